@@ -1,0 +1,58 @@
+"""What can go wrong, by what the caller does next.
+
+CompactionError
+├── ConfigurationError        (also ValueError) wrong arguments: mend the call
+├── MissingExtraError         (also ModuleNotFoundError) an optional package is absent: install the extra
+├── FormatError               (also ValueError) a message is not what its format says: mend the message or the format
+├── RecordError               (also ValueError) a stored record is damaged or from a newer version
+├── ContextOverflowError      the request cannot be made to fit: shorten the part it names
+└── SummaryRefusedError       a summariser's answer was not usable (never leaves the controller; seen in events)
+"""
+
+from __future__ import annotations
+
+
+class CompactionError(Exception):
+    """The root of every error this package raises."""
+
+
+class ConfigurationError(CompactionError, ValueError):
+    """Arguments contradict one another or lie outside their bounds; the text names the field and the fix."""
+
+
+class MissingExtraError(CompactionError, ModuleNotFoundError):
+    """An optional package is not installed; the text holds the pip command."""
+
+    def __init__(self, needed_by: str, package: str, extra: str) -> None:
+        super().__init__(f"{needed_by} needs {package}: pip install 'compaction-hooks[{extra}]'")
+        self.extra = extra
+
+
+class FormatError(CompactionError, ValueError):
+    """A message cannot be read by the format in use; the text names the field and what was expected."""
+
+
+class RecordError(CompactionError, ValueError):
+    """A stored compaction record cannot be read; the text names the field."""
+
+
+class SummaryRefusedError(CompactionError):
+    """A summariser answered, but the answer must not be used; `args[0]` says why."""
+
+
+class ContextOverflowError(CompactionError):
+    """The conversation cannot be made to fit the model's context window.
+
+    Attributes:
+        tokens: Estimated size of the smallest valid request, in tokens; None when unknown.
+        window: The model's context window in tokens; None when unknown.
+        part: The part that cannot shrink: "system prompt", "tools", "current request", "pins" or "last step".
+    """
+
+    def __init__(
+        self, message: str, *, tokens: int | None = None, window: int | None = None, part: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+        self.window = window
+        self.part = part

@@ -1,0 +1,184 @@
+"""The neutral message, its parts, and the protocol by which a framework's messages are read.
+
+The host's messages are never changed. A format reads each of them once into `Message` values, on which every decision is
+made, and builds the few new ones a view needs: a summary, a copy with one result shortened, a message with a part left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
+"""Who speaks. "tool" holds results only; "other" is a role the format does not know: counted, passed through untouched."""
+
+M = TypeVar("M")
+"""The host's own message type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Prose of the user, the assistant or the system."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning of the assistant. Counted, never part of a digest, left out of a summariser's transcript.
+
+    Attributes:
+        text: The visible reasoning; may be empty when the provider encrypts it.
+        opaque_chars: Characters of signature or encrypted reasoning that travel along.
+    """
+
+    text: str
+    opaque_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, a document or a sound.
+
+    Attributes:
+        media_type: MIME type, or its first half ("image") when only that is known.
+        identity: SHA-256 (hex) of the decoded bytes, or the URL or file id where the host sends a reference.
+        is_reference: Whether `identity` is a URL or file id rather than a hash.
+        low_detail: Whether the host asked the provider for a low-resolution reading.
+    """
+
+    media_type: str
+    identity: str
+    is_reference: bool = False
+    low_detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The assistant asks for a tool.
+
+    Attributes:
+        id: The provider's call id; unique only among calls that are open at the same time.
+        arguments: The arguments as JSON text, exactly as the host holds them when it holds text.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered. `name` is empty when the host's message does not carry it."""
+
+    call_id: str
+    text: str
+    name: str = ""
+    is_error: bool = False
+    media: tuple[Media, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A block the format does not know: counted by its JSON text, passed through untouched, never part of a digest."""
+
+    kind: str
+    text: str
+
+
+Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the provider counted for one model call, in tokens.
+
+    Attributes:
+        input_tokens: The whole input: system prompt, tools and all messages, cached part included.
+        output_tokens: What the model produced, reasoning included.
+        cache_read_tokens: The part of `input_tokens` that came from the cache.
+        cache_write_tokens: The part of `input_tokens` that was written to the cache.
+    """
+
+    input_tokens: int
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+StopReason: TypeAlias = Literal["complete", "tool_calls", "length", "error", "aborted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One speaker's contribution, free of any framework.
+
+    Attributes:
+        usage: What the provider counted for the call that produced this assistant message, when the host stores it there.
+        model: The model that produced it, when known.
+        stop_reason: How the call ended, when known; usage of "error" and "aborted" calls is never used.
+        is_summary: The host itself marks this message as the product of an earlier compaction.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    usage: Usage | None = None
+    model: str | None = None
+    stop_reason: StopReason | None = None
+    is_summary: bool = False
+
+    @property
+    def text(self) -> str:
+        """The message's `Text` parts, joined without a separator."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Its tool calls, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """Its tool results, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+PartAddress: TypeAlias = tuple[int, int]
+"""Where a part stands in one host message: (index into `read(message)`, index into that `Message.parts`)."""
+
+
+class MessageFormat(Protocol[M]):
+    """How one framework writes its messages. Implementations hold no state and never change a message.
+
+    One host message may hold what several speakers said (Anthropic: tool results and the user's next words in one user
+    message). `read` then gives one `Message` for each, in the order they stand, and `take` builds a message with some of them.
+    """
+
+    @property
+    def name(self) -> str:
+        """A short stable name, for events and error texts."""
+        ...
+
+    def read(self, message: M, /) -> Sequence[Message]:
+        """The neutral reading of one host message; at least one `Message`, never across speakers.
+
+        Raises:
+            FormatError: the message is not of this format; the text names the field.
+        """
+        ...
+
+    def summary(self, text: str, /) -> M:
+        """A new user message with this text."""
+        ...
+
+    def take(self, message: M, pieces: Sequence[int], /) -> M:
+        """A new message with only these pieces (ascending indexes into `read(message)`), holding the same part objects."""
+        ...
+
+    def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
+        """A copy in which the named `ToolResult` parts have these texts, and the named `ToolCall` parts these JSON arguments.
+
+        Everything else, unknown fields included, is the same object as before. Media inside a rewritten result is dropped.
+        """
+        ...

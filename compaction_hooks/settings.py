@@ -1,0 +1,174 @@
+"""Every number that is policy, each with its source, and the budget they give for one context window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from compaction_hooks.errors import ConfigurationError
+
+RESERVE_TOKENS = 16_384
+"""Left free for the answer. klaude-code, pi and TunaCode use this number."""
+RESERVE_RATIO = 0.25
+"""Of the window, the most the reserve may take, so that small windows work (klaude-code)."""
+KEEP_RECENT_TOKENS = 20_000
+"""Recent messages kept word for word. klaude-code, pi, TunaCode and Opal use this number."""
+KEEP_RECENT_RATIO = 0.35
+"""Of the window, the most the kept messages may take (klaude-code)."""
+EMERGENCY_KEEP_RATIO = 0.20
+"""Of the window, the most that is kept after an overflow (Opal)."""
+TARGET_RATIO = 0.60
+"""Of the trigger, the most a view may hold after a compaction, so that the next one is far away."""
+PROTECT_RESULT_TOKENS = 40_000
+"""Newest tool results that are never cleared (OpenCode's prune)."""
+PROTECT_RESULT_RATIO = 0.20
+"""Of the window, the most those may take."""
+MINIMUM_CLEAR_TOKENS = 20_000
+"""Clearing tool results must gain this much to be worth a changed prefix (OpenCode's prune)."""
+MINIMUM_CLEAR_RATIO = 0.10
+"""Of the window, enough of a gain in small windows."""
+SUMMARY_TOKENS = 4_096
+"""The most a summary may hold, in every round: recorded agents' own summaries have a median of 2.7k tokens."""
+SUMMARY_RATIO = 0.10
+"""Of the window, the most a summary may take."""
+MINIMUM_GAIN_RATIO = 0.10
+"""A compaction that saves less than this part of what it replaces is thrown away."""
+MINIMUM_GROWTH_RATIO = 0.20
+"""After a compaction that did not reach its target, the context must grow by this much before the next one."""
+UNDO_GROWTH_RATIO = 0.10
+"""After `undo()` the context must grow by this much before threshold compaction resumes."""
+
+ToolRule: TypeAlias = Literal["never", "first"] | int
+"""What may happen to the results of one tool: never cleared, cleared first, or the newest n kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSettings:
+    """The policy of a controller. Tokens are the model's; ratios are of the context window.
+
+    Attributes:
+        reserve_tokens: Tokens left free for the answer, at most 25 % of the window.
+        keep_recent_tokens: Tokens of recent messages kept word for word, at most 35 % of the window.
+        trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
+        trigger_tokens: Compact above this many tokens instead. Excludes `trigger_ratio`.
+        max_output_tokens: What the host asks the model for, in tokens. Where the known window is input and output
+            together, the reserve is at least this.
+        default_context_window: The window to assume for a model nobody knows. None: no threshold compaction for it.
+        auto_compact: Whether the threshold triggers a compaction.
+        compact_on_overflow: Whether a provider's overflow error does. The two are independent.
+        is_subagent: The threshold is the parent's business (klaude-code); overflow is still handled.
+        clear_tool_results: Whether old tool results may be cleared before a summary is asked for.
+        tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
+            or n (the newest n are kept).
+        max_summary_tokens: The most a summary may hold, at most 10 % of the window.
+        summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model.
+        summary_timeout_seconds: After this a summariser counts as failed.
+        split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
+            this many messages (Opal).
+        add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
+        breaker_failures: So many failures of the summariser in a row open the circuit breaker (Claude Code).
+        breaker_cooldown_seconds: After this an open breaker lets one attempt through.
+    """
+
+    reserve_tokens: int = RESERVE_TOKENS
+    keep_recent_tokens: int = KEEP_RECENT_TOKENS
+    trigger_ratio: float | None = None
+    trigger_tokens: int | None = None
+    max_output_tokens: int | None = None
+    default_context_window: int | None = None
+    auto_compact: bool = True
+    compact_on_overflow: bool = True
+    is_subagent: bool = False
+    clear_tool_results: bool = True
+    tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
+    max_summary_tokens: int = SUMMARY_TOKENS
+    summarizer_window: int | None = None
+    summary_timeout_seconds: float = 120.0
+    split_turn_min_prefix: int = 5
+    add_continuation: bool = True
+    breaker_failures: int = 3
+    breaker_cooldown_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.trigger_ratio is not None and self.trigger_tokens is not None:
+            raise ConfigurationError(
+                f"trigger_ratio={self.trigger_ratio} and trigger_tokens={self.trigger_tokens} exclude one another: set one"
+            )
+        if self.trigger_ratio is not None and not 0.1 <= self.trigger_ratio <= 1.0:
+            raise ConfigurationError(f"trigger_ratio={self.trigger_ratio} must lie between 0.1 and 1.0")
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigurationError(f"{name}={value} must be above zero")
+        for tool, rule in self.tool_rules.items():
+            if rule not in ("never", "first") and not (isinstance(rule, int) and rule >= 0):
+                raise ConfigurationError(
+                    f'tool_rules[{tool!r}]={rule!r} must be "never", "first" or a number of results'
+                )
+
+    def budget(self, window: int, *, is_input_only: bool = False) -> Budget:
+        """Return the budget for a context window of `window` tokens.
+
+        Args:
+            is_input_only: Whether `window` is for the input alone, so that the answer takes nothing from it.
+        """
+        reserve = min(self.reserve_tokens, int(window * RESERVE_RATIO))
+        if self.max_output_tokens is not None and not is_input_only:
+            reserve = min(max(reserve, self.max_output_tokens), window - 1)
+        trigger = window - reserve
+        if self.trigger_ratio is not None:
+            trigger = min(trigger, int(window * self.trigger_ratio))
+        if self.trigger_tokens is not None:
+            trigger = min(trigger, self.trigger_tokens)
+        keep = min(self.keep_recent_tokens, int(window * KEEP_RECENT_RATIO))
+        return Budget(
+            window=window,
+            trigger=trigger,
+            target=int(trigger * TARGET_RATIO),
+            keep=keep,
+            emergency_keep=min(keep, int(window * EMERGENCY_KEEP_RATIO)),
+            protect_results=min(PROTECT_RESULT_TOKENS, int(window * PROTECT_RESULT_RATIO)),
+            minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
+            summary=min(self.max_summary_tokens, int(window * SUMMARY_RATIO)),
+        )
+
+
+_POSITIVE = (
+    "reserve_tokens",
+    "keep_recent_tokens",
+    "trigger_tokens",
+    "max_output_tokens",
+    "default_context_window",
+    "max_summary_tokens",
+    "summarizer_window",
+    "summary_timeout_seconds",
+    "split_turn_min_prefix",
+    "breaker_failures",
+    "breaker_cooldown_seconds",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one context window allows, all in tokens.
+
+    Attributes:
+        window: The model's context window.
+        trigger: A view above this is compacted (strictly above).
+        target: A view holds at most this after a compaction.
+        keep: Recent messages kept word for word.
+        emergency_keep: The same after an overflow.
+        protect_results: Newest tool results that are not cleared.
+        minimum_clear: What clearing must gain.
+        summary: The most a summary may hold.
+    """
+
+    window: int
+    trigger: int
+    target: int
+    keep: int
+    emergency_keep: int
+    protect_results: int
+    minimum_clear: int
+    summary: int
