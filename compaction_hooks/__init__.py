@@ -1,0 +1,43 @@
+"""Keeps an LLM agent's conversation inside the context window."""
+
+from compaction_hooks.attempt import CompactionOutcome
+from compaction_hooks.controller import CompactionController
+from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.extractive import ExtractiveSummarizer
+from compaction_hooks.messages import Message, MessageFormat, Usage
+from compaction_hooks.overflow import OverflowInfo, is_context_overflow, parse_overflow
+from compaction_hooks.projection import project
+from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.session import CompactionResult, CompactionSession, SessionState
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.summarizers import Summarizer, Summary, SummaryRequest
+from compaction_hooks.tokens import TokenEstimator
+
+__all__ = [
+    "CompactionController",
+    "CompactionFailed",
+    "CompactionFinished",
+    "CompactionOutcome",
+    "CompactionReason",
+    "CompactionRecord",
+    "CompactionResult",
+    "CompactionSession",
+    "CompactionSettings",
+    "CompactionSkipped",
+    "CompactionStarted",
+    "ContextOverflowError",
+    "ExtractiveSummarizer",
+    "Message",
+    "MessageFormat",
+    "OverflowInfo",
+    "SessionState",
+    "Summarizer",
+    "Summary",
+    "SummaryRequest",
+    "TokenEstimator",
+    "Usage",
+    "is_context_overflow",
+    "parse_overflow",
+    "project",
+]

@@ -1,0 +1,364 @@
+"""One attempt to compact, as a flow: down the rungs until a view passes the check, or a reason why none does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Generic
+
+from compaction_hooks.conversation import Conversation
+from compaction_hooks.effects import Aborted, Emit, Failure, Flow, Instant, Now, Save
+from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.extractive import ExtractiveSummarizer
+from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
+from compaction_hooks.messages import M, Usage
+from compaction_hooks.planning import (
+    Draft,
+    Situation,
+    SummaryPlan,
+    clearing_record,
+    drafted,
+    dropped_marker,
+    largest_fixed_part,
+    objection,
+    plan_clearing,
+    plan_summary,
+    shortening_record,
+    summary_record,
+)
+from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.summarizers import SummaryRequest
+from compaction_hooks.summarizing import Summarized, SummaryFailed, summarize
+
+logger = logging.getLogger("compaction_hooks")
+
+
+class CompactionOutcome(StrEnum):
+    """How an attempt to compact ended."""
+
+    COMPACTED = "compacted"
+    NOTHING_TO_COMPACT = "nothing to compact"
+    NO_GAIN = "no gain"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Generic[M]):
+    """What an attempt gave: the list to hand out, and how it came about. Sizes in tokens of the model."""
+
+    messages: list[M]
+    record: CompactionRecord | None
+    outcome: CompactionOutcome
+    reason: CompactionReason
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is asked of an attempt.
+
+    Attributes:
+        keep: Recent tokens to keep.
+        may_ask: Whether the summariser may be asked; not when another caller's attempt just failed.
+        must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
+    """
+
+    reason: CompactionReason
+    keep: int
+    may_ask: bool = True
+    focus: str | None = None
+    must_fit: bool = False
+
+
+class Compaction(Generic[M]):
+    """One attempt on one standing."""
+
+    def __init__(
+        self, conversation: Conversation[M], shared: Shared, standing: Standing[M], budget: Budget, order: Order
+    ) -> None:
+        self._conversation = conversation
+        self._shared = shared
+        self._standing = standing
+        self._order = order
+        self._situation = Situation(
+            history=standing.history,
+            record=standing.record,
+            projection=standing.projection,
+            budget=budget,
+            gauge=standing.gauge,
+            reason=order.reason,
+            keep=order.keep,
+            settings=shared.settings,
+            format=conversation.format,
+            estimate=conversation.estimator.estimate_message_tokens,
+            user_pins=frozenset(conversation.user_pins),
+            host_files=shared.host_files(),
+        )
+        self._failure: SummaryFailed | None = None
+        self._objections: list[str] = []
+        self._drafts: list[Draft[M]] = []
+
+    def run(self) -> Flow[Attempt[M]]:
+        """Go down the rungs.
+
+        Raises:
+                ContextOverflowError: no rung makes it fit, and the order says it must.
+        """
+        start: Instant = yield Now()
+        yield Emit(self._started())
+        at = start.utc.strftime("%Y-%m-%dT%H:%M:%SZ")
+        cleared = self._clearing(at)
+        if cleared is not None and cleared.tokens <= self._budget.target and self._passes(cleared):
+            return (yield from self._settle(cleared, start))
+        plan = plan_summary(self._situation)
+        if plan is not None and not self._may_ask(start) and self._standing.fits_window and not self._is_overflow:
+            return (yield from self._stay(start, CompactionOutcome.FAILED, "breaker open"))
+        if plan is not None and self._may_ask(start):
+            answer = yield from summarize(self._situation, plan, self._order.focus)
+            if isinstance(answer, Aborted):
+                return (yield from self._stay(start, CompactionOutcome.ABORTED, "aborted"))
+            draft = self._judge(plan, answer, start, at)
+            if draft is not None:
+                return (yield from self._settle(draft, start))
+            if self._failure is not None and self._standing.fits_window and not self._is_overflow:
+                return (yield from self._fail(start))
+        for draft in self._without_a_model(cleared, plan, at):
+            if self._passes(draft):
+                return (yield from self._settle(draft, start))
+        return (yield from self._give_up(plan, start))
+
+    @property
+    def _budget(self) -> Budget:
+        return self._situation.budget
+
+    @property
+    def _is_overflow(self) -> bool:
+        return self._order.reason is CompactionReason.OVERFLOW
+
+    def _may_ask(self, now: Instant) -> bool:
+        if self._order.reason is CompactionReason.MANUAL:
+            return True
+        cooldown = self._shared.settings.breaker_cooldown_seconds
+        return self._order.may_ask and self._conversation.breaker.allows(now.monotonic, cooldown)
+
+    # -- rungs
+
+    def _clearing(self, at: str) -> Draft[M] | None:
+        reductions = plan_clearing(self._situation)
+        return drafted(self._situation, clearing_record(self._situation, reductions, at)) if reductions else None
+
+    def _judge(self, plan: SummaryPlan, answer: Summarized | SummaryFailed, now: Instant, at: str) -> Draft[M] | None:
+        """Count the answer for or against the summariser; return the draft it gives when that passes."""
+        breaker = self._conversation.breaker
+        if isinstance(answer, SummaryFailed):
+            self._failure = answer
+            breaker.record_failure(described(answer.error), self._shared.settings.breaker_failures, now.monotonic)
+            logger.warning("summariser failed (%s)", described(answer.error))
+            return None
+        breaker.record_success()
+        draft = drafted(self._situation, summary_record(self._situation, plan, answer.text, answer.usage, at))
+        draft = self._shortened(draft, at) or draft
+        return draft if self._passes(draft) else None
+
+    def _shortened(self, draft: Draft[M] | None, at: str) -> Draft[M] | None:
+        """The draft with its kept parts shortened, where it is too large as it stands."""
+        if draft is not None and draft.tokens <= self._budget.trigger:
+            return None
+        record = shortening_record(self._situation, draft, at)
+        return drafted(self._situation, record) if record is not None else None
+
+    def _without_a_model(self, cleared: Draft[M] | None, plan: SummaryPlan | None, at: str) -> Iterator[Draft[M]]:
+        """The drafts of the rungs that ask nobody, the gentlest first."""
+        if cleared is not None:
+            yield cleared
+        shortened = self._shortened(None, at)
+        if shortened is not None and (plan is None or self._failure is None):
+            yield shortened
+        if plan is not None:
+            request_text = _extracted(self._situation, plan)
+            dropped = drafted(self._situation, summary_record(self._situation, plan, request_text, None, at))
+            yield dropped
+            smaller = self._shortened(dropped, at)
+            if smaller is not None:
+                yield smaller
+        if shortened is not None:
+            yield shortened
+
+    def _passes(self, draft: Draft[M]) -> bool:
+        why = objection(self._situation, draft, self._budget.trigger)
+        if why is not None:
+            self._objections.append(why)
+            self._drafts.append(draft)
+        return why is None
+
+    # -- ends
+
+    def _settle(self, draft: Draft[M], start: Instant) -> Flow[Attempt[M]]:
+        """Put the record in force, store it, tell."""
+        conversation = self._conversation
+        conversation.add_own_record(draft.record)
+        conversation.rest_until = int(draft.tokens * (1 + MINIMUM_GROWTH_RATIO))
+        conversation.rest_why = "no progress"
+        standing = look(conversation, self._shared, self._standing.call)
+        view = standing.view
+        note_handed_out(conversation, standing, view)
+        if self._shared.has_store:
+            stored = yield Save(conversation.id, draft.record.id, draft.record.to_json())
+            if isinstance(stored, Failure):
+                logger.warning("the record could not be stored (%s)", described(stored.error))
+        end: Instant = yield Now()
+        logger.info(
+            "compacted session %s (%s): %d to %d tokens",
+            conversation.id,
+            self._order.reason,
+            self._standing.pressure,
+            draft.tokens,
+        )
+        yield Emit(self._finished(draft, len(view), end.monotonic - start.monotonic))
+        return self._attempt(view, CompactionOutcome.COMPACTED, draft)
+
+    def _stay(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[Attempt[M]]:
+        end: Instant = yield Now()
+        yield Emit(
+            CompactionSkipped(
+                session_id=self._conversation.id,
+                reason=self._order.reason,
+                why=why,
+                tokens=self._standing.pressure,
+                duration_seconds=end.monotonic - start.monotonic,
+            )
+        )
+        return self._attempt(self._unchanged(), outcome, None)
+
+    def _fail(self, start: Instant) -> Flow[Attempt[M]]:
+        yield from self._tell_failure(start)
+        return self._attempt(self._unchanged(), CompactionOutcome.FAILED, None)
+
+    def _give_up(self, plan: SummaryPlan | None, start: Instant) -> Flow[Attempt[M]]:
+        """No rung passed the trigger: take what fits the window at least, else keep what fits, else say so loudly."""
+        if self._standing.fits_window and not self._is_overflow:
+            self._conversation.rest_until = int(self._standing.pressure * (1 + MINIMUM_GROWTH_RATIO))
+            self._conversation.rest_why = "no gain"
+            if plan is None and not self._objections:
+                return (yield from self._stay(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarise"))
+            return (
+                yield from self._stay(
+                    start, CompactionOutcome.NO_GAIN, self._objections[-1] if self._objections else "no gain"
+                )
+            )
+        for draft in sorted(self._drafts, key=lambda draft: draft.tokens):
+            if objection(self._situation, draft, self._budget.window) is None:
+                return (yield from self._settle(draft, start))
+        error = self.unfit()
+        yield from self._tell_failure(start, error)
+        if not self._order.must_fit:
+            return self._attempt(self._unchanged(), CompactionOutcome.FAILED, None)
+        raise error
+
+    def unfit(self) -> ContextOverflowError:
+        """Return the error that names the part that cannot shrink."""
+        part, size = largest_fixed_part(self._situation)
+        smallest = min((draft.tokens for draft in self._drafts), default=self._standing.pressure)
+        window = self._budget.window
+        return ContextOverflowError(
+            f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
+            f"{smallest:,}, of which the {part} takes about {size:,}; shorten the {part} or use a model with a larger window",
+            tokens=smallest,
+            window=window,
+            part=part,
+        )
+
+    # -- events
+
+    def _unchanged(self) -> list[M]:
+        view = self._standing.view
+        note_handed_out(self._conversation, self._standing, view)
+        return view
+
+    def _attempt(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> Attempt[M]:
+        before = self._standing.pressure
+        return Attempt(
+            messages=messages,
+            record=draft.record if draft else self._standing.record,
+            outcome=outcome,
+            reason=self._order.reason,
+            tokens_before=before,
+            tokens_after=draft.tokens if draft else before,
+        )
+
+    def _started(self) -> CompactionStarted:
+        return CompactionStarted(
+            session_id=self._conversation.id,
+            reason=self._order.reason,
+            tokens_before=self._standing.pressure,
+            messages_before=len(self._standing.view),
+            trigger_tokens=self._standing.budget.trigger if self._standing.budget else None,
+            context_window=self._standing.budget.window if self._standing.budget else None,
+        )
+
+    def _finished(self, draft: Draft[M], messages_after: int, seconds: float) -> CompactionFinished:
+        record = draft.record
+        return CompactionFinished(
+            session_id=self._conversation.id,
+            reason=self._order.reason,
+            tokens_before=self._standing.pressure,
+            tokens_after=draft.tokens,
+            messages_before=len(self._standing.view),
+            messages_after=messages_after,
+            compacted_messages=record.compacted_message_count,
+            summary_messages=1 if record.rendered else 0,
+            duration_seconds=seconds,
+            usage=self._cost(record.usage),
+            used_fallback=self._failure is not None,
+            record=record,
+        )
+
+    def _cost(self, usage: Usage | None) -> Usage | None:
+        return usage if self._failure is None else self._failure.usage
+
+    def _tell_failure(self, start: Instant, error: BaseException | None = None) -> Flow[None]:
+        end: Instant = yield Now()
+        cause = error or (self._failure.error if self._failure else ContextOverflowError("it does not fit"))
+        is_over_window = not self._standing.fits_window
+        if is_over_window:
+            logger.error("session %s does not fit the context window and cannot be compacted", self._conversation.id)
+        yield Emit(
+            CompactionFailed(
+                session_id=self._conversation.id,
+                reason=self._order.reason,
+                error=described(cause),
+                tokens=self._standing.pressure,
+                is_over_window=is_over_window,
+                is_breaker_open=self._conversation.breaker.opened_at is not None,
+                duration_seconds=end.monotonic - start.monotonic,
+                usage=self._failure.usage if self._failure else None,
+            )
+        )
+
+
+def _extracted(now: Situation[M], plan: SummaryPlan) -> str:
+    """What stands for messages that are dropped without a model: a line that says so, and what can be extracted by rule."""
+    marker = dropped_marker(plan)
+    request = SummaryRequest(
+        system="",
+        prompt="",
+        transcript="",
+        previous_summary=plan.previous_summary,
+        focus=None,
+        kind="update" if plan.previous_summary else "history",
+        max_tokens=plan.allowance - now.text_tokens(marker),
+        messages=(*plan.history, *plan.prefix),
+    )
+    return f"{marker}\n\n{ExtractiveSummarizer()(request).text}"
+
+
+def described(error: BaseException) -> str:
+    """Return an error's type and text in one line, for events and logs, at most 300 characters."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

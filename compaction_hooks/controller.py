@@ -1,0 +1,340 @@
+"""CompactionController: settings, and what its conversations share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from typing import Generic, TypeVar, cast, overload
+from weakref import WeakValueDictionary
+
+from compaction_hooks.calibration import Calibration
+from compaction_hooks.drivers import Signal, World
+from compaction_hooks.effects import Instant
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.extractive import ExtractiveSummarizer
+from compaction_hooks.files import FileOperations
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats.openai_chat import ChatMessage
+from compaction_hooks.measuring import Shared
+from compaction_hooks.messages import M, MessageFormat, Usage
+from compaction_hooks.record import CompactionRecord
+from compaction_hooks.session import CompactionResult, CompactionSession, SessionState
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.stores import RecordStore
+from compaction_hooks.summarizers import Summarizer
+from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
+from compaction_hooks.windows import ModelWindow, find_window
+
+N = TypeVar("N")
+R = TypeVar("R")
+
+logger = logging.getLogger("compaction_hooks")
+
+MAX_SESSIONS = 1_000
+"""Conversations kept in memory at once; the least recently used is let go. With a store nothing is lost by that."""
+DEFAULT_SESSION = "default"
+
+
+class CompactionController(Generic[M]):
+    """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
+
+    Args:
+        model: The model's name, for its window when `context_window` is not given.
+        context_window: The model's window, in tokens. Unknown: no threshold compaction, overflow recovery only.
+        summarizer: Any sync or async callable that answers a `SummaryRequest`; the default needs no model and no network.
+        settings: The policy.
+        format: How messages are written; the default is OpenAI chat dicts.
+        store: Where records live between processes; the default is this controller's memory.
+        on_event: Sync or async callables that get every `CompactionEvent`.
+        estimator: Sizes texts and messages; the default counts characters by class.
+        host_files: Gives the files the host itself keeps track of; they are added to those found in tool calls.
+        clock: Gives the time, for tests.
+
+    Raises:
+        ConfigurationError: `context_window` is not above zero.
+    """
+
+    @overload
+    def __init__(
+        self: CompactionController[ChatMessage],
+        *,
+        model: str | None = None,
+        context_window: int | None = None,
+        summarizer: Summarizer | None = None,
+        settings: CompactionSettings | None = None,
+        format: None = None,
+        store: RecordStore | None = None,
+        on_event: EventHandler | Iterable[EventHandler] = (),
+        estimator: TokenEstimator | None = None,
+        host_files: Callable[[], FileOperations] | None = None,
+        clock: Callable[[], Instant] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        context_window: int | None = None,
+        summarizer: Summarizer | None = None,
+        settings: CompactionSettings | None = None,
+        format: MessageFormat[M],
+        store: RecordStore | None = None,
+        on_event: EventHandler | Iterable[EventHandler] = (),
+        estimator: TokenEstimator | None = None,
+        host_files: Callable[[], FileOperations] | None = None,
+        clock: Callable[[], Instant] | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        context_window: int | None = None,
+        summarizer: Summarizer | None = None,
+        settings: CompactionSettings | None = None,
+        format: MessageFormat[M] | None = None,
+        store: RecordStore | None = None,
+        on_event: EventHandler | Iterable[EventHandler] = (),
+        estimator: TokenEstimator | None = None,
+        host_files: Callable[[], FileOperations] | None = None,
+        clock: Callable[[], Instant] | None = None,
+    ) -> None:
+        if context_window is not None and context_window <= 0:
+            raise ConfigurationError(f"context_window={context_window} must be above zero")
+        self.settings = settings or CompactionSettings()
+        self._model = model
+        self._context_window = context_window
+        # Without a format the overload above has bound M to the chat dict.
+        self._format = format or cast("MessageFormat[M]", OpenAIChatFormat())
+        self._estimator = estimator or CharacterEstimator()
+        self._learned: dict[str | None, int] = {}
+        self._warned: set[str | None] = set()
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, CompactionSession[M]] = OrderedDict()
+        self._let_go: WeakValueDictionary[str, CompactionSession[M]] = WeakValueDictionary()
+        calibrations: dict[str | None, Calibration] = {}
+        self._shared = Shared(
+            settings=self.settings,
+            find_window=self._find_window,
+            learn_window=self._learn_window,
+            calibrations=calibrations,
+            host_files=host_files or FileOperations,
+            has_store=store is not None,
+        )
+        self._world = World(
+            summarizer=summarizer or ExtractiveSummarizer(),
+            store=store,
+            handlers=(on_event,) if callable(on_event) else tuple(on_event),
+            clock=clock or _now,
+            summary_timeout_seconds=self.settings.summary_timeout_seconds,
+        )
+
+    # -- conversations
+
+    @overload
+    def session(self, id: str, format: None = None) -> CompactionSession[M]: ...
+
+    @overload
+    def session(self, id: str, format: MessageFormat[N]) -> CompactionSession[N]: ...
+
+    def session(
+        self, id: str, format: MessageFormat[N] | None = None
+    ) -> CompactionSession[M] | CompactionSession[N]:
+        """Return the session with this id, made on first use.
+
+        Args:
+            id: Names the conversation; records in the store are kept under it.
+            format: How this conversation's messages are written, where it is not the controller's format. It is fixed by
+                the first use of the id.
+        """
+        chosen = self._format if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
+        with self._lock:
+            session = self._sessions.pop(id, None) or self._let_go.pop(id, None)
+            if session is None:
+                session = CompactionSession(
+                    id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
+                )
+            self._sessions[id] = session
+            if len(self._sessions) > MAX_SESSIONS:
+                old_id, old = self._sessions.popitem(last=False)
+                self._let_go[old_id] = old
+            return session
+
+    def close(self, id: str) -> None:
+        """Free one conversation's memory; what the store holds of it stays."""
+        with self._lock:
+            self._sessions.pop(id, None)
+            self._let_go.pop(id, None)
+
+    # -- windows
+
+    def _find_window(self, model: str | None) -> ModelWindow | None:
+        """The window of a model: learned from an error, given, looked up, or assumed by the settings, in this order."""
+        name = model or self._model
+        learned = self._learned.get(name)
+        if learned is not None:
+            return ModelWindow(learned, is_input_only=False, source="a provider's error")
+        if self._context_window is not None and (model is None or self._model is None or model == self._model):
+            return ModelWindow(self._context_window, is_input_only=False, source="given")
+        found = find_window(name) if name is not None else None
+        if found is not None:
+            return found
+        if self._context_window is not None:
+            return ModelWindow(self._context_window, is_input_only=False, source="given")
+        if self.settings.default_context_window is not None:
+            return ModelWindow(self.settings.default_context_window, is_input_only=False, source="default_context_window")
+        self._warn_once(name)
+        return None
+
+    def _warn_once(self, name: str | None) -> None:
+        if name in self._warned:
+            return
+        self._warned.add(name)
+        logger.warning(
+            "the context window of %s is unknown: no threshold compaction, overflow recovery only. Set context_window=... on "
+            "the CompactionController, or install genai-prices",
+            f"model {name!r}" if name else "the model (no name given)",
+        )
+
+    def _learn_window(self, model: str | None, tokens: int) -> None:
+        self._learned[model or self._model] = tokens
+
+    # -- the default session
+
+    async def transform_context(
+        self,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """`CompactionSession.transform_context` of the default session: pass it as a framework's `transform_context=`."""
+        return await self._default.transform_context(messages, signal, model=model, system=system, tools=tools)
+
+    def transform_context_sync(
+        self,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """`CompactionSession.transform_context_sync` of the default session."""
+        return self._default.transform_context_sync(messages, signal, model=model, system=system, tools=tools)
+
+    async def call(
+        self,
+        messages: list[M],
+        send: Callable[[list[M]], Awaitable[R]],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> R:
+        """`CompactionSession.call` of the default session."""
+        return await self._default.call(messages, send, signal, model=model, system=system, tools=tools)
+
+    def call_sync(
+        self,
+        messages: list[M],
+        send: Callable[[list[M]], R],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> R:
+        """`CompactionSession.call_sync` of the default session."""
+        return self._default.call_sync(messages, send, signal, model=model, system=system, tools=tools)
+
+    async def compact(
+        self,
+        messages: list[M],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> CompactionResult[M]:
+        """`CompactionSession.compact` of the default session."""
+        return await self._default.compact(
+            messages, keep_recent_tokens, focus, signal, model=model, system=system, tools=tools
+        )
+
+    def compact_sync(
+        self,
+        messages: list[M],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> CompactionResult[M]:
+        """`CompactionSession.compact_sync` of the default session."""
+        return self._default.compact_sync(
+            messages, keep_recent_tokens, focus, signal, model=model, system=system, tools=tools
+        )
+
+    async def recover(
+        self,
+        error: BaseException,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """`CompactionSession.recover` of the default session."""
+        return await self._default.recover(error, messages, signal, model=model, system=system, tools=tools)
+
+    def recover_sync(
+        self,
+        error: BaseException,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """`CompactionSession.recover_sync` of the default session."""
+        return self._default.recover_sync(error, messages, signal, model=model, system=system, tools=tools)
+
+    def report_usage(self, usage: Usage, view: list[M] | None = None, model: str | None = None) -> None:
+        """`CompactionSession.report_usage` of the default session."""
+        self._default.report_usage(usage, view, model)
+
+    def pin(self, message: M) -> None:
+        """`CompactionSession.pin` of the default session."""
+        self._default.pin(message)
+
+    def undo(self) -> CompactionRecord | None:
+        """`CompactionSession.undo` of the default session."""
+        return self._default.undo()
+
+    def state(self) -> SessionState:
+        """`CompactionSession.state` of the default session."""
+        return self._default.state()
+
+    @property
+    def _default(self) -> CompactionSession[M]:
+        return self.session(DEFAULT_SESSION)
+
+
+def _now() -> Instant:
+    return Instant(datetime.now(UTC), time.monotonic())

@@ -1,0 +1,174 @@
+"""What is remembered of one conversation between calls, in memory; changed only between effects, under its lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic
+
+from compaction_hooks.calibration import Calibration
+from compaction_hooks.effects import Flight
+from compaction_hooks.history import History, HistoryReader, Known, message_digest
+from compaction_hooks.messages import M, Message, MessageFormat
+from compaction_hooks.projection import Projection, apply_record, newest_true
+from compaction_hooks.record import CompactionRecord, known_products
+from compaction_hooks.tokens import TokenEstimator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Which view a number of tokens belongs to.
+
+    Attributes:
+        log: The facts its history was read into; a history that grows keeps them, an edited one gets new ones.
+        piece_count: Pieces of that history.
+        record_id: The record in force, or None.
+        estimated: The view's estimate, system prompt and tools included, before calibration.
+        model: The model it was for, or None for the controller's own.
+    """
+
+    log: object
+    piece_count: int
+    record_id: str | None
+    estimated: int
+    model: str | None
+
+    def grew_into(self, later: Measured) -> bool:
+        """Whether `later` is this view with more messages at its end, for the same model."""
+        return (
+            self.log is later.log
+            and self.piece_count <= later.piece_count
+            and self.record_id == later.record_id
+            and self.model == later.model
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HandedOut(Generic[M]):
+    """The view a caller last got: what a usage report measures when it names no other.
+
+    Attributes:
+        measured: What it was made from.
+        tokens: Its size in tokens of the model, by estimate.
+    """
+
+    view: Sequence[M]
+    measured: Measured
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A usage report: what the provider counted, and for which view."""
+
+    measured: Measured
+    input_tokens: int
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Counts the summariser's failures in a row; open, it keeps it from being asked."""
+
+    failures: int = 0
+    opened_at: float | None = None
+    why: str = ""
+
+    def record_failure(self, why: str, limit: int, now: float) -> None:
+        """Count a failure at `now` (monotonic seconds); the `limit`-th in a row opens the breaker, as does a failed trial."""
+        self.failures += 1
+        self.why = why
+        if self.failures >= limit:
+            self.opened_at = now
+
+    def record_success(self) -> None:
+        """Close the breaker."""
+        self.failures, self.opened_at, self.why = 0, None, ""
+
+    def allows(self, now: float, cooldown_seconds: float) -> bool:
+        """Whether the summariser may be asked at `now`: closed, or open long enough for one trial."""
+        return self.opened_at is None or now - self.opened_at >= cooldown_seconds
+
+
+@dataclass(slots=True, eq=False)
+class Conversation(Generic[M]):
+    """The state of one conversation.
+
+    Attributes:
+        records: Oldest first, all forks.
+        rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
+        has_overflowed: The provider accepted more than the window silently: compact before the next call.
+        beside: System prompt and tools last handed over beside the list, and their estimate.
+        calibrations: By model, what usage taught in this conversation.
+    """
+
+    id: str
+    format: MessageFormat[M]
+    estimator: TokenEstimator
+    reader: HistoryReader[M]
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    records: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
+    known: Known = field(default_factory=Known)
+    history: History[M] | None = None
+    is_loaded: bool = False
+    flight: Flight | None = None
+    breaker: Breaker = field(default_factory=Breaker)
+    user_pins: set[str] = field(default_factory=set[str])
+    handed_out: HandedOut[M] | None = None
+    anchor: Anchor | None = None
+    rest_until: int = 0
+    rest_why: str = ""
+    has_overflowed: bool = False
+    projected: tuple[str | None, object, Projection[M]] | None = None
+    beside: tuple[object, object, int] | None = None
+    calibrations: dict[str | None, Calibration] = field(default_factory=dict[str | None, Calibration])
+
+    def add_records(self, records: Iterable[CompactionRecord]) -> None:
+        """Take over records from elsewhere; those already here are skipped. The next list is read from the start."""
+        here = {record.id for record in self.records}
+        new = [record for record in records if record.id not in here]
+        if new:
+            self.records.extend(new)
+            self._records_changed()
+            self.history = None
+
+    def add_own_record(self, record: CompactionRecord) -> None:
+        """Put a record in force that was made from the present history."""
+        self.records = [*(old for old in self.records if old.id != record.id), record]
+        self._records_changed()
+
+    def drop_record(self, record: CompactionRecord) -> None:
+        """Forget a record."""
+        self.records = [old for old in self.records if old.id != record.id]
+        self._records_changed()
+
+    def _records_changed(self) -> None:
+        self.known = known_products(self.records)
+        self.user_pins.update(pin.digest for record in self.records for pin in record.pins if pin.is_users)
+        self.projected = None
+
+    def read(self, messages: Sequence[M]) -> History[M]:
+        """Read a list, looking only at what is new."""
+        self.history = self.reader.sync(self.history, messages, self.known)
+        return self.history
+
+    def newest_true(self, history: History[M]) -> CompactionRecord | None:
+        """Return the record in force for a history, or None."""
+        return newest_true(history, self.records)
+
+    def projection(self, history: History[M], record: CompactionRecord | None) -> Projection[M]:
+        """Return a record applied to a history; kept for the histories that grow from this one."""
+        name = record.id if record else None
+        if self.projected is not None and self.projected[0] == name and self.projected[1] is history.log:
+            return self.projected[2]
+        projection = apply_record(history, record, self.format, self.estimator.estimate_message_tokens)
+        self.projected = (name, history.log, projection)
+        return projection
+
+    def pin(self, message: M) -> None:
+        """Keep a message word for word in every view from now on."""
+        self.user_pins.update(message_digest(piece) for piece in self.format.read(message) if _is_pinnable(piece))
+
+
+def _is_pinnable(piece: Message) -> bool:
+    return piece.role != "system"

@@ -1,0 +1,61 @@
+"""How much is kept word for word, and before which run the kept part begins."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import M
+
+TURN_SLACK_RATIO = 0.25
+"""Of what would be kept, how much may be given up so that the kept part begins with a user's words (KDCube prefers
+turns too)."""
+
+
+def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
+    """Choose the first run to keep.
+
+    Walks from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may
+    begin a context: one where the speaker changes and no call is open, so never a tool result. From there on forward to
+    the first run with which the view `fits`; a run that a user opens is preferred when it costs little of what is kept.
+    When none fits, the last step is kept alone.
+
+    Args:
+        after: What earlier records cover, in runs; the cut lies above it.
+        keep_tokens: Tokens to keep, before calibration.
+        fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
+
+    Returns:
+        The run; None when nothing could be summarised: no run above `after` may begin a context.
+    """
+    boundaries = list(history.boundaries(after))
+    if not boundaries:
+        return None
+    starts = [history.run_start(run) for run in boundaries]
+    first = bisect_left(starts, _walk_back(history, keep_tokens))
+    candidates = boundaries[min(first, len(boundaries) - 1) :]
+    fitting = next((run for run in candidates if fits(run)), candidates[-1])
+    return _turn_nearby(history, fitting, candidates)
+
+
+def _walk_back(history: History[M], keep_tokens: int) -> int:
+    """The newest piece from which on at least `keep_tokens` are kept; 0 when the whole history is smaller."""
+    low, high = 0, history.piece_count
+    while low < high:
+        middle = (low + high + 1) // 2
+        if history.tokens(middle) >= keep_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _turn_nearby(history: History[M], cut: int, candidates: list[int]) -> int:
+    least = history.tokens(history.run_start(cut)) * (1 - TURN_SLACK_RATIO)
+    for run in candidates:
+        if run >= cut and history.tokens(history.run_start(run)) < least:
+            return cut
+        if run >= cut and history.starts_turn(run):
+            return run
+    return cut

@@ -1,0 +1,99 @@
+"""What happened, for people and for tracing. Events carry numbers and names, never message text."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from compaction_hooks.messages import Usage
+from compaction_hooks.record import CompactionReason, CompactionRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStarted:
+    """A compaction begins; the host may show "compacting...".
+
+    Attributes:
+        session_id: The conversation.
+        tokens_before: Size of the context in tokens, as estimated or as the provider counted it.
+        messages_before: Messages in the view that is too large.
+        trigger_tokens: The threshold in force, or None when the window is unknown.
+        context_window: The model's window in tokens, or None when unknown.
+    """
+
+    session_id: str
+    reason: CompactionReason
+    tokens_before: int
+    messages_before: int
+    trigger_tokens: int | None
+    context_window: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFinished:
+    """A compaction succeeded and its record was made.
+
+    Attributes:
+        tokens_before, tokens_after: Size of the context in tokens.
+        messages_before, messages_after: Messages in the view.
+        compacted_messages: Host messages that the summary now stands for.
+        summary_messages: Messages that hold the summary: 1, or 0 when only tool results were cleared.
+        duration_seconds: From start to finish, the summariser's time included.
+        usage: What the summary cost, or None when unknown or free.
+        used_fallback: Whether the summariser failed and the rungs that need no model were used.
+        record: The record.
+    """
+
+    session_id: str
+    reason: CompactionReason
+    tokens_before: int
+    tokens_after: int
+    messages_before: int
+    messages_after: int
+    compacted_messages: int
+    summary_messages: int
+    duration_seconds: float
+    usage: Usage | None
+    used_fallback: bool
+    record: CompactionRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSkipped:
+    """A compaction was due and was not made; the context still fits the window by estimate.
+
+    Attributes:
+        why: "aborted", "nothing to summarise", "no gain", "no progress", "breaker open" or "undone".
+    """
+
+    session_id: str
+    reason: CompactionReason
+    why: str
+    tokens: int
+    duration_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFailed:
+    """Something went wrong.
+
+    Attributes:
+        error: Type and text of what failed, without message text of the conversation.
+        is_over_window: Whether the list that was handed out is larger than the window: the provider will reject it.
+        is_breaker_open: Whether the circuit breaker is now open.
+        usage: What failed attempts cost, or None.
+    """
+
+    session_id: str
+    reason: CompactionReason
+    error: str
+    tokens: int
+    is_over_window: bool
+    is_breaker_open: bool
+    duration_seconds: float = 0.0
+    usage: Usage | None = None
+
+
+CompactionEvent: TypeAlias = CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed
+EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]

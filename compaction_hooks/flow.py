@@ -1,0 +1,249 @@
+"""What happens in one call, as generators that ask the world by effects: the same for the async and the sync driver.
+
+Between two effects a flow runs under the conversation's lock; while it waits for an answer, it holds nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic
+
+from compaction_hooks.attempt import Attempt, Compaction, CompactionOutcome, Order, described
+from compaction_hooks.conversation import Conversation
+from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Load, Send, Wait
+from compaction_hooks.errors import ContextOverflowError, RecordError
+from compaction_hooks.events import CompactionSkipped
+from compaction_hooks.measuring import Call, Shared, Standing, learn_from_overflow, look, note_handed_out
+from compaction_hooks.messages import M
+from compaction_hooks.overflow import parse_overflow
+from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
+
+logger = logging.getLogger("compaction_hooks")
+
+MANUAL_KEEP_RATIO = 0.25
+"""Of the present context, the most a manual compaction keeps when the caller names no number: who asks wants it smaller
+(klaude-code keeps less on /compact too)."""
+
+
+class ConversationFlow(Generic[M]):
+    """The flows of one conversation."""
+
+    def __init__(self, conversation: Conversation[M], shared: Shared) -> None:
+        self._conversation = conversation
+        self._shared = shared
+
+    def transform(self, call: Call[M]) -> Flow[list[M]]:
+        """Return the list to send; compact first when the threshold is passed or the last call overflowed silently."""
+        yield from self._load()
+        may_ask = True
+        while True:
+            is_aborted: bool = yield IsAborted()
+            standing = self._look(call)
+            reason = self._reason_due(standing)
+            if reason is None:
+                return self._hand_out(standing)
+            why = "aborted" if is_aborted else self._resting(standing, reason)
+            if why:
+                yield from self._skip(standing, reason, why)
+                return self._hand_out(standing)
+            if self._conversation.flight is not None:
+                end: FlightEnd = yield Wait(self._conversation.flight)
+                may_ask = may_ask and end != "failed"
+                continue
+            budget = self._budget(standing)
+            order = Order(reason=reason, keep=_keep(budget, reason), may_ask=may_ask)
+            attempt = yield from self._led(standing, budget, order)
+            self._conversation.has_overflowed = False
+            return attempt.messages
+
+    def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[Attempt[M]]:
+        """Compact whatever the size.
+
+        Raises:
+            ContextOverflowError: the list does not fit the window and cannot be made to.
+        """
+        yield from self._load()
+        yield from self._wait_for_others()
+        standing = self._look(call)
+        budget = self._budget(standing)
+        keep = keep_recent_tokens or min(budget.keep, int(standing.pressure * MANUAL_KEEP_RATIO))
+        order = Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
+        return (yield from self._led(standing, budget, order))
+
+    def recover(self, call: Call[M], error: BaseException) -> Flow[list[M]]:
+        """Return a smaller list after an overflow; raise `error` itself when it is none.
+
+        Raises:
+            ContextOverflowError: nothing smaller is valid.
+        """
+        info = parse_overflow(error)
+        if info is None or info.kind != "context_overflow" or not self._shared.settings.compact_on_overflow:
+            raise error
+        yield from self._load()
+        others_end = yield from self._wait_for_others()
+        standing = self._look(call)
+        learn_from_overflow(self._conversation, self._shared, standing, info)
+        standing = self._look(call)
+        budget = self._budget(standing)
+        if others_end == "settled" and standing.pressure <= budget.trigger:
+            return self._hand_out(standing)
+        order = Order(
+            reason=CompactionReason.OVERFLOW,
+            keep=budget.emergency_keep,
+            may_ask=others_end != "failed",
+            must_fit=True,
+        )
+        try:
+            attempt = yield from self._led(standing, budget, order)
+        except ContextOverflowError as unfit:
+            raise unfit from error
+        if attempt.outcome is not CompactionOutcome.COMPACTED:
+            raise error
+        return attempt.messages
+
+    def call(self, call: Call[M]) -> Flow[object]:
+        """Transform and send; on an overflow compact and send once more (D16)."""
+        view = yield from self.transform(call)
+        first: Answered | Failure = yield Send(view)
+        if isinstance(first, Answered):
+            return self._taken(first.value)
+        view = yield from self.recover(call, first.error)
+        second: Answered | Failure = yield Send(view)
+        if isinstance(second, Answered):
+            return self._taken(second.value)
+        info = parse_overflow(second.error)
+        if info is None or info.kind != "context_overflow":
+            raise second.error
+        standing = self._look(call)
+        learn_from_overflow(self._conversation, self._shared, standing, info)
+        order = Order(reason=CompactionReason.OVERFLOW, keep=0)
+        raise self._compaction(standing, self._budget(standing), order).unfit() from second.error
+
+    # -- parts
+
+    def _look(self, call: Call[M]) -> Standing[M]:
+        return look(self._conversation, self._shared, call)
+
+    def _budget(self, standing: Standing[M]) -> Budget:
+        """The budget of the model's window; of the present size where the window is unknown."""
+        return standing.budget or self._shared.settings.budget(max(standing.pressure, 1))
+
+    def _reason_due(self, standing: Standing[M]) -> CompactionReason | None:
+        settings, budget = self._shared.settings, standing.budget
+        if self._conversation.has_overflowed and settings.compact_on_overflow:
+            return CompactionReason.OVERFLOW
+        if budget is None or not settings.auto_compact or settings.is_subagent or standing.pressure <= budget.trigger:
+            return None
+        return CompactionReason.THRESHOLD
+
+    def _resting(self, standing: Standing[M], reason: CompactionReason) -> str:
+        """Why a due compaction is put off while the view still fits; empty when it is not."""
+        if reason is not CompactionReason.THRESHOLD or not standing.fits_window:
+            return ""
+        record = standing.record
+        settled = int(record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if record else 0
+        if standing.pressure < self._conversation.rest_until:
+            return self._conversation.rest_why
+        return "no progress" if standing.pressure < settled else ""
+
+    def _hand_out(self, standing: Standing[M]) -> list[M]:
+        view = standing.view
+        note_handed_out(self._conversation, standing, view)
+        return view
+
+    def _taken(self, response: object) -> object:
+        """Notice an answer that says the input overflowed although it was accepted: compact before the next call (R82)."""
+        info = parse_overflow(response)
+        if info is not None and info.kind == "context_overflow":
+            self._conversation.has_overflowed = True
+        return response
+
+    def _skip(self, standing: Standing[M], reason: CompactionReason, why: str) -> Flow[None]:
+        yield Emit(
+            CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=standing.pressure)
+        )
+
+    # -- one at a time
+
+    def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
+        return Compaction(self._conversation, self._shared, standing, budget, order)
+
+    def _led(self, standing: Standing[M], budget: Budget, order: Order) -> Flow[Attempt[M]]:
+        """Lead an attempt on which other callers of this conversation wait."""
+        standing = self._verified(standing)
+        with self._flight() as flight:
+            attempt = yield from self._compaction(standing, budget, order).run()
+            flight.done.set_result(_END[attempt.outcome])
+        return attempt
+
+    def _verified(self, standing: Standing[M]) -> Standing[M]:
+        """The same standing, with every message read again: what was changed in place is noticed before it is summarised."""
+        conversation, messages = self._conversation, standing.call.messages
+        history = conversation.reader.verify(standing.history, messages)
+        if history is standing.history:
+            return standing
+        conversation.history = history
+        return self._look(standing.call)
+
+    @contextmanager
+    def _flight(self) -> Iterator[Flight]:
+        flight = self._conversation.flight = Flight()
+        try:
+            yield flight
+        except ContextOverflowError:
+            flight.done.set_result("failed")
+            raise
+        finally:
+            if self._conversation.flight is flight:
+                self._conversation.flight = None
+            if not flight.done.done():
+                flight.done.set_result("aborted")
+
+    def _wait_for_others(self) -> Flow[FlightEnd | None]:
+        """Let a compaction under way come to its end first; None when there was none."""
+        end: FlightEnd | None = None
+        while self._conversation.flight is not None:
+            end = yield Wait(self._conversation.flight)
+            if end != "settled":
+                break
+        return end
+
+    # -- records from elsewhere
+
+    def _load(self) -> Flow[None]:
+        """Take over stored records, once. A store that fails is asked again next time; the run goes on."""
+        conversation = self._conversation
+        if conversation.is_loaded or not self._shared.has_store:
+            return
+        answer: Answered | Failure = yield Load(conversation.id)
+        if isinstance(answer, Failure):
+            logger.warning("records could not be loaded (%s)", described(answer.error))
+            return
+        conversation.is_loaded = True
+        texts = answer.value if isinstance(answer.value, list | tuple) else []
+        conversation.add_records(_readable(texts))
+
+
+def _readable(texts: list[object] | tuple[object, ...]) -> Iterator[CompactionRecord]:
+    """Yield the records that can be read; a damaged one is reported and skipped."""
+    for text in texts:
+        try:
+            yield CompactionRecord.from_json(str(text))
+        except RecordError as error:
+            logger.warning("a stored record was skipped: %s", error)
+
+
+def _keep(budget: Budget, reason: CompactionReason) -> int:
+    return budget.emergency_keep if reason is CompactionReason.OVERFLOW else budget.keep
+
+
+_END: dict[CompactionOutcome, FlightEnd] = {
+    CompactionOutcome.COMPACTED: "settled",
+    CompactionOutcome.NOTHING_TO_COMPACT: "failed",
+    CompactionOutcome.NO_GAIN: "failed",
+    CompactionOutcome.FAILED: "failed",
+    CompactionOutcome.ABORTED: "aborted",
+}

@@ -1,0 +1,250 @@
+"""How large is the list of this call, for this model: counted as far as the provider counted it, estimated beyond."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic
+
+from compaction_hooks.calibration import Calibration
+from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured
+from compaction_hooks.files import FileOperations
+from compaction_hooks.history import History
+from compaction_hooks.messages import M, Usage
+from compaction_hooks.overflow import OverflowInfo
+from compaction_hooks.planning import Gauge
+from compaction_hooks.projection import Projection
+from compaction_hooks.record import CompactionRecord
+from compaction_hooks.settings import Budget, CompactionSettings
+from compaction_hooks.tokens import is_usable
+from compaction_hooks.windows import ModelWindow
+
+SMALLEST_WINDOW = 1_024
+"""No window is taken to be smaller than this, whatever an error text seems to say."""
+UNKNOWN_WINDOW_RATIO = 0.95
+"""After an overflow that names no limit, with no window known: the limit is taken to be this part of what was rejected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[M]):
+    """What a caller hands over.
+
+    Attributes:
+        model: The model of this very call; None: the controller's.
+        system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
+        tools: Tool schemas that count, as JSON.
+    """
+
+    messages: list[M]
+    model: str | None = None
+    system: object = None
+    tools: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all conversations of a controller share.
+
+    Attributes:
+        find_window: The window of a model; None stands for the controller's own model.
+        learn_window: Corrects a window by what an error said, in tokens.
+        calibrations: By model, what usage has taught about the estimator.
+        host_files: Files the host keeps track of itself.
+        has_store: Whether records live anywhere but in memory.
+    """
+
+    settings: CompactionSettings
+    find_window: Callable[[str | None], ModelWindow | None]
+    learn_window: Callable[[str | None, int], None]
+    calibrations: dict[str | None, Calibration]
+    host_files: Callable[[], FileOperations]
+    has_store: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing(Generic[M]):
+    """A call's list, read and measured.
+
+    Attributes:
+        measured: Which view this is, with its estimate before calibration.
+        pressure: The view's size in tokens of the model.
+        is_counted: Whether a usage report of this view is part of `pressure`.
+    """
+
+    call: Call[M]
+    history: History[M]
+    record: CompactionRecord | None
+    projection: Projection[M]
+    budget: Budget | None
+    gauge: Gauge
+    measured: Measured
+    pressure: int
+    is_counted: bool
+
+    @property
+    def view(self) -> list[M]:
+        """The list to send as things stand: the very list that came in when nothing was ever compacted."""
+        return self.call.messages if self.projection.is_identity else self.projection.view(self.history)
+
+    @property
+    def fits_window(self) -> bool:
+        """Whether the view fits the model's window by estimate; true while the window is unknown."""
+        return self.budget is None or self.pressure <= self.budget.window
+
+
+def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standing[M]:
+    """Read a call's list and measure the view that the record in force gives."""
+    history = conversation.read(call.messages)
+    record = conversation.newest_true(history)
+    projection = conversation.projection(history, record)
+    fixed = _beside_the_list(conversation, call)
+    estimated = projection.tokens(history) + fixed
+    measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, call.model)
+    _take_embedded_usage(conversation, shared, history, record, measured)
+    calibration = _calibration(conversation, shared, call.model)
+    gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed)
+    pressure = gauge.tokens(estimated - fixed)
+    anchor = conversation.anchor
+    if anchor is not None and anchor.measured.grew_into(measured):
+        pressure = anchor.input_tokens + max(0, math.ceil(gauge.ratio * (estimated - anchor.measured.estimated)))
+    else:
+        anchor = None
+    return Standing(
+        call=call,
+        history=history,
+        record=record,
+        projection=projection,
+        budget=budget_for(shared, call.model),
+        gauge=gauge,
+        measured=measured,
+        pressure=pressure,
+        is_counted=anchor is not None,
+    )
+
+
+def budget_for(shared: Shared, model: str | None) -> Budget | None:
+    """Return the budget for a model, or None while its window is unknown."""
+    window = shared.find_window(model)
+    if window is None:
+        return None
+    return shared.settings.budget(max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only)
+
+
+def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> int:
+    """The estimate of a system prompt and tools that are not in the list; computed again only when they change."""
+    held = conversation.beside
+    if held is None or held[0] != call.system or held[1] != call.tools:
+        tokens = sum(
+            conversation.estimator.estimate_tokens(_as_text(value)) for value in (call.system, call.tools) if value
+        )
+        held = conversation.beside = (call.system, call.tools, tokens)
+    return held[2]
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+# -- usage
+
+
+def note_handed_out(conversation: Conversation[M], standing: Standing[M], view: list[M]) -> None:
+    """Remember what a caller got, so that the provider's count can be held against it."""
+    conversation.handed_out = HandedOut(view, standing.measured, standing.pressure)
+
+
+def report_usage(
+    conversation: Conversation[M], shared: Shared, usage: Usage, view: list[M] | None, model: str | None
+) -> None:
+    """Take in what the provider counted for the view last handed out.
+
+    Ignored when it measured another view or another model's call, or when it is empty or nonsense (all zero, negative).
+    """
+    last = conversation.handed_out
+    if last is None or not is_usable(usage) or (view is not None and view is not last.view):
+        return
+    if model is not None and last.measured.model is not None and not same_model(model, last.measured.model):
+        return
+    _observe(conversation, shared, Anchor(last.measured, usage.input_tokens))
+    budget = budget_for(shared, last.measured.model)
+    conversation.has_overflowed = budget is not None and usage.input_tokens > budget.window
+
+
+def learn_from_overflow(
+    conversation: Conversation[M], shared: Shared, standing: Standing[M], info: OverflowInfo
+) -> None:
+    """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought."""
+    if info.limit_tokens is not None:
+        shared.learn_window(standing.call.model, max(info.limit_tokens, SMALLEST_WINDOW))
+    elif standing.budget is None:
+        shared.learn_window(standing.call.model, max(int(standing.pressure * UNKNOWN_WINDOW_RATIO), SMALLEST_WINDOW))
+    budget = budget_for(shared, standing.call.model)
+    last = conversation.handed_out
+    if last is None or budget is None:
+        return
+    actual = info.actual_tokens or budget.window + 1
+    if actual > last.tokens:
+        _observe(conversation, shared, Anchor(last.measured, actual))
+
+
+def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:
+    model, estimated = anchor.measured.model, anchor.measured.estimated
+    calibration = _calibration(conversation, shared, model)
+    previous = conversation.anchor
+    if previous is not None and previous.measured.grew_into(anchor.measured):
+        calibration = calibration.observe_growth(
+            estimated=estimated - previous.measured.estimated, counted=anchor.input_tokens - previous.input_tokens
+        )
+    conversation.anchor = anchor
+    conversation.calibrations[model] = calibration.observe(estimated=estimated, counted=anchor.input_tokens)
+    shared.calibrations[model] = replace(conversation.calibrations[model], overhead_tokens=0)
+
+
+def _calibration(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
+    """What this conversation learned of the model, else the ratio others learned; a hidden prefix is each one's own."""
+    return conversation.calibrations.get(model) or shared.calibrations.get(model) or Calibration()
+
+
+def _take_embedded_usage(
+    conversation: Conversation[M],
+    shared: Shared,
+    history: History[M],
+    record: CompactionRecord | None,
+    measured: Measured,
+) -> None:
+    """Take in the newest usage that an assistant message itself carries, when it measured the present view.
+
+    Usage from before the record was made measured a larger view (E25); an aborted, failed or empty call measured nothing.
+    """
+    oldest_run = record.seen_runs if record else history.base
+    for index in history.answers():
+        message = history.piece(index).message
+        if history.run_of(index) < oldest_run or _is_known(conversation.anchor, measured, index):
+            return
+        usage = message.usage
+        if usage is None or not is_usable(usage, message.stop_reason):
+            continue
+        if measured.model is not None and message.model is not None and not same_model(measured.model, message.model):
+            continue
+        sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
+        _observe(conversation, shared, Anchor(sent, usage.input_tokens))
+        return
+
+
+def _is_known(anchor: Anchor | None, measured: Measured, index: int) -> bool:
+    return anchor is not None and anchor.measured.grew_into(measured) and anchor.measured.piece_count >= index
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names mean one model: equal, or alike but for a provider's prefix and a date or version behind.
+
+    >>> same_model("openai/gpt-5", "gpt-5-2025-08-07"), same_model("gpt-5", "gpt-5-mini")
+    (True, False)
+    """
+    short, long = sorted((one.rpartition("/")[2].lower(), other.rpartition("/")[2].lower()), key=len)
+    rest = long.removeprefix(short)
+    return rest == "" or (
+        rest != long and all(part.isdigit() or part in ("latest", "v1") for part in rest.strip("-@:.").split("-"))
+    )

@@ -1,0 +1,441 @@
+"""Which rungs, in which order, until the view fits: pure functions from a situation to a plan, and from a plan to a record.
+
+The rungs: clear old tool results; summarise up to a cut; shorten what is oversized; drop oldest whole steps, marked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic
+
+from compaction_hooks.cut_point import find_cut
+from compaction_hooks.files import FileOperations, digest, file_operations, file_tags, merge
+from compaction_hooks.history import History, message_digest
+from compaction_hooks.messages import M, Message, MessageFormat, Text, Usage
+from compaction_hooks.projection import Projection, apply_record
+from compaction_hooks.prompts import PROMPT_VERSION, parse_summary, render_summary
+from compaction_hooks.record import CompactionReason, CompactionRecord, Pin, record_id
+from compaction_hooks.reductions import Reduction, reducible_parts, results_to_clear, shortening
+from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
+from compaction_hooks.validity import worsened
+
+FILE_TAGS_RATIO = 0.2
+"""Of a summary's allowance, the most the file lists may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """From the estimator's tokens to the model's.
+
+    Attributes:
+        ratio: The model's tokens per estimated token, as learned from usage.
+        overhead: Tokens of every request that no message shows (a hidden prefix), as learned.
+        fixed: Estimated tokens of the system prompt and tools handed over beside the list.
+    """
+
+    ratio: float = 1.0
+    overhead: int = 0
+    fixed: int = 0
+
+    def tokens(self, estimated: int) -> int:
+        """Return the model's tokens for a view of `estimated` tokens, rounded up."""
+        return self.overhead + math.ceil(self.ratio * (estimated + self.fixed))
+
+    def room(self, tokens: int) -> int:
+        """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
+        return math.floor((tokens - self.overhead) / self.ratio) - self.fixed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation(Generic[M]):
+    """Everything a decision may look at.
+
+    Attributes:
+        record: The newest record true of the history, or None.
+        projection: That record applied.
+        keep: Recent tokens to keep, of the model.
+        estimate: Size of one neutral message in tokens, before calibration.
+        user_pins: Digests of messages the host pinned.
+        host_files: Files the host itself keeps track of.
+    """
+
+    history: History[M]
+    record: CompactionRecord | None
+    projection: Projection[M]
+    budget: Budget
+    gauge: Gauge
+    reason: CompactionReason
+    keep: int
+    settings: CompactionSettings
+    format: MessageFormat[M]
+    estimate: Callable[[Message], int]
+    user_pins: frozenset[str] = frozenset()
+    host_files: FileOperations = field(default_factory=FileOperations)
+
+    @property
+    def estimated(self) -> int:
+        """The present view's estimate in tokens, before calibration."""
+        return self.projection.tokens(self.history)
+
+    @property
+    def tokens(self) -> int:
+        """The present view's size in tokens of the model, by estimate."""
+        return self.gauge.tokens(self.estimated)
+
+    @property
+    def covered_runs(self) -> int:
+        """Runs that no longer stand in the view."""
+        return max(self.history.base, self.record.covered_runs if self.record else 0)
+
+    def text_tokens(self, text: str) -> int:
+        """Return the estimate of a user message with this text, before calibration."""
+        return self.estimate(Message(role="user", parts=(Text(text),)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft(Generic[M]):
+    """A record that is not yet in force, and what it would give.
+
+    Attributes:
+        tokens: Size of its view in tokens of the model, by estimate.
+    """
+
+    record: CompactionRecord
+    projection: Projection[M]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryPlan:
+    """What is to be summarised and what stays.
+
+    Attributes:
+        cut: The first run that is kept.
+        pins: Messages before it that stay.
+        history: What the history summary is made of: everything newly covered, without a split turn's first part.
+        prefix: The first part of the split turn, when it gets a summary of its own.
+        previous_summary: The summary to update, or None.
+        allowance: The most the summary may hold, in estimated tokens, before calibration.
+        tags: The file lists that follow it.
+        files: Files read and modified so far.
+        digest: What the newly covered part did, as plain JSON.
+        host_messages: Host messages covered in all.
+    """
+
+    cut: int
+    pins: tuple[Pin, ...]
+    history: tuple[Message, ...]
+    prefix: tuple[Message, ...]
+    previous_summary: str | None
+    allowance: int
+    tags: str
+    files: FileOperations
+    digest: Mapping[str, object]
+    host_messages: int
+    has_continuation: bool
+
+
+# -- rung 1: clear
+
+
+def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
+    """Return the reductions that clear old tool results; empty when that gains too little to be worth a new prefix."""
+    if not now.settings.clear_tool_results:
+        return ()
+    parts = reducible_parts(now.history, now.covered_runs, now.estimate, _reductions(now))
+    chosen = results_to_clear(
+        parts,
+        protect_tokens=int(now.budget.protect_results / now.gauge.ratio),
+        rules=now.settings.tool_rules,
+        last_run=now.history.run_count - 1,
+    )
+    if sum(part.tokens for part in chosen) * now.gauge.ratio < now.budget.minimum_clear:
+        return ()
+    return tuple(part.reduction() for part in chosen)
+
+
+def clearing_record(now: Situation[M], reductions: Sequence[Reduction], at: str) -> CompactionRecord:
+    """Return the record in force with these reductions added: what it covers stays the same."""
+    return _with_reductions(now, _continued(now, at), reductions)
+
+
+# -- rung 2: summarise
+
+
+def plan_summary(now: Situation[M]) -> SummaryPlan | None:
+    """Choose the cut and gather what is to be summarised; None when nothing that may be left out lies before any cut."""
+    allowance = int(now.budget.summary / now.gauge.ratio)
+    room = (
+        now.gauge.room(now.budget.target)
+        - allowance
+        - now.text_tokens(render_summary("", file_tags="", continuation=True))
+    )
+
+    def fits(run: int) -> bool:
+        start = now.history.run_start(run)
+        above = [*now.history.systems(start), *_pinned(now, start)]
+        return sum(now.history.piece(i).tokens for i in above) + now.history.tokens(start) <= room
+
+    keep = int(now.keep / now.gauge.ratio)
+    cut = find_cut(now.history, after=now.covered_runs, keep_tokens=keep, fits=fits)
+    return None if cut is None else _gathered(now, cut, allowance)
+
+
+def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None:
+    history = now.history
+    start = history.run_start(cut)
+    pinned = _pinned(now, start)
+    foreign = _foreign_summary(now)
+    covered = [i for i in _newly_covered(now, start) if i != foreign]
+    if all(index in pinned for index in covered):
+        return None
+    split = _split_turn(now, cut, covered)
+    messages = [history.piece(i).message for i in covered]
+    files = merge(merge(_known_files(now), now.host_files), file_operations(messages))
+    tags = file_tags(files, max_tokens=int(allowance * FILE_TAGS_RATIO), estimate=now.text_tokens)
+    return SummaryPlan(
+        cut=cut,
+        pins=_pins(now, pinned),
+        history=tuple(history.piece(i).message for i in covered if i < split),
+        prefix=tuple(history.piece(i).message for i in covered if i >= split),
+        previous_summary=_previous_summary(now, foreign),
+        allowance=allowance - (now.text_tokens(tags) if tags else 0),
+        tags=tags,
+        files=files,
+        digest=digest(messages, hidden=_hidden(now)).to_dict(),
+        host_messages=history.piece(start).host
+        + (now.record.compacted_message_count if now.record and history.base else 0),
+        has_continuation=now.settings.add_continuation
+        and history.piece(history.piece_count - 1).message.role != "user",
+    )
+
+
+def _newly_covered(now: Situation[M], start: int) -> list[int]:
+    first = now.history.run_start(now.covered_runs) if now.covered_runs else 0
+    return [i for i in range(first, start) if now.history.piece(i).message.role != "system"]
+
+
+def _split_turn(now: Situation[M], cut: int, covered: Sequence[int]) -> int:
+    """The piece from which on the covered part gets a summary of its own; the piece count when the cut splits no turn."""
+    history = now.history
+    none = history.piece_count
+    if history.starts_turn(cut):
+        return none
+    turn = next((run for run in range(cut - 1, now.covered_runs - 1, -1) if history.starts_turn(run)), None)
+    if turn is None:
+        return none
+    start = history.run_start(turn)
+    hosts = {history.piece(i).host for i in covered if i >= start}
+    return start if len(hosts) >= now.settings.split_turn_min_prefix else none
+
+
+def _pinned(now: Situation[M], start: int) -> list[int]:
+    """The pieces before `start` that stay: the current request, and whatever the host pinned, with its calls and results."""
+    history = now.history
+    request = history.request
+    chosen = {request} if request is not None and request < start else set[int]()
+    if now.user_pins:
+        for index in range(start):
+            if message_digest(history.piece(index).message) in now.user_pins:
+                chosen.update(_whole_step(history, index))
+    return sorted(i for i in chosen if i < start and history.piece(i).message.role != "system")
+
+
+def _whole_step(history: History[M], index: int) -> Iterable[int]:
+    """A message alone, or with the calls and results it cannot be shown without."""
+    message = history.piece(index).message
+    if not message.calls and not message.results or history.piece(index).side is None:
+        return [index]
+    run = history.run_of(index) - (1 if message.results else 0)
+    answers = (
+        [i for i in history.run_pieces(run + 1) if history.piece(i).message.results]
+        if run + 1 < history.run_count
+        else []
+    )
+    return [*history.run_pieces(run), *answers]
+
+
+def _pins(now: Situation[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
+    history = now.history
+    request = history.request
+    return tuple(
+        Pin(run=max(history.run_of(i), 0), digest=message_digest(history.piece(i).message), is_users=i != request)
+        for i in pieces
+    )
+
+
+def _foreign_summary(now: Situation[M]) -> int | None:
+    """The piece at the head of a list that is a summary nobody here has a record of, or None."""
+    if now.record is not None and now.record.rendered or now.history.base:
+        return None
+    first = next((i for i, p in enumerate(now.history.pieces()) if p.message.role != "system"), None)
+    if first is None:
+        return None
+    message = now.history.piece(first).message
+    is_summary = message.role == "user" and (message.is_summary or parse_summary(message.text) is not None)
+    return first if is_summary else None
+
+
+def _previous_summary(now: Situation[M], foreign: int | None) -> str | None:
+    if now.record is not None and now.record.summary:
+        return now.record.summary
+    if foreign is None:
+        return None
+    text = now.history.piece(foreign).message.text
+    return parse_summary(text) or text
+
+
+def _known_files(now: Situation[M]) -> FileOperations:
+    if now.record is None:
+        return FileOperations()
+    return FileOperations(read=now.record.read_files, modified=now.record.modified_files)
+
+
+def summary_record(
+    now: Situation[M], plan: SummaryPlan, summary: str, usage: Usage | None, at: str
+) -> CompactionRecord:
+    """Return the record of a summary: what the plan covers, rendered, with the reductions that still lie in what is kept."""
+    history = now.history
+    covered_digest = history.digest_before(plan.cut)
+    assert covered_digest is not None  # a cut lies between runs of this very history
+    rendered = render_summary(summary, file_tags=plan.tags, continuation=plan.has_continuation)
+    record = replace(
+        _continued(now, at),
+        prompt_version=PROMPT_VERSION,
+        summary=summary,
+        previous_summary=plan.previous_summary,
+        rendered=rendered,
+        compacted_message_count=plan.host_messages,
+        covered_runs=plan.cut,
+        covered_digest=covered_digest,
+        pins=plan.pins,
+        read_files=plan.files.read,
+        modified_files=plan.files.modified,
+        digest=plan.digest,
+        usage=usage,
+    )
+    kept = [reduction for reduction in _reductions(now) if reduction.run >= plan.cut]
+    return _with_reductions(now, replace(record, reductions=()), kept)
+
+
+# -- rung 3: shorten
+
+
+def shortening_record(now: Situation[M], draft: Draft[M] | None, at: str) -> CompactionRecord | None:
+    """Return the draft's record (or the one in force) with kept parts shortened until the target fits; None when none can be.
+
+    Only as much is taken as is needed, the largest parts first; the user's words and the system prompt are never shortened.
+    """
+    base = _continued(now, at) if draft is None else draft.record
+    estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
+    excess = estimated - now.gauge.room(now.budget.target)
+    first = max(base.covered_runs, now.history.base)
+    parts = reducible_parts(now.history, first, now.estimate, base.reductions)
+    chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules)
+    return _with_reductions(now, base, chosen) if chosen else None
+
+
+# -- rung 4: drop
+
+
+def dropped_marker(plan: SummaryPlan) -> str:
+    """Return the line that says what was dropped without a summary: how many messages, by role (Opal's `truncate`)."""
+    messages = [*plan.history, *plan.prefix]
+    roles = Counter(message.role for message in messages)
+    counts = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
+    return f"[Compacted {len(messages)} messages: {counts}]"
+
+
+# -- records and their check
+
+
+def _reductions(now: Situation[M]) -> tuple[Reduction, ...]:
+    return now.record.reductions if now.record else ()
+
+
+def _hidden(now: Situation[M]) -> tuple[Reduction, ...]:
+    return tuple(item for item in _reductions(now))
+
+
+def _continued(now: Situation[M], at: str) -> CompactionRecord:
+    """The record that follows the one in force and changes nothing yet."""
+    digest_before = now.history.digest_before(now.history.base) or ""
+    first = CompactionRecord(
+        id="",
+        prompt_version=PROMPT_VERSION,
+        reason=now.reason,
+        summary="",
+        rendered="",
+        compacted_message_count=0,
+        covered_runs=now.history.base,
+        covered_digest=digest_before,
+        seen_runs=0,
+        tokens_before=0,
+        tokens_after=0,
+        compaction_count=0,
+        last_compacted_at=at,
+    )
+    old = now.record or first
+    return replace(
+        old,
+        parent=old.id or None,
+        reason=now.reason,
+        seen_runs=now.history.run_count,
+        tokens_before=now.tokens,
+        compaction_count=old.compaction_count + 1,
+        last_compacted_at=at,
+        usage=None,
+    )
+
+
+def _with_reductions(now: Situation[M], record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
+    merged = {(item.kind, item.run, item.ordinal): item for item in (*record.reductions, *reductions)}
+    kept = tuple(merged.values())
+    name = record_id(record.covered_digest, record.rendered, kept, record.parent)
+    return replace(record, id=name, reductions=kept)
+
+
+def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
+    """Return a record with its view measured."""
+    projection = apply_record(now.history, record, now.format, now.estimate)
+    tokens = now.gauge.tokens(projection.tokens(now.history))
+    return Draft(record=replace(record, tokens_after=tokens), projection=projection, tokens=tokens)
+
+
+def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
+    """Return why a draft must not be handed out, or None: it fits `limit`, is smaller by 10 %, and breaks nothing.
+
+    The 10 % are waived where the present view does not fit the window and the draft does.
+    """
+    estimated = draft.projection.tokens(now.history)
+    if draft.tokens > limit:
+        return f"too large: {draft.tokens} tokens, {limit} allowed"
+    is_rescue = now.tokens > now.budget.window
+    if estimated > now.estimated * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
+        return "no gain"
+    before = _neutral(now, now.projection)
+    after = _neutral(now, draft.projection)
+    broken = worsened(before, after)
+    return f"invalid: {broken[0].rule}" if broken else None
+
+
+def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:
+    return [piece for message in projection.view(now.history) for piece in now.format.read(message)]
+
+
+def largest_fixed_part(now: Situation[M]) -> tuple[str, int]:
+    """Return the name and size (tokens of the model) of the largest part that cannot shrink."""
+    history = now.history
+    last = history.run_start(max((*history.boundaries(now.covered_runs), now.covered_runs)))
+    request = history.request
+    sizes = {
+        "system prompt": sum(history.piece(i).tokens for i in history.systems()) + now.gauge.fixed,
+        "current request": history.piece(request).tokens if request is not None else 0,
+        "pins": sum(history.piece(i).tokens for i in _pinned(now, last) if i != request),
+        "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
+    }
+    part = max(sizes, key=lambda name: sizes[name])
+    return part, math.ceil(sizes[part] * now.gauge.ratio)

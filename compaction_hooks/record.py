@@ -1,0 +1,255 @@
+"""What is known of one compaction: plain JSON, versioned, portable between frameworks and machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from compaction_hooks.errors import RecordError
+from compaction_hooks.history import Known, Origin, text_digest
+from compaction_hooks.messages import Usage
+from compaction_hooks.reductions import Reduction
+
+T = TypeVar("T")
+
+RECORD_VERSION = 1
+"""Raised when a reader of the old version could misread a new record. New optional fields do not raise it."""
+
+
+class CompactionReason(StrEnum):
+    """Why a compaction happened."""
+
+    THRESHOLD = "threshold"
+    OVERFLOW = "overflow"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A message from before the cut that the view still shows word for word.
+
+    Attributes:
+        run: The run it stands in.
+        digest: The digest of its content (`history.message_digest`).
+        is_users: Whether the host pinned it for good; otherwise it is the request that was current.
+    """
+
+    run: int
+    digest: str
+    is_users: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRecord:
+    """One compaction. Applies to every list whose first `covered_runs` runs have the digest `covered_digest`.
+
+    Attributes:
+        id: Names the record; derived from its content.
+        parent: `id` of the record this one builds on, or None.
+        prompt_version: Version of the summariser's instructions.
+        reason: What triggered it.
+        summary: What the summariser wrote, all rounds merged; empty when results were only cleared.
+        previous_summary: The summary this one replaced, or None.
+        rendered: The text of the message that stands for what is covered; empty when nothing is.
+        compacted_message_count: Host messages covered.
+        covered_runs: Runs covered, from the start of the conversation.
+        covered_digest: Digest chain after them.
+        seen_runs: Runs there were at the time; what a provider counted for an earlier one measured another view.
+        tokens_before, tokens_after: Estimated size of the context in tokens.
+        compaction_count: How many compactions led here, this one included.
+        last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
+        pins: Messages before the cut that stay.
+        reductions: Parts after the cut that are shown smaller.
+        read_files, modified_files: Paths, in the order they were last touched; cumulative.
+        digest: What the covered part did, as plain JSON (`files.CompactionDigest`).
+        usage: What the summary cost, or None.
+        extra: Fields of a later version, kept as they came.
+    """
+
+    id: str
+    parent: str | None = None
+    prompt_version: int
+    reason: CompactionReason
+    summary: str
+    previous_summary: str | None = None
+    rendered: str
+    compacted_message_count: int
+    covered_runs: int
+    covered_digest: str
+    seen_runs: int
+    tokens_before: int
+    tokens_after: int
+    compaction_count: int
+    last_compacted_at: str
+    pins: tuple[Pin, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
+    read_files: tuple[str, ...] = ()
+    modified_files: tuple[str, ...] = ()
+    digest: Mapping[str, object] = field(default_factory=dict[str, object])
+    usage: Usage | None = None
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def origin(self) -> Origin:
+        """Where the chain of a list begins that starts with this record's summary."""
+        return Origin(self.covered_runs, self.covered_digest, tuple(pin.digest for pin in self.pins))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON, unknown fields included."""
+        usage = self.usage
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {
+            **self.extra,
+            "version": RECORD_VERSION,
+            **plain,
+            "reason": self.reason.value,
+            "pins": [{"run": pin.run, "digest": pin.digest, "is_users": pin.is_users} for pin in self.pins],
+            "reductions": [reduction.to_dict() for reduction in self.reductions],
+            "read_files": list(self.read_files),
+            "modified_files": list(self.modified_files),
+            "digest": dict(self.digest),
+            "usage": None if usage is None else {name: getattr(usage, name) for name in _USAGE},
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict()` as JSON text; lone surrogates are escaped, so it is always valid UTF-8."""
+        return json.dumps(self.to_dict(), ensure_ascii=True)
+
+    @staticmethod
+    def from_json(text: str) -> CompactionRecord:
+        """Read a record.
+
+        Raises:
+            RecordError: the text is damaged, or from a version this one cannot read.
+        """
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"not JSON: {error}") from error
+        if not isinstance(fields, dict):
+            raise RecordError(f"a record is a JSON object, not {type(fields).__name__}")
+        return CompactionRecord.from_dict(fields)
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, object]) -> CompactionRecord:
+        """Read what `to_dict` gave, also in an earlier version; absent optional fields get their defaults.
+
+        Raises:
+            RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
+        """
+        version = _field(fields, "version", int, 1)
+        if version > RECORD_VERSION:
+            raise RecordError(f"version={version} is newer than {RECORD_VERSION}: update compaction-hooks to read it")
+        reason = _field(fields, "reason", str)
+        if reason not in tuple(CompactionReason):
+            raise RecordError(f"reason={reason!r} is not one of {', '.join(CompactionReason)}")
+        return CompactionRecord(
+            id=_field(fields, "id", str),
+            parent=_optional_text(fields, "parent"),
+            prompt_version=_field(fields, "prompt_version", int, 0),
+            reason=CompactionReason(reason),
+            summary=_field(fields, "summary", str),
+            previous_summary=_optional_text(fields, "previous_summary"),
+            rendered=_field(fields, "rendered", str),
+            compacted_message_count=_field(fields, "compacted_message_count", int),
+            covered_runs=_field(fields, "covered_runs", int),
+            covered_digest=_field(fields, "covered_digest", str),
+            seen_runs=_field(fields, "seen_runs", int, 0),
+            tokens_before=_field(fields, "tokens_before", int, 0),
+            tokens_after=_field(fields, "tokens_after", int, 0),
+            compaction_count=_field(fields, "compaction_count", int, 1),
+            last_compacted_at=_field(fields, "last_compacted_at", str, ""),
+            pins=tuple(_pin(item) for item in _objects(fields, "pins")),
+            reductions=tuple(Reduction.from_dict(item) for item in _objects(fields, "reductions")),
+            read_files=_texts(fields, "read_files"),
+            modified_files=_texts(fields, "modified_files"),
+            digest=_mapping(fields.get("digest") or {}, "digest"),
+            usage=_usage(fields.get("usage")),
+            extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
+        )
+
+
+_PLAIN = (
+    "id",
+    "parent",
+    "prompt_version",
+    "summary",
+    "previous_summary",
+    "rendered",
+    "compacted_message_count",
+    "covered_runs",
+    "covered_digest",
+    "seen_runs",
+    "tokens_before",
+    "tokens_after",
+    "compaction_count",
+    "last_compacted_at",
+)
+_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_KNOWN_FIELDS = frozenset(
+    (*_PLAIN, "version", "reason", "pins", "reductions", "read_files", "modified_files", "digest", "usage")
+)
+
+
+def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | None = None) -> T:
+    value = fields.get(name, default)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise RecordError(f"{name}={value!r} must be {kind.__name__}")
+    return value
+
+
+def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
+    return None if fields.get(name) is None else _field(fields, name, str)
+
+
+def _mapping(value: object, name: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise RecordError(f"{name}={value!r} must be an object")
+    return {str(key): item for key, item in value.items()}
+
+
+def _objects(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    value = fields.get(name, [])
+    if not isinstance(value, list):
+        raise RecordError(f"{name}={value!r} must be a list")
+    return [_mapping(item, name) for item in value]
+
+
+def _texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise RecordError(f"{name}={value!r} must be a list of texts")
+    return tuple(map(str, value))
+
+
+def _pin(item: Mapping[str, object]) -> Pin:
+    return Pin(run=_field(item, "run", int), digest=_field(item, "digest", str), is_users=item.get("is_users") is True)
+
+
+def _usage(value: object) -> Usage | None:
+    if value is None:
+        return None
+    fields = _mapping(value, "usage")
+    counts = {name: _field(fields, name, int, 0) for name in _USAGE}
+    return Usage(**counts)
+
+
+def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
+    """Return the name of a record with this content: the same content has the same name on every machine."""
+    content = [covered_digest, rendered, [reduction.to_dict() for reduction in reductions], parent]
+    return text_digest(json.dumps(content))[:24]
+
+
+def known_products(records: Iterable[CompactionRecord]) -> Known:
+    """Return what a reader must know of these records to read lists that hold their products."""
+    origins: dict[str, Origin] = {}
+    originals: dict[tuple[str, int, int, str], str] = {}
+    for record in records:
+        if record.rendered:
+            origins[text_digest(record.rendered)] = record.origin
+        for item in record.reductions:
+            originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
+    return Known(origins, originals)

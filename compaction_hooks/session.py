@@ -1,0 +1,332 @@
+"""One conversation: the hook and its sync twins, manual compaction, recovery, usage, pins, undo, records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from compaction_hooks.attempt import Attempt, CompactionOutcome, described
+from compaction_hooks.conversation import Conversation
+from compaction_hooks.drivers import Driver, Signal, World
+from compaction_hooks.effects import Failure, Flow, Remove
+from compaction_hooks.errors import RecordError
+from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.history import HistoryReader
+from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
+from compaction_hooks.messages import M, MessageFormat, Usage
+from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.settings import UNDO_GROWTH_RATIO
+from compaction_hooks.tokens import TokenEstimator
+
+R = TypeVar("R")
+
+logger = logging.getLogger("compaction_hooks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult(Generic[M]):
+    """What a manual compaction gave.
+
+    Attributes:
+        messages: A new list to store or send; the list that came in when nothing was compacted.
+        record: The record now in force, or None.
+        tokens_before, tokens_after: Size of the context in tokens, by estimate.
+    """
+
+    messages: list[M]
+    record: CompactionRecord | None
+    outcome: CompactionOutcome
+    reason: CompactionReason
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """How full the context is, for a status line.
+
+    Attributes:
+        context_tokens: Size of the list last handed out, in tokens; None before the first call.
+        context_window: The model's window in tokens; None when unknown.
+        trigger_tokens: Above this the next call compacts; None when the window is unknown.
+        fraction: `context_tokens / context_window`; None when either is unknown.
+        is_estimate: Whether no usage report has measured that list; right after a compaction it is an estimate.
+        compaction_count: Compactions that led to the present view.
+        breaker: "closed", or "open: " and why the summariser is not asked.
+    """
+
+    context_tokens: int | None
+    context_window: int | None
+    trigger_tokens: int | None
+    fraction: float | None
+    is_estimate: bool
+    compaction_count: int
+    breaker: str
+
+
+class CompactionSession(Generic[M]):
+    """One conversation of a controller. Safe to use from several threads and event loops at once.
+
+    Made by `CompactionController.session`.
+    """
+
+    def __init__(
+        self, id: str, *, format: MessageFormat[M], estimator: TokenEstimator, shared: Shared, world: World
+    ) -> None:
+        reader = HistoryReader(format, estimator.estimate_message_tokens, SUMMARY_MARKER)
+        self._conversation = Conversation(id, format, estimator, reader)
+        self._shared = shared
+        self._flow = ConversationFlow(self._conversation, shared)
+        self._driver = Driver(world, self._conversation.lock)
+
+    @property
+    def id(self) -> str:
+        """The session's name."""
+        return self._conversation.id
+
+    # -- the hook
+
+    async def transform_context(
+        self,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """Return the list to send to the model. Call it before every model call.
+
+        Args:
+            messages: The whole conversation. Never changed.
+            signal: When set, a compaction under way is given up and the uncompacted list returned.
+            model: The model of this call, for its window; None: the controller's.
+            system: A system prompt that is not in the list but counts: text or JSON.
+            tools: Tool schemas that count, as JSON.
+
+        Returns:
+            The very list that came in while nothing was ever compacted; else a new list of system messages, summary, pins
+            and recent messages, which are the same objects.
+
+        Raises:
+            FormatError: a message cannot be read.
+        """
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return await self._driver.run(self._flow.transform(call), signal)
+
+    def transform_context_sync(
+        self,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """As `transform_context`, for callers without an event loop."""
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return self._driver.run_sync(self._flow.transform(call), signal)
+
+    async def call(
+        self,
+        messages: list[M],
+        send: Callable[[list[M]], Awaitable[R]],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> R:
+        """Transform, then `send`; when that raises a context overflow, compact harder and send once more.
+
+        Raises:
+            ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
+            Exception: whatever else `send` raises, untouched.
+        """
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return cast("R", await self._driver.run(self._flow.call(call), signal, send))  # what `send` gave
+
+    def call_sync(
+        self,
+        messages: list[M],
+        send: Callable[[list[M]], R],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> R:
+        """As `call`, for callers without an event loop."""
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return cast("R", self._driver.run_sync(self._flow.call(call), signal, send))  # what `send` gave
+
+    async def compact(
+        self,
+        messages: list[M],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> CompactionResult[M]:
+        """Compact now, whatever the size; `result.messages` is a new list to store.
+
+        Args:
+            keep_recent_tokens: Tokens of recent messages to keep; None: a quarter of the present context at most.
+            focus: What the summary should pay attention to.
+
+        Raises:
+            ContextOverflowError: the list does not fit the window and cannot be made to.
+        """
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return _result(await self._driver.run(self._flow.compact(call, keep_recent_tokens, focus), signal))
+
+    def compact_sync(
+        self,
+        messages: list[M],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> CompactionResult[M]:
+        """As `compact`, for callers without an event loop."""
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return _result(self._driver.run_sync(self._flow.compact(call, keep_recent_tokens, focus), signal))
+
+    async def recover(
+        self,
+        error: BaseException,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """Return a smaller list after an overflow the host caught itself.
+
+        Raises:
+            BaseException: `error` itself, when it is no context overflow.
+            ContextOverflowError: nothing smaller is valid; `error` is its cause.
+        """
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return await self._driver.run(self._flow.recover(call, error), signal)
+
+    def recover_sync(
+        self,
+        error: BaseException,
+        messages: list[M],
+        signal: Signal | None = None,
+        *,
+        model: str | None = None,
+        system: object = None,
+        tools: object = None,
+    ) -> list[M]:
+        """As `recover`, for callers without an event loop."""
+        call = Call(messages=messages, model=model, system=system, tools=tools)
+        return self._driver.run_sync(self._flow.recover(call, error), signal)
+
+    # -- what the host knows
+
+    def report_usage(self, usage: Usage, view: list[M] | None = None, model: str | None = None) -> None:
+        """Tell what the provider counted; later sizes are then counted up to there and estimated beyond.
+
+        Args:
+            view: The list it was counted for; None: the one last handed out. A count of any other list is ignored, as is
+                one of another model, and one that is all zero or negative.
+        """
+        with self._conversation.lock:
+            report_usage(self._conversation, self._shared, usage, view, model)
+
+    def pin(self, message: M) -> None:
+        """Keep a message word for word in every view from the next compaction on; with a tool call, its results too."""
+        with self._conversation.lock:
+            self._conversation.pin(message)
+
+    def undo(self) -> CompactionRecord | None:
+        """Take back the newest compaction of the list last seen and return its record; None when there is none.
+
+        The view is that of the record before, or the host's list. Threshold compaction rests until the context has grown
+        by 10 %, unless it no longer fits the window.
+        """
+        conversation = self._conversation
+        with conversation.lock:
+            history = conversation.history
+            record = None if history is None else conversation.newest_true(history)
+            if history is None or record is None:
+                return None
+            conversation.drop_record(record)
+            call = Call(messages=history.log.hosts[: history.host_count])
+            conversation.rest_until = int(look(conversation, self._shared, call).pressure * (1 + UNDO_GROWTH_RATIO))
+            conversation.rest_why = "undone"
+        if self._shared.has_store:
+            self._driver.run_sync(_removal(conversation.id, record.id))
+        return record
+
+    def state(self) -> SessionState:
+        """Return how full the context is, as of the list last handed out."""
+        conversation = self._conversation
+        with conversation.lock:
+            last, anchor = conversation.handed_out, conversation.anchor
+            counted = anchor.input_tokens if last and anchor and anchor.measured is last.measured else None
+            tokens = last.tokens if last and counted is None else counted
+            budget = budget_for(self._shared, last.measured.model if last else None)
+            history = conversation.history
+            record = None if history is None else conversation.newest_true(history)
+            breaker = conversation.breaker
+        return SessionState(
+            context_tokens=tokens,
+            context_window=budget.window if budget else None,
+            trigger_tokens=budget.trigger if budget else None,
+            fraction=tokens / budget.window if tokens is not None and budget else None,
+            is_estimate=counted is None,
+            compaction_count=record.compaction_count if record else 0,
+            breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
+        )
+
+    # -- records
+
+    def export_records(self) -> list[dict[str, object]]:
+        """Return all records of this conversation as plain JSON, oldest first."""
+        with self._conversation.lock:
+            return [record.to_dict() for record in self._conversation.records]
+
+    def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
+        """Take over records that `export_records` gave, here or elsewhere; return how many could be read.
+
+        A damaged record is reported by a warning and skipped.
+        """
+        readable: list[CompactionRecord] = []
+        for fields in records:
+            try:
+                readable.append(CompactionRecord.from_dict(fields))
+            except RecordError as error:
+                logger.warning("a record was skipped: %s", error)
+        with self._conversation.lock:
+            self._conversation.add_records(readable)
+        return len(readable)
+
+
+def _result(attempt: Attempt[M]) -> CompactionResult[M]:
+    return CompactionResult(
+        messages=attempt.messages,
+        record=attempt.record,
+        outcome=attempt.outcome,
+        reason=attempt.reason,
+        tokens_before=attempt.tokens_before,
+        tokens_after=attempt.tokens_after,
+    )
+
+
+def _removal(session_id: str, record_id: str) -> Flow[None]:
+    answer = yield Remove(session_id, record_id)
+    if isinstance(answer, Failure):
+        logger.warning("the record could not be removed from the store (%s)", described(answer.error))
