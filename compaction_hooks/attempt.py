@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic
 
@@ -96,7 +96,7 @@ class Compaction(Generic[M]):
             keep=order.keep,
             settings=shared.settings,
             format=conversation.format,
-            estimate=conversation.estimator.estimate_message_tokens,
+            estimator=conversation.estimator,
             user_pins=frozenset(conversation.user_pins),
             host_files=shared.host_files(),
         )

@@ -6,9 +6,9 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Generic, TypeVar, cast, overload
+from typing import Generic, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks.calibration import Calibration
@@ -19,7 +19,6 @@ from compaction_hooks.events import EventHandler
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.formats.openai_chat import ChatMessage
 from compaction_hooks.measuring import Shared
 from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.record import CompactionRecord
@@ -32,6 +31,7 @@ from compaction_hooks.windows import ModelWindow, find_window
 
 N = TypeVar("N")
 R = TypeVar("R")
+ChatMessage: TypeAlias = Mapping[str, object]
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -143,9 +143,7 @@ class CompactionController(Generic[M]):
     @overload
     def session(self, id: str, format: MessageFormat[N]) -> CompactionSession[N]: ...
 
-    def session(
-        self, id: str, format: MessageFormat[N] | None = None
-    ) -> CompactionSession[M] | CompactionSession[N]:
+    def session(self, id: str, format: MessageFormat[N] | None = None) -> CompactionSession[M] | CompactionSession[N]:
         """Return the session with this id, made on first use.
 
         Args:
@@ -188,7 +186,9 @@ class CompactionController(Generic[M]):
         if self._context_window is not None:
             return ModelWindow(self._context_window, is_input_only=False, source="given")
         if self.settings.default_context_window is not None:
-            return ModelWindow(self.settings.default_context_window, is_input_only=False, source="default_context_window")
+            return ModelWindow(
+                self.settings.default_context_window, is_input_only=False, source="default_context_window"
+            )
         self._warn_once(name)
         return None
 

@@ -260,7 +260,7 @@ class Driver:
 
 
 def _is_async(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__dict__.get("__call__"))
 
 
 async def _called(function: Callable[..., object] | None, *arguments: object) -> object:
@@ -337,7 +337,7 @@ async def _until_set(signal: Signal | None) -> None:
     elif isinstance(signal, asyncio.Event):
         await signal.wait()
     else:
-        while not signal.is_set():
+        while not signal.is_set():  # noqa: ASYNC110 - a foreign signal offers nothing to await
             await asyncio.sleep(POLL_SECONDS)
 
 

@@ -199,7 +199,7 @@ def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> N
         )
     conversation.anchor = anchor
     conversation.calibrations[model] = calibration.observe(estimated=estimated, counted=anchor.input_tokens)
-    shared.calibrations[model] = replace(conversation.calibrations[model], overhead_tokens=0)
+    shared.calibrations[model] = conversation.calibrations[model].for_another_conversation()
 
 
 def _calibration(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic
+from typing import Generic, get_args
 
 from compaction_hooks.cut_point import find_cut
-from compaction_hooks.files import FileOperations, digest, file_operations, file_tags, merge
+from compaction_hooks.files import FileOperations, HiddenBlock, digest, file_operations, file_tags, merge
 from compaction_hooks.history import History, message_digest
 from compaction_hooks.messages import M, Message, MessageFormat, Text, Usage
 from compaction_hooks.projection import Projection, apply_record
@@ -20,10 +20,13 @@ from compaction_hooks.prompts import PROMPT_VERSION, parse_summary, render_summa
 from compaction_hooks.record import CompactionReason, CompactionRecord, Pin, record_id
 from compaction_hooks.reductions import Reduction, reducible_parts, results_to_clear, shortening
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
-from compaction_hooks.validity import worsened
+from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.validity import Provider, worsened
 
 FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
+TAG_CHARS_PER_TOKEN = 2.5
+"""Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Situation(Generic[M]):
         record: The newest record true of the history, or None.
         projection: That record applied.
         keep: Recent tokens to keep, of the model.
-        estimate: Size of one neutral message in tokens, before calibration.
+        estimator: Sizes texts and messages, before calibration.
         user_pins: Digests of messages the host pinned.
         host_files: Files the host itself keeps track of.
     """
@@ -71,7 +74,7 @@ class Situation(Generic[M]):
     keep: int
     settings: CompactionSettings
     format: MessageFormat[M]
-    estimate: Callable[[Message], int]
+    estimator: TokenEstimator
     user_pins: frozenset[str] = frozenset()
     host_files: FileOperations = field(default_factory=FileOperations)
 
@@ -92,7 +95,7 @@ class Situation(Generic[M]):
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""
-        return self.estimate(Message(role="user", parts=(Text(text),)))
+        return self.estimator.estimate_message_tokens(Message(role="user", parts=(Text(text),)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +148,7 @@ def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
     """Return the reductions that clear old tool results; empty when that gains too little to be worth a new prefix."""
     if not now.settings.clear_tool_results:
         return ()
-    parts = reducible_parts(now.history, now.covered_runs, now.estimate, _reductions(now))
+    parts = reducible_parts(now.history, now.covered_runs, now.estimator.estimate_message_tokens, _reductions(now))
     chosen = results_to_clear(
         parts,
         protect_tokens=int(now.budget.protect_results / now.gauge.ratio),
@@ -159,7 +162,7 @@ def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
 
 def clearing_record(now: Situation[M], reductions: Sequence[Reduction], at: str) -> CompactionRecord:
     """Return the record in force with these reductions added: what it covers stays the same."""
-    return _with_reductions(now, _continued(now, at), reductions)
+    return _with_reductions(_continued(now, at), reductions)
 
 
 # -- rung 2: summarise
@@ -195,7 +198,7 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
     split = _split_turn(now, cut, covered)
     messages = [history.piece(i).message for i in covered]
     files = merge(merge(_known_files(now), now.host_files), file_operations(messages))
-    tags = file_tags(files, max_tokens=int(allowance * FILE_TAGS_RATIO), estimate=now.text_tokens)
+    tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     return SummaryPlan(
         cut=cut,
         pins=_pins(now, pinned),
@@ -247,7 +250,7 @@ def _pinned(now: Situation[M], start: int) -> list[int]:
 def _whole_step(history: History[M], index: int) -> Iterable[int]:
     """A message alone, or with the calls and results it cannot be shown without."""
     message = history.piece(index).message
-    if not message.calls and not message.results or history.piece(index).side is None:
+    if not (message.calls or message.results) or history.piece(index).side is None:
         return [index]
     run = history.run_of(index) - (1 if message.results else 0)
     answers = (
@@ -259,17 +262,21 @@ def _whole_step(history: History[M], index: int) -> Iterable[int]:
 
 
 def _pins(now: Situation[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
+    """The pins of these pieces. A pin that an earlier record made keeps its run: a trimmed list no longer shows it."""
     history = now.history
-    request = history.request
-    return tuple(
-        Pin(run=max(history.run_of(i), 0), digest=message_digest(history.piece(i).message), is_users=i != request)
-        for i in pieces
-    )
+    earlier = {pin.digest: pin for pin in now.record.pins} if now.record else {}
+    pins: list[Pin] = []
+    for index in pieces:
+        name = message_digest(history.piece(index).message)
+        old = earlier.get(name) if history.piece(index).side is None else None
+        run = old.run if old else max(history.run_of(index), 0)
+        pins.append(Pin(run=run, digest=name, is_users=index != history.request or name in now.user_pins))
+    return tuple(pins)
 
 
 def _foreign_summary(now: Situation[M]) -> int | None:
     """The piece at the head of a list that is a summary nobody here has a record of, or None."""
-    if now.record is not None and now.record.rendered or now.history.base:
+    if now.history.base or (now.record is not None and now.record.rendered):
         return None
     first = next((i for i, p in enumerate(now.history.pieces()) if p.message.role != "system"), None)
     if first is None:
@@ -318,7 +325,7 @@ def summary_record(
         usage=usage,
     )
     kept = [reduction for reduction in _reductions(now) if reduction.run >= plan.cut]
-    return _with_reductions(now, replace(record, reductions=()), kept)
+    return _with_reductions(replace(record, reductions=()), kept)
 
 
 # -- rung 3: shorten
@@ -333,9 +340,9 @@ def shortening_record(now: Situation[M], draft: Draft[M] | None, at: str) -> Com
     estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
     excess = estimated - now.gauge.room(now.budget.target)
     first = max(base.covered_runs, now.history.base)
-    parts = reducible_parts(now.history, first, now.estimate, base.reductions)
+    parts = reducible_parts(now.history, first, now.estimator.estimate_message_tokens, base.reductions)
     chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules)
-    return _with_reductions(now, base, chosen) if chosen else None
+    return _with_reductions(base, chosen) if chosen else None
 
 
 # -- rung 4: drop
@@ -356,8 +363,14 @@ def _reductions(now: Situation[M]) -> tuple[Reduction, ...]:
     return now.record.reductions if now.record else ()
 
 
-def _hidden(now: Situation[M]) -> tuple[Reduction, ...]:
-    return tuple(item for item in _reductions(now))
+def _hidden(now: Situation[M]) -> list[HiddenBlock]:
+    """The results that the view in force shows smaller, for the digest."""
+    in_force = {(item.run, item.ordinal): item for item in _reductions(now) if item.kind == "result"}
+    if not in_force:
+        return []
+    parts = [p for p in reducible_parts(now.history, now.covered_runs, lambda _: 0) if p.kind == "result"]
+    hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
+    return [HiddenBlock(tool=part.tool, replacement=by.apply(part.text)) for part, by in hidden if by]
 
 
 def _continued(now: Situation[M], at: str) -> CompactionRecord:
@@ -391,7 +404,7 @@ def _continued(now: Situation[M], at: str) -> CompactionRecord:
     )
 
 
-def _with_reductions(now: Situation[M], record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
+def _with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
     merged = {(item.kind, item.run, item.ordinal): item for item in (*record.reductions, *reductions)}
     kept = tuple(merged.values())
     name = record_id(record.covered_digest, record.rendered, kept, record.parent)
@@ -400,7 +413,7 @@ def _with_reductions(now: Situation[M], record: CompactionRecord, reductions: It
 
 def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
     """Return a record with its view measured."""
-    projection = apply_record(now.history, record, now.format, now.estimate)
+    projection = apply_record(now.history, record, now.format, now.estimator.estimate_message_tokens)
     tokens = now.gauge.tokens(projection.tokens(now.history))
     return Draft(record=replace(record, tokens_after=tokens), projection=projection, tokens=tokens)
 
@@ -418,8 +431,13 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
         return "no gain"
     before = _neutral(now, now.projection)
     after = _neutral(now, draft.projection)
-    broken = worsened(before, after)
+    broken = worsened(before, after, _provider(now.format.name))
     return f"invalid: {broken[0].rule}" if broken else None
+
+
+def _provider(name: str) -> Provider | None:
+    """The API a format writes for; None, and so every rule, for formats that are translated further on."""
+    return next((provider for provider in get_args(Provider) if provider == name), None)
 
 
 def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:

@@ -11,7 +11,7 @@ from compaction_hooks.history import History, HistoryReader, message_digest
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress, ToolCall, ToolResult
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord, Pin, known_products
-from compaction_hooks.reductions import Reduction, part_digest
+from compaction_hooks.reductions import PartKind, Reduction, part_digest
 
 
 def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> CompactionRecord | None:
@@ -97,7 +97,8 @@ def apply_record(
     if record is None:
         return Projection((), 0, 0, (), 0)
     draft = _Draft(history, format)
-    cut, pinned = 0, ()
+    cut = 0
+    pinned: tuple[int, ...] = ()
     if record.covered_runs > history.base:
         cut = history.run_start(record.covered_runs)
         pinned = tuple(pin_pieces(history, record.pins, cut))
@@ -150,7 +151,7 @@ def _reduced_texts(
 
 
 def _new_texts(
-    message: Message, run: int, ordinals: dict[str, int], wanted: dict[tuple[str, int, int], Reduction]
+    message: Message, run: int, ordinals: dict[str, int], wanted: dict[tuple[PartKind, int, int], Reduction]
 ) -> dict[int, str]:
     new: dict[int, str] = {}
     for number, part in enumerate(message.parts):

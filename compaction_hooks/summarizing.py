@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Summarize
 from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.planning import Situation, SummaryPlan
-from compaction_hooks.prompts import merge_turn_prefix, summary_request
-from compaction_hooks.summarizers import SummaryKind, accepted, refusal
-from compaction_hooks.transcript import newer_half
+from compaction_hooks.prompts import merge_turn_prefix
+from compaction_hooks.summarizers import SummaryKind, SummaryRequest, accepted, halved, refusal, summary_request
 
 PREFIX_RATIO = 0.35
 """Of a summary's allowance, the part of a split turn's own summary."""
-SMALLEST_TRANSCRIPT_TOKENS = 512
-"""A summariser is never shown less, however small its window is said to be."""
 OVERFLOW_TRIES = 3
 """How often the transcript is halved when it overflows the summariser itself (Codex drops item by item, unbounded)."""
 
@@ -72,29 +70,34 @@ def _ask(
     max_tokens: int,
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     window = now.settings.summarizer_window or now.budget.window
-    room = max(SMALLEST_TRANSCRIPT_TOKENS, int(window / now.gauge.ratio) - 2 * max_tokens)
+    request: SummaryRequest | None = summary_request(
+        messages,
+        kind=kind,
+        previous_summary=previous_summary,
+        focus=focus,
+        max_tokens=max_tokens,
+        request_tokens=int(window / now.gauge.ratio) - max_tokens,
+        estimate=now.estimator.estimate_tokens,
+    )
+    answer: Answered | Failure | Aborted = Failure(SummaryRefusedError("nothing to ask"))
     for _ in range(OVERFLOW_TRIES):
-        request = summary_request(
-            messages,
-            kind=kind,
-            previous_summary=previous_summary,
-            focus=focus,
-            max_tokens=max_tokens,
-            request_tokens=room,
-            estimate=now.text_tokens,
-        )
+        if request is None:
+            break
         answer = yield Summarize(request)
-        if isinstance(answer, Failure) and is_context_overflow(answer.error) and len(messages) > 1:
-            messages, room = newer_half(messages), max(SMALLEST_TRANSCRIPT_TOKENS, room // 2)
-            continue
-        break
-    if isinstance(answer, Answered):
-        why = refusal(answer.value, request, now.text_tokens)
-        summary = accepted(answer.value)
-        if why is None:
-            return Summarized(summary.text, summary.usage)
+        if not isinstance(answer, Failure) or not is_context_overflow(answer.error):
+            break
+        request = halved(request, now.estimator.estimate_tokens)
+    if isinstance(answer, Answered) and request is not None:
+        return _judged(answer.value, request, now)
+    return answer if isinstance(answer, Aborted) else SummaryFailed(cast("Failure", answer).error, None)
+
+
+def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summarized | SummaryFailed:
+    why = refusal(value, request, now.estimator.estimate_tokens)
+    summary = accepted(value)
+    if why is not None:
         return SummaryFailed(SummaryRefusedError(why), summary.usage)
-    return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
+    return Summarized(summary.text, summary.usage)
 
 
 def added(one: Usage | None, other: Usage | None) -> Usage | None:

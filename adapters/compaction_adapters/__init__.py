@@ -1,0 +1,1 @@
+"""Thin adapters: one module for each framework, imported by name. Importing this package loads no framework."""

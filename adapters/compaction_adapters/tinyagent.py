@@ -1,0 +1,218 @@
+"""tinyagent (distribution `tiny-agent-os`): the hook for `AgentOptions(transform_context=...)`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypedDict, Unpack, overload
+
+from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, Usage
+from compaction_hooks.errors import FormatError, MissingExtraError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.formats import media_from_url
+from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.stores import RecordStore
+from compaction_hooks.tokens import TokenEstimator
+
+try:
+    from tinyagent.agent_types import (
+        AgentMessage,
+        AssistantMessage,
+        ImageContent,
+        TextContent,
+        ThinkingContent,
+        ToolCallContent,
+        ToolResultMessage,
+        UserMessage,
+    )
+except ModuleNotFoundError as error:
+    raise MissingExtraError("compaction_adapters.tinyagent", "tinyagent", "tinyagent") from error
+
+TransformContext = Callable[[list[AgentMessage], asyncio.Event | None], Awaitable[list[AgentMessage]]]
+
+
+class ControllerKeywords(TypedDict, total=False):
+    """The keywords of `CompactionController`, without `format`."""
+
+    model: str | None
+    context_window: int | None
+    summarizer: Summarizer | None
+    settings: CompactionSettings | None
+    store: RecordStore | None
+    on_event: EventHandler | Sequence[EventHandler]
+    estimator: TokenEstimator | None
+
+
+@overload
+def compaction_hook(
+    controller: CompactionController[AgentMessage] | CompactionController[Mapping[str, object]],
+    *,
+    session_id: str = ...,
+    system: str | None = ...,
+    tools: object = ...,
+) -> TransformContext: ...
+
+
+@overload
+def compaction_hook(
+    controller: None = ...,
+    *,
+    session_id: str = ...,
+    system: str | None = ...,
+    tools: object = ...,
+    **keywords: Unpack[ControllerKeywords],
+) -> TransformContext: ...
+
+
+def compaction_hook(
+    controller: CompactionController[AgentMessage] | CompactionController[Mapping[str, object]] | None = None,
+    *,
+    session_id: str = "tinyagent",
+    system: str | None = None,
+    tools: object = None,
+    **keywords: Unpack[ControllerKeywords],
+) -> TransformContext:
+    """Return the hook to pass as `AgentOptions(transform_context=...)`.
+
+    tinyagent calls it before every model call; the view is transient, `agent.state.messages` stays whole. When the agent is
+    aborted while a summary is made, the summariser is cancelled and the uncompacted list goes on.
+
+    Args:
+        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
+        session_id: Names the conversation, for records in a store. Agents that share a controller need one each.
+        system: The agent's system prompt, which the hook does not see but which counts.
+        tools: The agent's tool schemas, likewise.
+    """
+    shared = controller if controller is not None else CompactionController(format=TinyAgentFormat(), **keywords)
+    session = shared.session(session_id, format=TinyAgentFormat())
+
+    async def transform_context(messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
+        return await session.transform_context(messages, signal, system=system, tools=tools)
+
+    return transform_context
+
+
+class TinyAgentFormat:
+    """tinyagent's message models."""
+
+    name = "tinyagent"
+
+    def read(self, message: AgentMessage, /) -> Sequence[Message]:
+        """Return the one neutral message; a custom role is passed through as "other"."""
+        if isinstance(message, UserMessage):
+            return (Message(role="user", parts=_contents(message.content)),)
+        if isinstance(message, AssistantMessage):
+            return (_assistant(message),)
+        if isinstance(message, ToolResultMessage):
+            return (Message(role="tool", parts=(_result(message),)),)
+        if not hasattr(message, "role"):
+            raise FormatError(f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models")
+        return (Message(role="other", parts=(Text(_dumped(message)),)),)
+
+    def summary(self, text: str, /) -> AgentMessage:
+        """Return a user message with this text."""
+        return UserMessage(content=[TextContent(text=text)])
+
+    def take(self, message: AgentMessage, pieces: Sequence[int], /) -> AgentMessage:
+        """Return the message itself: each holds what one speaker said."""
+        return message
+
+    def rewrite(self, message: AgentMessage, texts: Mapping[PartAddress, str], /) -> AgentMessage:
+        """Return a copy with another result text or other call arguments; all else is shared."""
+        if isinstance(message, ToolResultMessage):
+            text = texts.get((0, 0))
+            return message if text is None else message.model_copy(update={"content": [TextContent(text=text)]})
+        if isinstance(message, AssistantMessage):
+            blocks = [block for block in message.content if block is not None]
+            new = [_with_arguments(block, texts.get((0, index))) for index, block in enumerate(blocks)]
+            return message.model_copy(update={"content": new})
+        return message
+
+
+def _contents(blocks: Sequence[TextContent | ImageContent]) -> tuple[Text | Media, ...]:
+    return tuple(
+        Text(block.text or "") if isinstance(block, TextContent) else media_from_url(block.url or "", block.mime_type)
+        for block in blocks
+    )
+
+
+def _assistant(message: AssistantMessage) -> Message:
+    parts: list[Part] = []
+    for block in message.content:
+        match block:
+            case TextContent():
+                parts.append(Text(block.text or ""))
+            case ThinkingContent():
+                parts.append(Thinking(block.thinking or "", len(block.thinking_signature or "")))
+            case ToolCallContent():
+                parts.append(ToolCall(block.id or "", block.name or "", _arguments(block.arguments)))
+            case None:
+                pass
+    return Message(
+        role="assistant",
+        parts=tuple(parts),
+        usage=usage_of(message.usage),
+        model=message.model,
+        stop_reason=_STOP_REASONS.get(message.stop_reason or ""),
+    )
+
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "complete": "complete",
+    "stop": "complete",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "error": "error",
+    "aborted": "aborted",
+}
+
+
+def _result(message: ToolResultMessage) -> ToolResult:
+    parts = _contents(message.content)
+    return ToolResult(
+        message.tool_call_id or "",
+        "".join(part.text for part in parts if isinstance(part, Text)),
+        message.tool_name or "",
+        message.is_error,
+        tuple(part for part in parts if isinstance(part, Media)),
+    )
+
+
+def _arguments(arguments: object) -> str:
+    # Some providers leave the arguments as JSON text; tinyagent parses it only when the tool runs.
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _with_arguments(
+    block: TextContent | ThinkingContent | ToolCallContent, arguments: str | None
+) -> TextContent | ThinkingContent | ToolCallContent:
+    if arguments is None or not isinstance(block, ToolCallContent):
+        return block
+    return block.model_copy(update={"arguments": json.loads(arguments), "partial_json": None})
+
+
+def _dumped(message: object) -> str:
+    dump = getattr(message, "model_dump_json", None)
+    return str(dump()) if callable(dump) else repr(message)
+
+
+def usage_of(fields: Mapping[str, object] | None) -> Usage | None:
+    """Return tinyagent's usage with the whole input counted once; None when it carries no number.
+
+    OpenAI-like providers put cached tokens inside `input`, Anthropic-like ones beside it. `total_tokens`, where it is larger
+    than `input + output`, is taken to hold the cached part as well.
+    """
+    counts = {name: value for name, value in (fields or {}).items() if isinstance(value, int)}
+    if not counts:
+        return None
+    output = counts.get("output", 0)
+    cached = counts.get("cache_read", 0) + counts.get("cache_write", 0)
+    whole = max(counts.get("input", 0), cached, counts.get("total_tokens", 0) - output)
+    return Usage(
+        input_tokens=whole,
+        output_tokens=output,
+        cache_read_tokens=counts.get("cache_read", 0),
+        cache_write_tokens=counts.get("cache_write", 0),
+    )

@@ -1,0 +1,100 @@
+"""What usage reports teach about the estimator: the tokens of this model for one of its own, and those no message shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+MINIMUM_GROWTH_TOKENS: Final = 1_000
+"""Estimated tokens a view must have grown by before the ratio learns: below, what surrounds messages outweighs their text."""
+MINIMUM_RATIO: Final = 0.5
+MAXIMUM_RATIO: Final = 3.0
+"""The ratio stays between the two whatever is reported. Measured per conversation: 0.75 (cl100k_base) to 1.05 (Claude)."""
+FALL_RATE: Final = 0.25
+"""How far the ratio follows a lesson down. Up it follows at once: too high costs an early compaction, too low an overflow."""
+PRIOR_TOKENS: Final = 2_000
+"""Weight of the estimator's own word, in estimated tokens of growth, so that one hidden reminder is not taken for a ratio."""
+MEMORY_TOKENS: Final = 30_000
+"""Estimated tokens of growth that are remembered; older growth fades, so that a change of text or of tokenizer is noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """How one model's count follows from an estimate: `overhead_tokens + ratio * estimate`. A value; learning makes a new one.
+
+    The ratio is learned from the growth of a view between two reports only, where whatever hides in front of the messages
+    cancels out. A single report cannot tell a heavy tokenizer from a long system prompt: its excess goes to the overhead.
+
+    Attributes:
+        ratio: Tokens the provider counts per estimated token.
+        overhead_tokens: Tokens of every request that the estimate does not see: a system prompt and tools the host keeps to itself.
+        overhead_seen_at: Estimate of the view the overhead was read from; None while there was none. The smaller, the truer.
+        grown_estimated: Growth the ratio was learned from, in estimated tokens, the prior included and the past faded.
+        grown_counted: The same growth in the provider's tokens.
+        pending_estimated: Growth that is too little to learn from so far, in estimated tokens.
+        pending_counted: The same growth in the provider's tokens.
+    """
+
+    ratio: float = 1.0
+    overhead_tokens: int = 0
+    overhead_seen_at: int | None = None
+    grown_estimated: float = PRIOR_TOKENS
+    grown_counted: float = PRIOR_TOKENS
+    pending_estimated: int = 0
+    pending_counted: int = 0
+
+    def calibrated(self, estimated: int) -> int:
+        """Return what the provider will count for a view of `estimated` tokens, rounded up."""
+        return self.overhead_tokens + self.growth(estimated)
+
+    def growth(self, estimated: int) -> int:
+        """Return what the provider will count for `estimated` tokens added to a view it has counted, rounded up."""
+        return math.ceil(self.ratio * estimated)
+
+    def observe(self, *, estimated: int, counted: int) -> Calibration:
+        """Take in the count of a whole view.
+
+        The overhead becomes what the count exceeds the estimate by, when the view is the smallest so far or the excess the
+        largest: it rises at once and falls only on better evidence. Afterwards `calibrated(estimated) >= counted`.
+        """
+        excess = max(0, math.ceil(counted - self.ratio * estimated))
+        is_truest = self.overhead_seen_at is None or estimated <= self.overhead_seen_at
+        if not is_truest and excess <= self.overhead_tokens:
+            return self
+        return replace(self, overhead_tokens=excess, overhead_seen_at=estimated)
+
+    def observe_growth(self, *, estimated: int, counted: int) -> Calibration:
+        """Take in how much a view grew between two reports, by estimate and by count; report the whole view to `observe` as well.
+
+        Growth that adds up to less than `MINIMUM_GROWTH_TOKENS` waits. A view that shrank by either number is not the same view:
+        nothing is learned from it.
+        """
+        if estimated < 0 or counted < 0:
+            return replace(self, pending_estimated=0, pending_counted=0)
+        estimated += self.pending_estimated
+        counted += self.pending_counted
+        if estimated < MINIMUM_GROWTH_TOKENS:
+            return replace(self, pending_estimated=estimated, pending_counted=counted)
+        grown, counted_growth = self.grown_estimated + estimated, self.grown_counted + counted
+        fade = min(1.0, MEMORY_TOKENS / grown)
+        ratio = self._moved(counted_growth / grown)
+        overhead = self.overhead_tokens - (ratio - self.ratio) * (self.overhead_seen_at or 0)
+        return replace(
+            self,
+            ratio=ratio,
+            overhead_tokens=max(0, math.ceil(overhead)) if self.overhead_tokens else 0,
+            grown_estimated=grown * fade,
+            grown_counted=counted_growth * fade,
+            pending_estimated=0,
+            pending_counted=0,
+        )
+
+    def _moved(self, lesson: float) -> float:
+        """The ratio after a lesson: at once to a higher one, part of the way to a lower one."""
+        lesson = min(MAXIMUM_RATIO, max(MINIMUM_RATIO, lesson))
+        return lesson if lesson > self.ratio else self.ratio + FALL_RATE * (lesson - self.ratio)
+
+    def for_another_conversation(self) -> Calibration:
+        """Return what holds for the model everywhere: the ratio. What hides in front of the messages is each conversation's own."""
+        return replace(self, overhead_tokens=0, overhead_seen_at=None, pending_estimated=0, pending_counted=0)

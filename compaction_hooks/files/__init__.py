@@ -1,0 +1,20 @@
+"""Facts that code, not a model, carries over: which files were touched, and what the compacted part did."""
+
+from compaction_hooks.files.digest import CommandOutcome, CompactionDigest, HiddenBlock, ToolUse, digest
+from compaction_hooks.files.operations import FileOperations, file_operations, is_failure, merge
+from compaction_hooks.files.tags import file_tags, parse_file_tags, without_file_tags
+
+__all__ = [
+    "CommandOutcome",
+    "CompactionDigest",
+    "FileOperations",
+    "HiddenBlock",
+    "ToolUse",
+    "digest",
+    "file_operations",
+    "file_tags",
+    "is_failure",
+    "merge",
+    "parse_file_tags",
+    "without_file_tags",
+]

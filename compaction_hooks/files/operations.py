@@ -1,0 +1,229 @@
+"""Which files a conversation read and modified, from the shape of its tool calls."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from compaction_hooks.files.shell import Touch, is_compound, patched_files, shell_touches
+from compaction_hooks.messages import Message, ToolCall, ToolResult
+
+MAX_PATH_CHARS = 1024
+"""A longer argument is no path."""
+
+# fmt: off
+PATH_KEYS = frozenset({
+    "path", "filepath", "filename", "file", "targetfile", "notebookpath", "absolutepath", "abspath", "relpath",
+    "relativeworkspacepath",
+})
+LIST_KEYS = frozenset({"paths", "files", "filepaths", "filenames", "targetfiles"})
+EDIT_KEYS = frozenset({
+    "oldstring", "newstring", "oldstr", "newstr", "oldtext", "newtext", "oldcontent", "newcontent", "content", "contents",
+    "filetext", "patch", "diff", "insert", "insertline", "inserttext", "newsource", "edits", "codeedit", "replacement",
+    "replacements", "replace", "search",
+})
+SEARCH_KEYS = frozenset({"pattern", "query", "regex", "glob", "include"})
+# fmt: on
+COMMAND_KEYS = ("command", "cmd", "script")
+"""Argument names are compared in lower case without underscores and hyphens: `file_path`, `filePath` and `filepath` are one."""
+
+WRITING_NAME = re.compile(r"write|edit|creat|insert|replac|append|patch|updat|save|modif", re.IGNORECASE)
+NOT_A_READ = re.compile(r"ls|list|glob|find|grep|search|tree|delete|remove|rename|move|mkdir|dir", re.IGNORECASE)
+EDITOR_COMMANDS = {"view": False, "create": True, "str_replace": True, "insert": True, "undo_edit": True}
+"""The `command` argument of Anthropic's text editor tool, and whether it writes."""
+
+_FAILED_START = re.compile(
+    r"errors?(?::| (?:in|while|executing|running|calling|reading|writing|occurred)\b)|an error occurred|exception\b|traceback \("
+    r"|exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]|<returncode>\s*-?[1-9]|<(?:error|exception|tool_use_error)>"
+    r"|fatal:|command failed|failed to\b|could not\b|unable to\b|permission denied|no such file|enoent\b|eacces\b"
+    r"|the user doesn't want|\[no result recorded",
+    re.IGNORECASE,
+)
+"""First words of failures. The last two are what Claude Code and interrupted sessions put in a result's place."""
+_FAILED_JSON = re.compile(
+    r"""[{\[]\s*["'](?:error|errors)["']\s*:\s*(?!null|None|false|False|""|\[\]|\{\})"""
+    r"""|[{\[][^{}]{0,200}["'](?:success|ok)["']\s*:\s*(?:false|False)"""
+    r"""|[{\[][^{}]{0,200}["']status["']\s*:\s*["'](?:error|failed|failure)["']""",
+    re.IGNORECASE,
+)
+_FAILED_END = re.compile(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*$", re.IGNORECASE)
+_PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
+_DIRECTORY_VIEW = "files and directories"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOperations:
+    """Files in the order they were last touched, oldest first; no path stands in both lists.
+
+    Attributes:
+        read: Read and never modified.
+        modified: Written, edited or created, whether read before or not.
+    """
+
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+
+def merge(previous: FileOperations, newer: FileOperations) -> FileOperations:
+    """Return what both say together: a path touched again moves to the end, a read file once modified counts as modified.
+
+    >>> merge(FileOperations(read=("a", "b")), FileOperations(read=("c",), modified=("a",)))
+    FileOperations(read=('b', 'c'), modified=('a',))
+    """
+    known = set(previous.modified)
+    modified = _newest_last((*previous.modified, *(path for path in newer.read if path in known), *newer.modified))
+    changed = set(modified)
+    read = _newest_last(path for path in (*previous.read, *newer.read) if path not in changed)
+    return FileOperations(read=read, modified=modified)
+
+
+def file_operations(messages: Iterable[Message]) -> FileOperations:
+    """Return the files that the tool calls of these messages read and modified.
+
+    A call counts by the shape of its arguments first (a path beside `new_string` is an edit, whatever the tool is called) and
+    by its name second. A call whose result is a failure touches nothing, except a command line of several commands, of
+    which the failing one need not be the one that wrote.
+    """
+    modified: dict[str, bool] = {}
+    for call, result in paired_calls(messages):
+        for touch in _outcome(call, result):
+            written = modified.pop(touch.path, False) or touch.modified
+            modified[touch.path] = written
+    return FileOperations(
+        read=tuple(path for path, written in modified.items() if not written),
+        modified=tuple(path for path, written in modified.items() if written),
+    )
+
+
+def is_failure(result: ToolResult) -> bool:
+    """Return whether a tool's answer says that the call failed: the host's mark, or an error in its first or last words."""
+    if result.is_error:
+        return True
+    start = result.text[:400].lstrip()
+    if _FAILED_START.match(start) or _FAILED_END.search(result.text[-60:].rstrip()):
+        return True
+    return start[:1] in ("{", "[") and _FAILED_JSON.match(start) is not None
+
+
+def paired_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolResult | None]]:
+    """Yield each tool call with its result, in the order of the calls; None for a call that was never answered."""
+    pairs: list[tuple[ToolCall, ToolResult | None]] = []
+    open_calls: dict[str, int] = {}
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                open_calls[part.id] = len(pairs)
+                pairs.append((part, None))
+            elif isinstance(part, ToolResult) and part.call_id in open_calls:
+                index = open_calls.pop(part.call_id)
+                pairs[index] = (pairs[index][0], part)
+    yield from pairs
+
+
+def call_arguments(call: ToolCall) -> Mapping[str, object]:
+    """Return a call's arguments as a mapping; arguments that are no JSON object come back as `{"input": text}`."""
+    try:
+        value: object = json.loads(call.arguments) if call.arguments.strip() else {}
+    except (ValueError, RecursionError):
+        value = None
+    return {"input": call.arguments} if (fields := as_fields(value)) is None else fields
+
+
+def as_fields(value: object) -> Mapping[str, object] | None:
+    """Return a JSON object as a mapping, or None for anything else."""
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else None  # keys of JSON objects are text
+
+
+def as_items(value: object) -> Sequence[object] | None:
+    """Return a JSON list as a sequence, or None for anything else."""
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else None  # the elements may be anything
+
+
+def command_line(arguments: Mapping[str, object]) -> str | None:
+    """Return the shell command a call runs, or None when its arguments hold none.
+
+    >>> command_line({"command": ["bash", "-lc", "ls -l"]})
+    'ls -l'
+    """
+    for key in COMMAND_KEYS:
+        value = arguments.get(key)
+        if (items := as_items(value)) is not None:
+            words = [str(word) for word in items]
+            return words[-1] if len(words) > 2 and words[1].startswith("-") else " ".join(words)
+        if isinstance(value, str) and value not in EDITOR_COMMANDS:
+            return value
+    return None
+
+
+def _outcome(call: ToolCall, result: ToolResult | None) -> list[Touch]:
+    """Return the files a call really touched, its result considered."""
+    arguments = call_arguments(call)
+    command = command_line(arguments)
+    failed = result is not None and is_failure(result)
+    if failed and (command is None or not is_compound(command)):
+        return []
+    text = result.text if result is not None else ""
+    if command is not None:
+        patched = [Touch(path, True) for path in _PATCHING.findall(text)] if "patch" in command else []
+        return shell_touches(command) + patched
+    if text[:300].find(_DIRECTORY_VIEW) >= 0:
+        return []
+    return [Touch(posixpath.normpath(touch.path), touch.modified) for touch in _named_files(call.name, arguments)]
+
+
+def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
+    """Return the files the arguments name, by shape and then by the tool's name."""
+    plain = _plain_keys(arguments)
+    patched = [
+        path for value in plain.values() if isinstance(value, str) and _is_patch(value) for path in patched_files(value)
+    ]
+    if patched:
+        return [Touch(path, True) for path in patched]
+    paths = [path for path in _paths(plain) if _is_file(path)]
+    modified = _is_edit(tool, plain)
+    if not modified and (plain.keys() & SEARCH_KEYS or NOT_A_READ.search(tool)):
+        return []
+    return [Touch(path, modified) for path in paths]
+
+
+def _is_edit(tool: str, plain: Mapping[str, object]) -> bool:
+    command = plain.get("command")
+    if isinstance(command, str) and command in EDITOR_COMMANDS:
+        return EDITOR_COMMANDS[command]
+    return bool(plain.keys() & EDIT_KEYS) or bool(WRITING_NAME.search(tool))
+
+
+def _paths(plain: Mapping[str, object]) -> Iterator[str]:
+    for key, value in plain.items():
+        if key in PATH_KEYS and isinstance(value, str):
+            yield value.strip()
+        elif key in LIST_KEYS:
+            for item in as_items(value) or ():
+                fields = as_fields(item)
+                yield from _paths({"path": item} if fields is None else _plain_keys(fields))
+
+
+def _is_patch(text: str) -> bool:
+    return "*** Begin Patch" in text or text.startswith(("--- ", "diff --git"))
+
+
+def _is_file(path: str) -> bool:
+    return (
+        bool(path) and len(path) <= MAX_PATH_CHARS and "\n" not in path and "://" not in path and not path.endswith("/")
+    )
+
+
+def _plain_keys(fields: Mapping[str, object]) -> dict[str, object]:
+    return {key.replace("_", "").replace("-", "").lower(): value for key, value in fields.items()}
+
+
+def _newest_last(paths: Iterable[str]) -> tuple[str, ...]:
+    ordered: dict[str, None] = {}
+    for path in paths:
+        ordered.pop(path, None)
+        ordered[path] = None
+    return tuple(ordered)

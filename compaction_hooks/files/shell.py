@@ -1,0 +1,201 @@
+"""Which files a shell command obviously reads or writes.
+
+Only what the command line itself says counts: redirections, `tee`, `sed -i`, here-documents, scripts that open a literal path
+for writing. `rm`, `mv`, `cp`, `mkdir` and `touch` change no text an agent would want to read again and are left out.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SCAN_CHARS = 20_000
+"""Of a command line without its here-documents, and of each here-document, so much is looked at. The longest of the recorded
+conversations' 6,400 command lines has 9,000 characters."""
+
+READERS = frozenset({"cat", "head", "tail", "less", "more", "nl", "bat", "tac"})
+"""Programs whose plain arguments are files they print."""
+
+_HEREDOC = re.compile(r"<<-?\s*([\"']?)\\?([A-Za-z_]\w*)\1")
+_TOKEN = re.compile(
+    r"'(?P<single>[^']*)'"
+    r'|"(?P<double>(?:[^"\\]|\\.)*)"'
+    r"|(?P<space>(?:[^\S\n]|\\\n)+)"
+    r"|\\(?P<escaped>.)"
+    r"|(?P<operator>&&|\|\||;;|<<<|>>|[;|&<>\n()])"
+    r"|(?P<comment>(?<!\S)#[^\n]*)"
+    r"""|(?P<plain>[^\s'"\\;|&<>()]+|.)""",
+    re.DOTALL,
+)
+_OPEN_FOR_WRITING = re.compile(
+    r"""open\(\s*(?:(["'])(?P<path>[^"'\n]{1,300})\1|(?P<name>[A-Za-z_]\w*))\s*,\s*(?:mode\s*=\s*)?["'][wax]"""
+)
+_WRITE_TEXT = re.compile(
+    r"""Path\(\s*(?:(["'])(?P<path>[^"'\n]{1,300})\1|(?P<name>[A-Za-z_]\w*))\s*\)\.write_(?:text|bytes)\("""
+)
+_ASSIGNED_PATH = re.compile(r"""^[ \t]*([A-Za-z_]\w*)[ \t]*=[ \t]*(["'])([^"'\n]{1,300})\2[ \t]*$""", re.MULTILINE)
+_PATCHED = re.compile(
+    r"^(?:\*\*\* (?:Update|Add) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)(?!/dev/null)([^\t\n\r]{1,300})", re.MULTILINE
+)
+_IN_PLACE = re.compile(r"-[a-zA-Z]{0,3}i|--in-place")
+_SCRIPT_OPTION = re.compile(r"-[a-zA-Z]*e|-f|--expression|--file")
+_ODD_IN_PATH = re.compile(r"[$*?{}`<>|\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One file a call names. `modified` says whether it is written rather than read."""
+
+    path: str
+    modified: bool
+
+
+def patched_files(text: str) -> list[str]:
+    """Return the files a patch changes: `*** Update File:` headers and the `+++` lines of unified diffs."""
+    return [path.strip() for path in _PATCHED.findall(text)]
+
+
+def shell_touches(command: str) -> list[Touch]:
+    """Return the files a command line touches, in the order it names them; relative paths under a leading `cd` are joined to it.
+
+    >>> [touch.path for touch in shell_touches("cd /repo && sed -i 's/a/b/' x.py && cat y.py | head -5 > /tmp/out.txt")]
+    ['/repo/x.py', '/repo/y.py', '/tmp/out.txt']
+    """
+    line, documents = _split_heredocs(command)
+    touches: list[Touch] = []
+    folder = ""
+    for words, targets in simple_commands(line[:SCAN_CHARS]):
+        if words[:1] == ["cd"] and len(words) == 2 and words[1].startswith("/"):
+            folder = words[1]
+            continue
+        found = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
+        touches += (_placed(touch, folder) for touch in found if _is_path(touch.path))
+    scripts = [*documents, line] if _runs_script(line) or documents else []
+    for script in scripts:
+        written = _script_writes(script[:SCAN_CHARS])
+        touches += (_placed(Touch(path, True), folder) for path in written if _is_path(path))
+    return touches
+
+
+def is_compound(command: str) -> bool:
+    """Return whether a command line holds several commands, so that a failure does not say that nothing was written."""
+    line, _ = _split_heredocs(command)
+    return len([words for words, _ in simple_commands(line[:SCAN_CHARS]) if words[:1] != ["cd"]]) > 1
+
+
+def _split_heredocs(command: str) -> tuple[str, list[str]]:
+    """Take the bodies of here-documents out of a command: (the rest, the bodies)."""
+    if "<<" not in command:
+        return command, []
+    kept: list[str] = []
+    bodies: list[str] = []
+    lines = iter(command.split("\n"))
+    for line in lines:
+        kept.append(line)
+        for marker in _HEREDOC.finditer(line):
+            body: list[str] = []
+            for inner in lines:
+                if inner.strip() == marker[2]:
+                    break
+                body.append(inner)
+            bodies.append("\n".join(body))
+    return "\n".join(kept), bodies
+
+
+def simple_commands(line: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield (words, redirection targets) for each simple command of a line that holds no here-document."""
+    words: list[str] = []
+    targets: list[str] = []
+    redirect = ""
+    for word, operator in _words(line):
+        if word:
+            if redirect.startswith(">"):
+                targets.append(word)
+            elif not redirect:
+                words.append(word)
+            redirect = ""
+        if operator in ("<", ">", ">>", "<<<"):
+            redirect = operator
+        elif operator == "&" and redirect:
+            redirect = "&"
+        elif operator:
+            if words or targets:
+                yield words, targets
+            words, targets, redirect = [], [], ""
+
+
+def _words(line: str) -> Iterator[tuple[str, str]]:
+    """Yield (word, the operator that ends it); either may be empty. Quoted and bare pieces that touch are one word."""
+    word = ""
+    for token in _TOKEN.finditer(line):
+        kind = token.lastgroup
+        if kind in ("space", "comment"):
+            if word:
+                yield word, ""
+            word = ""
+        elif kind == "operator":
+            # "2>" is a file descriptor, not an argument.
+            yield ("" if word.isdigit() and token[0] in (">", ">>") else word), token[0]
+            word = ""
+        else:
+            word += token[kind] if kind else ""
+    yield word, ";"
+
+
+def _argument_touches(words: list[str]) -> list[Touch]:
+    """Return what a simple command's own arguments say."""
+    while words and ("=" in words[0] or words[0] in ("sudo", "then", "do", "time", "env")):
+        words = words[1:]
+    if not words:
+        return []
+    program = posixpath.basename(words[0])
+    arguments = [word for word in words[1:] if not word.startswith("-")]
+    if program == "tee":
+        return [Touch(path, True) for path in arguments]
+    if program in READERS:
+        return [Touch(path, False) for path in arguments if not path.lstrip("+").isdigit()]
+    if program in ("sed", "perl"):
+        return _editor_touches(words[1:])
+    return []
+
+
+def _editor_touches(words: list[str]) -> list[Touch]:
+    """`sed` and `perl`: the first plain word is the script unless `-e` gave one; `-i` writes the files behind it."""
+    in_place = script_given = is_script = False
+    plain: list[str] = []
+    for word in words:
+        if is_script:
+            is_script = False
+        elif word.startswith("-"):
+            in_place = in_place or bool(_IN_PLACE.match(word))
+            is_script = bool(_SCRIPT_OPTION.fullmatch(word))
+            script_given = script_given or is_script
+        else:
+            plain.append(word)
+    return [Touch(path, in_place) for path in (plain if script_given else plain[1:])]
+
+
+def _runs_script(line: str) -> bool:
+    return " -c " in line or " -e " in line
+
+
+def _script_writes(script: str) -> list[str]:
+    """Return the literal paths a Python script opens for writing, and those a patch in it changes."""
+    names = {name: path for name, _, path in _ASSIGNED_PATH.findall(script)}
+    written = [
+        match["path"] or names.get(match["name"], "")
+        for pattern in (_OPEN_FOR_WRITING, _WRITE_TEXT)
+        for match in pattern.finditer(script)
+    ]
+    return [path for path in written if path] + patched_files(script)
+
+
+def _is_path(word: str) -> bool:
+    return bool(word) and word != "-" and not word.startswith(("/dev/", "&")) and not _ODD_IN_PATH.search(word)
+
+
+def _placed(touch: Touch, folder: str) -> Touch:
+    """Return the touch with its path normalised and, where it is relative, under the folder the command went to."""
+    return Touch(posixpath.normpath(posixpath.join(folder, touch.path)), touch.modified)

@@ -1,0 +1,108 @@
+"""File operations as tags behind a summary's text, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from compaction_hooks.files.operations import FileOperations, merge
+
+FILE_TAG_CHARS = 3_000
+"""The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_TO_ESCAPE = re.compile(r"&(?=(?:amp|lt|gt);)|[<>]")
+_ESCAPED = re.compile(r"&(?:amp|lt|gt);")
+_UNESCAPES = {escaped: plain for plain, escaped in _ESCAPES.items()}
+_OMITTED = re.compile(r"\(\d+ earlier files? not listed\)")
+_LONGEST_OMITTED = "(9999 earlier files not listed)\n"
+
+
+def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) -> str:
+    """Return `<read-files>` and `<modified-files>` with one path on each line, oldest first; empty when there is nothing to say.
+
+    The text has at most `max_chars` characters. Where the paths do not fit, modified files go before read ones and newer
+    before older ones, and the number of those left out is stated. Paths are escaped, so that none can close its tag.
+
+    >>> print(file_tags(FileOperations(modified=("src/a.py",))))
+    <modified-files>
+    src/a.py
+    </modified-files>
+    """
+    modified = _tag("modified-files", operations.modified, max_chars)
+    read = _tag("read-files", operations.read, max_chars - len(modified) - 1)
+    return "\n".join(text for text in (read, modified) if text)
+
+
+def parse_file_tags(text: str) -> FileOperations:
+    """Return the files that tags in a text name, so that a summary is usable without its record. Tags left open are ignored."""
+    read = FileOperations(read=tuple(_tagged(text, "read-files")))
+    return merge(read, FileOperations(modified=tuple(_tagged(text, "modified-files"))))
+
+
+def without_file_tags(text: str) -> str:
+    """Return the text with its file tags taken out."""
+    for name in ("read-files", "modified-files"):
+        kept: list[str] = []
+        at = 0
+        for start, end in _spans(text, name):
+            kept.append(text[at:start])
+            at = end
+        text = "".join(kept) + text[at:]
+    return text
+
+
+def _tag(name: str, paths: Sequence[str], max_chars: int) -> str:
+    """Return one tag with the newest paths that fit; empty when not even one does."""
+    lines = [_escape(path) for path in paths]
+    room = max_chars - len(f"<{name}>\n</{name}>")
+    omitted = 0
+    if sum(len(line) + 1 for line in lines) > room:
+        room -= len(_LONGEST_OMITTED)
+        omitted = len(lines) - _fitting(lines, room)
+    kept = lines[omitted:]
+    if not kept:
+        return ""
+    note = [f"({omitted} earlier file{'s' if omitted > 1 else ''} not listed)"] if omitted else []
+    return "\n".join([f"<{name}>", *note, *kept, f"</{name}>"])
+
+
+def _fitting(lines: Sequence[str], room: int) -> int:
+    """Return how many lines fit, counted from the last."""
+    for count, line in enumerate(reversed(lines)):
+        room -= len(line) + 1
+        if room < 0:
+            return count
+    return len(lines)
+
+
+def _tagged(text: str, name: str) -> list[str]:
+    """Return the paths in every tag of this name, in the order they stand."""
+    paths: list[str] = []
+    for start, end in _spans(text, name):
+        body = text[start + len(f"<{name}>") : end - len(f"</{name}>")]
+        lines = (line.strip() for line in body.splitlines())
+        paths += (_unescape(line) for line in lines if line and not _OMITTED.fullmatch(line))
+    return paths
+
+
+def _spans(text: str, name: str) -> list[tuple[int, int]]:
+    """Return (start, end) of each tag with its body."""
+    spans: list[tuple[int, int]] = []
+    start = text.find(f"<{name}>")
+    while start >= 0:
+        end = text.find(f"</{name}>", start)
+        if end < 0:
+            break
+        end += len(f"</{name}>")
+        spans.append((start, end))
+        start = text.find(f"<{name}>", end)
+    return spans
+
+
+def _escape(path: str) -> str:
+    return _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], " ".join(path.split("\n")))
+
+
+def _unescape(line: str) -> str:
+    return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], line)

@@ -1,0 +1,326 @@
+"""What the formats share: fields of a host message, media, blocks nobody knows, what the provider reported.
+
+Everything here reads leniently: a block whose shape is not the documented one becomes an `Opaque` part and travels on untouched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, cast
+from urllib.parse import unquote_to_bytes
+
+from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    PartAddress,
+    Role,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+Fields: TypeAlias = Mapping[str, object]
+"""One JSON object of the host: a message, a content block, a tool call."""
+
+BlockReader: TypeAlias = Callable[[Fields], Part | None]
+"""Reads one content block of a known type; None when it does not have that type's shape."""
+
+
+def fields_of(value: object) -> Fields | None:
+    """Return the fields of a dict or of an SDK object; None for anything else.
+
+    The SDKs' own examples append their response objects to a list of dicts, so anything with pydantic's `model_dump` counts
+    as its fields. None values are left out: providers refuse some of them when they are sent back.
+    """
+    if isinstance(value, Mapping):
+        return cast(Fields, value)  # the keys of a JSON object are strings
+    dump = getattr(value, "model_dump", None)
+    return cast(Fields, dump(exclude_none=True)) if callable(dump) else None
+
+
+def message_fields(message: object) -> Fields:
+    """Return the fields of a host message.
+
+    Raises:
+        FormatError: it is neither a dict nor an SDK object.
+    """
+    fields = fields_of(message)
+    if fields is None:
+        raise FormatError(
+            f"a message must be a dict, not {type(message).__name__}: convert it or give a fitting `format`"
+        )
+    return fields
+
+
+def list_of(value: object) -> Sequence[object] | None:
+    """Return a JSON array as a sequence; None for anything else."""
+    return cast(Sequence[object], value) if isinstance(value, (list, tuple)) else None
+
+
+def text_of(value: object) -> str:
+    """Return a string as it is, and "" for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def to_json(value: object) -> str:
+    """Return compact JSON with every character as it is; for what JSON cannot hold, its strings and numbers in order."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
+    except (ValueError, TypeError, RecursionError):  # circular, odd keys, nested deeper than the interpreter allows
+        return " ".join(_leaves(value))
+
+
+def _jsonable(value: object) -> object:
+    fields = fields_of(value)
+    return str(value) if fields is None else fields
+
+
+def _leaves(value: object) -> Iterable[str]:
+    seen = set[int]()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        fields = fields_of(node)
+        children = list_of(node) if fields is None else [leaf for pair in fields.items() for leaf in pair]
+        if children is None:
+            yield str(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.extend(reversed(children))
+
+
+def as_json_text(value: object) -> str:
+    """Return arguments as JSON text: a string exactly as it is, nothing as "", anything else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else to_json(value)
+
+
+def json_object(text: str) -> dict[str, object]:
+    """Return the JSON object in `text`; where there is none, the text under "arguments"."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    return cast(dict[str, object], value) if isinstance(value, dict) else {"arguments": text}
+
+
+def opaque(fields: Fields) -> Opaque:
+    """Return a block as it stands, under its own type."""
+    return Opaque(text_of(fields.get("type")) or "unknown", to_json(fields))
+
+
+def text_block(fields: Fields) -> Text | None:
+    """Read a block that holds its text in "text"."""
+    text = fields.get("text")
+    return Text(text) if isinstance(text, str) else None
+
+
+def thinking_block(fields: Fields) -> Thinking | None:
+    """Read reasoning as Anthropic writes it, signed or encrypted, or as OpenRouter's `reasoning_details` do."""
+    text = text_of(fields.get("thinking")) or text_of(fields.get("text")) or text_of(fields.get("summary"))
+    sealed = len(text_of(fields.get("signature"))) + len(text_of(fields.get("data")))
+    return Thinking(text, sealed) if text or sealed or "thinking" in fields else None
+
+
+def media_from_base64(data: str, media_type: str) -> Media:
+    """Return media by the hash of its bytes; of the text itself where that is not base64."""
+    try:
+        raw = base64.b64decode(data)
+    except ValueError:
+        raw = _bytes(data)
+    return Media(media_type, hashlib.sha256(raw).hexdigest())
+
+
+def media_from_url(url: str, kind: str, *, low_detail: bool = False) -> Media:
+    """Return media by the hash of the bytes in a data URL, or by reference for any other URL.
+
+    Args:
+        kind: First half of the MIME type, for where the URL does not tell.
+    """
+    if not url.startswith("data:"):
+        return Media(kind, url, is_reference=True, low_detail=low_detail)
+    header, _, body = url[len("data:") :].partition(",")
+    media_type = header.partition(";")[0] or kind
+    if header.endswith(";base64"):
+        identity = media_from_base64(body, media_type).identity
+    else:
+        identity = hashlib.sha256(unquote_to_bytes(_bytes(body))).hexdigest()
+    return Media(media_type, identity, low_detail=low_detail)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[Part, ...]:
+    """Read a message's content: nothing for null or "", one part for a text, one for each block of a list.
+
+    Raises:
+        FormatError: it is none of these.
+    """
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    if content is None:
+        return ()
+    return tuple([read_block(block, readers) for block in content_blocks(content)])
+
+
+def content_blocks(content: object) -> Sequence[object]:
+    """Return the blocks of a list content.
+
+    Raises:
+        FormatError: it is no list.
+    """
+    blocks = list_of(content)
+    if blocks is None:
+        raise FormatError(f'"content" must be a text, a list of parts or null, not {type(content).__name__}')
+    return blocks
+
+
+def read_block(block: object, readers: Mapping[str, BlockReader]) -> Part:
+    """Read one block; as `Opaque` when its type or its shape is not known."""
+    if isinstance(block, str):
+        return Text(block)
+    fields = fields_of(block)
+    if fields is None:
+        return Opaque(type(block).__name__, to_json(block))
+    kind = fields.get("type")
+    reader = readers.get(kind) if isinstance(kind, str) else None
+    return (reader(fields) if reader else None) or opaque(fields)
+
+
+def read_result(
+    content: object, readers: Mapping[str, BlockReader], call_id: object, *, name: object = None, is_error: bool = False
+) -> ToolResult:
+    """Read what a tool answered: texts and unknown blocks (as JSON) joined in order, media beside them.
+
+    Hosts are careless here: a single block instead of a list is read as one, any other value as its JSON.
+    """
+    if isinstance(content, str):
+        return ToolResult(text_of(call_id), content, text_of(name), is_error)
+    blocks = () if content is None else list_of(content)
+    parts = [read_block(block, readers) for block in ([content] if blocks is None else blocks)]
+    return ToolResult(
+        text_of(call_id),
+        "".join([part.text for part in parts if isinstance(part, (Text, Opaque))]),
+        text_of(name),
+        is_error,
+        tuple([part for part in parts if isinstance(part, Media)]),
+    )
+
+
+def result_content(old: object, text: str, block_type: str) -> object:
+    """Return the content of a result with another text: a text for a text, else one text block that keeps its cache mark.
+
+    Args:
+        block_type: The type of a text block where the old content has none.
+    """
+    blocks = list_of(old)
+    if blocks is None:
+        return text
+    fields = [found for found in map(fields_of, blocks) if found is not None]
+    first = next((block for block in fields if "text" in block), {"type": block_type})
+    mark = next((block["cache_control"] for block in reversed(fields) if block.get("cache_control")), None)
+    return [{**first, "text": text, **({} if mark is None else {"cache_control": mark})}]
+
+
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "stop": "complete",
+    "end_turn": "complete",
+    "stop_sequence": "complete",
+    "complete": "complete",
+    "completed": "complete",
+    "pause_turn": "complete",
+    "refusal": "complete",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "error": "error",
+    "content_filter": "error",
+    "aborted": "aborted",
+    "cancelled": "aborted",
+}
+
+_SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
+"""Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""
+
+
+def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Message:
+    """Return the neutral message, with what the host's message says about the call that produced it."""
+    is_summary = any(fields.get(mark) is True for mark in _SUMMARY_MARKS)
+    if role != "assistant":
+        return Message(role=role, parts=parts, is_summary=is_summary)
+    reason = text_of(fields.get("stop_reason")) or text_of(fields.get("finish_reason"))
+    return Message(
+        role=role,
+        parts=parts,
+        usage=read_usage(fields["usage"]) if "usage" in fields else None,
+        model=text_of(fields.get("model")) or None,
+        stop_reason=_STOP_REASONS.get(reason),
+        is_summary=is_summary,
+    )
+
+
+def read_usage(usage: object) -> Usage | None:
+    """Return what a provider counted, in the dialect of OpenAI or of Anthropic; None when it is neither.
+
+    OpenAI's input count includes what came from the cache, Anthropic's leaves it out and counts it beside (E30).
+    """
+    fields = fields_of(usage)
+    if fields is None:
+        return None
+    details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
+    cache_read = _tokens(fields.get("cache_read_input_tokens")) or _tokens(details.get("cached_tokens")) or 0
+    cache_write = _tokens(fields.get("cache_creation_input_tokens")) or _tokens(details.get("cache_write_tokens")) or 0
+    whole = _tokens(fields.get("prompt_tokens"))
+    if whole is None:
+        whole = _tokens(fields.get("input_tokens"))
+        if whole is None:
+            return None
+        if "cache_read_input_tokens" in fields or "cache_creation_input_tokens" in fields:
+            whole += cache_read + cache_write
+    output = _tokens(fields.get("completion_tokens")) or _tokens(fields.get("output_tokens")) or 0
+    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=cache_read, cache_write_tokens=cache_write)
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def check_pieces(pieces: Sequence[int], count: int) -> None:
+    """Refuse anything but a non-empty ascending choice among `count` pieces.
+
+    Raises:
+        ConfigurationError: it is not such a choice.
+    """
+    chosen = list(pieces)
+    if not chosen or chosen != sorted(set(chosen)) or chosen[0] < 0 or chosen[-1] >= count:
+        raise ConfigurationError(f"pieces={chosen} must be ascending indexes below {count}, at least one")
+
+
+def part_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall | ToolResult:
+    """Return the call or result at an address.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    piece, index = address
+    if 0 <= piece < len(pieces) and 0 <= index < len(pieces[piece].parts):
+        part = pieces[piece].parts[index]
+        if isinstance(part, (ToolCall, ToolResult)):
+            return part
+    raise ConfigurationError(f"address {address} names no tool call or result: take addresses from read()")

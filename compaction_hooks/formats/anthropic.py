@@ -1,0 +1,159 @@
+"""Anthropic messages: content blocks, tool results inside user messages, signed thinking.
+
+Shapes: https://docs.claude.com/en/api/messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats._common import (
+    BlockReader,
+    Fields,
+    as_json_text,
+    build_message,
+    check_pieces,
+    content_blocks,
+    fields_of,
+    json_object,
+    list_of,
+    media_from_base64,
+    media_from_url,
+    message_fields,
+    part_at,
+    read_content,
+    read_result,
+    result_content,
+    text_block,
+    text_of,
+    thinking_block,
+)
+from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
+
+
+class AnthropicFormat:
+    """Anthropic messages as dicts, TypedDicts or SDK objects.
+
+    A user message that mixes tool results with text or images has one piece for each run of results ("tool") and each run
+    of anything else ("user"), in the order they stand. Each block is one part. Blocks of server-side tools, of Anthropic's
+    own compaction and of any unknown type are `Opaque`.
+    """
+
+    name = "anthropic"
+
+    def read(self, message: Fields, /) -> tuple[Message, ...]:
+        """Read one message; at least one piece.
+
+        Raises:
+            FormatError: "role" is missing, or "content" is neither text, list nor null.
+        """
+        fields = message_fields(message)
+        role = fields.get("role")
+        if not isinstance(role, str):
+            raise FormatError('an Anthropic message needs "role": user or assistant')
+        neutral = _ROLES.get(role, "other")
+        parts = read_content(fields.get("content"), _READERS.get(neutral, _TEXT_BLOCKS))
+        if neutral != "user" or not any(isinstance(part, ToolResult) for part in parts):
+            return (build_message(neutral, parts, fields),)
+        pieces = [(is_result, tuple(run)) for is_result, run in groupby(parts, _is_result)]
+        return tuple([build_message("tool" if is_result else "user", run, fields) for is_result, run in pieces])
+
+    def summary(self, text: str, /) -> Fields:
+        """Return a new user message with this text."""
+        return {"role": "user", "content": text}
+
+    def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
+        """Return a message with the blocks of these pieces; the message itself when these are all."""
+        read = self.read(message)
+        check_pieces(pieces, len(read))
+        if len(pieces) == len(read):
+            return message
+        fields = message_fields(message)
+        blocks = iter(content_blocks(fields.get("content")))
+        runs = [[next(blocks) for _ in piece.parts] for piece in read]
+        return {**fields, "content": [block for index in pieces for block in runs[index]]}
+
+    def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
+        """Return a copy with other result texts or call arguments; the rest are the same objects.
+
+        Arguments that are no JSON object are put under "arguments", since `input` must be one.
+
+        Raises:
+            ConfigurationError: an address names neither a call nor a result.
+        """
+        if not texts:
+            return message
+        pieces = self.read(message)
+        fields = message_fields(message)
+        blocks = list(list_of(fields.get("content")) or ())
+        for address, text in texts.items():
+            part = part_at(pieces, address)
+            index = sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
+            block = fields_of(blocks[index]) or {}
+            if isinstance(part, ToolResult):
+                blocks[index] = {**block, "content": result_content(block.get("content"), text, "text")}
+            else:
+                blocks[index] = {**block, "input": json_object(text)}
+        return {**fields, "content": blocks}
+
+
+def _is_result(part: Part) -> bool:
+    return isinstance(part, ToolResult)
+
+
+def _image(fields: Fields) -> Media | None:
+    return _media(fields_of(fields.get("source")) or {}, "image")
+
+
+def _document(fields: Fields) -> Media | Text | None:
+    """Read a document: as text where it is sent as text, so that it is counted by its length."""
+    source = fields_of(fields.get("source")) or {}
+    if source.get("type") == "text" and isinstance(source.get("data"), str):
+        return Text(text_of(source.get("data")))
+    return _media(source, "application")
+
+
+def _media(source: Fields, kind: str) -> Media | None:
+    data, url, file_id = (text_of(source.get(key)) for key in ("data", "url", "file_id"))
+    if data:
+        return media_from_base64(data, text_of(source.get("media_type")) or kind)
+    if url:
+        return media_from_url(url, kind)
+    return Media(kind, file_id, is_reference=True) if file_id else None
+
+
+def _call(fields: Fields) -> ToolCall:
+    return ToolCall(text_of(fields.get("id")), text_of(fields.get("name")), as_json_text(fields.get("input")))
+
+
+def _result(fields: Fields) -> ToolResult:
+    return read_result(
+        fields.get("content"),
+        _RESULT_BLOCKS,
+        fields.get("tool_use_id"),
+        name=fields.get("name"),
+        is_error=fields.get("is_error") is True,
+    )
+
+
+_ROLES: Final[Mapping[str, Role]] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+
+_TEXT_BLOCKS: Final[Mapping[str, BlockReader]] = {"text": text_block}
+_RESULT_BLOCKS: Final[Mapping[str, BlockReader]] = {**_TEXT_BLOCKS, "image": _image, "document": _document}
+_READERS: Final[Mapping[Role, Mapping[str, BlockReader]]] = {
+    "user": {**_RESULT_BLOCKS, "tool_result": _result},
+    "assistant": {
+        **_TEXT_BLOCKS,
+        "thinking": thinking_block,
+        "redacted_thinking": thinking_block,
+        "tool_use": _call,
+    },
+}

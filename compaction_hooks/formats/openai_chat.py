@@ -1,0 +1,150 @@
+"""OpenAI chat completions messages, the format most hosts use whatever the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats._common import (
+    Fields,
+    as_json_text,
+    build_message,
+    check_pieces,
+    fields_of,
+    list_of,
+    message_fields,
+    opaque,
+    part_at,
+    read_content,
+    read_result,
+    result_content,
+    text_of,
+    thinking_block,
+    to_json,
+)
+from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.messages import Message, Opaque, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
+
+_ROLES: Final[Mapping[str, Role]] = {**ROLES, "tool": "tool", "function": "tool"}
+
+
+class OpenAIChatFormat:
+    """Chat completions messages as dicts, TypedDicts or SDK objects; one message is one piece.
+
+    Read beyond the documented fields: `reasoning_content`, `reasoning`, `reasoning_details` and `thinking_blocks` (what DeepSeek,
+    OpenRouter and LiteLLM add), `is_error` on tool messages, `is_compact_summary` or `compaction_summary` on any. An empty
+    content gives no part. An unknown role gives role "other" with its text.
+    """
+
+    name = "openai_chat"
+
+    def read(self, message: Fields, /) -> tuple[Message, ...]:
+        """Read one message; exactly one piece.
+
+        Raises:
+            FormatError: "role" is missing, or "content" is neither text, list nor null.
+        """
+        fields = message_fields(message)
+        role = fields.get("role")
+        if not isinstance(role, str):
+            raise FormatError('a chat message needs "role": one of system, developer, user, assistant, tool')
+        neutral = _ROLES.get(role, "other")
+        if neutral == "assistant":
+            parts = _assistant_parts(fields)
+        elif neutral == "tool":
+            parts = (_result(fields),)
+        else:
+            parts = read_content(fields.get("content"), PARTS)
+        return (build_message(neutral, parts, fields),)
+
+    def summary(self, text: str, /) -> Fields:
+        """Return a new user message with this text."""
+        return {"role": "user", "content": text}
+
+    def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
+        """Return the message itself: it has one piece only."""
+        check_pieces(pieces, 1)
+        return message
+
+    def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
+        """Return a copy with other result texts or call arguments; the rest are the same objects.
+
+        Raises:
+            ConfigurationError: an address names neither a call nor a result.
+        """
+        if not texts:
+            return message
+        pieces = self.read(message)
+        fields = dict(message_fields(message))
+        calls = list(list_of(fields.get("tool_calls")) or ())
+        first_call = len(pieces[0].parts) - len(calls) - (1 if _legacy_call(fields) else 0)
+        for address, text in texts.items():
+            index = address[1] - first_call
+            if isinstance(part_at(pieces, address), ToolResult):
+                fields["content"] = result_content(fields.get("content"), text, "text")
+            elif index < len(calls):
+                calls[index] = _with_arguments(calls[index], text)
+                fields["tool_calls"] = calls
+            else:
+                fields["function_call"] = {**(_legacy_call(fields) or {}), "arguments": text}
+        return fields
+
+
+def _assistant_parts(fields: Fields) -> tuple[Part, ...]:
+    """Thinking first, then content and refusal, then one part for each entry of `tool_calls`, then `function_call`."""
+    parts = read_content(fields.get("content"), PARTS)
+    if thinking := _thinking(fields):
+        parts = thinking + parts
+    if refusal := text_of(fields.get("refusal")):
+        parts += (Text(refusal),)
+    if calls := list_of(fields.get("tool_calls")):
+        parts += tuple([_call(call) for call in calls])
+    if legacy := _legacy_call(fields):
+        parts += (ToolCall("", text_of(legacy.get("name")), as_json_text(legacy.get("arguments"))),)
+    return parts
+
+
+def _thinking(fields: Fields) -> tuple[Part, ...]:
+    # LiteLLM gives the same reasoning twice, OpenRouter too: the blocks with their signatures are what is sent back.
+    for key in ("thinking_blocks", "reasoning_details"):
+        found = [block for block in map(fields_of, list_of(fields.get(key)) or ()) if block is not None]
+        if found:
+            return tuple([thinking_block(block) or opaque(block) for block in found])
+    text = text_of(fields.get("reasoning_content")) or text_of(fields.get("reasoning"))
+    return (Thinking(text),) if text else ()
+
+
+def _legacy_call(fields: Fields) -> Fields | None:
+    return fields_of(fields.get("function_call"))
+
+
+def _call(entry: object) -> Part:
+    fields = fields_of(entry) or {}
+    function = fields_of(fields.get("function"))
+    if function is not None:
+        return ToolCall(
+            text_of(fields.get("id")), text_of(function.get("name")), as_json_text(function.get("arguments"))
+        )
+    custom = fields_of(fields.get("custom"))
+    if custom is not None:
+        return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
+    return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry))
+
+
+def _with_arguments(entry: object, text: str) -> Fields:
+    fields = fields_of(entry) or {}
+    function = fields_of(fields.get("function"))
+    if function is not None:
+        return {**fields, "function": {**function, "arguments": text}}
+    return {**fields, "custom": {**(fields_of(fields.get("custom")) or {}), "input": text}}
+
+
+def _result(fields: Fields) -> ToolResult:
+    return read_result(
+        fields.get("content"),
+        PARTS,
+        fields.get("tool_call_id"),
+        name=fields.get("name"),
+        is_error=fields.get("is_error") is True,
+    )

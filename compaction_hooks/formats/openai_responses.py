@@ -1,0 +1,171 @@
+"""OpenAI Responses items: messages, calls, outputs and reasoning, each an item of its own.
+
+Shapes: https://platform.openai.com/docs/api-reference/responses/create (as typed in the `openai` package 2.54).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats._common import (
+    Fields,
+    as_json_text,
+    build_message,
+    check_pieces,
+    fields_of,
+    json_object,
+    list_of,
+    media_from_base64,
+    message_fields,
+    opaque,
+    part_at,
+    read_content,
+    read_result,
+    result_content,
+    text_of,
+)
+from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.messages import Message, Part, PartAddress, Role, Thinking, ToolCall, ToolResult
+
+
+class _CallItem(NamedTuple):
+    """How one type of call item is written: the tool's fixed name ("" when the item carries it), the fields of its arguments."""
+
+    tool: str
+    arguments: tuple[str, ...]
+
+
+_CALLS: Final[Mapping[str, _CallItem]] = {
+    "function_call": _CallItem("", ("arguments",)),
+    "custom_tool_call": _CallItem("", ("input",)),
+    "local_shell_call": _CallItem("local_shell", ("action",)),
+    "shell_call": _CallItem("shell", ("action",)),
+    "apply_patch_call": _CallItem("apply_patch", ("operation",)),
+    "computer_call": _CallItem("computer", ("action", "actions")),
+}
+"""Calls whose output the host sends back. Calls that OpenAI answers itself have no second half and are `Opaque`; so are
+`tool_search_call` and its output, whose tools must stay in the context for as long as calls to them do."""
+
+_OUTPUTS: Final = frozenset(f"{call}_output" for call in _CALLS)
+
+_BLANK_SCREEN: Final = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg=="
+)
+"""A white image of one pixel: a computer's output must be a screenshot, so a cleared one becomes this."""
+
+
+class OpenAIResponsesFormat:
+    """Responses items as dicts, TypedDicts or SDK objects; one item is one piece.
+
+    Reasoning, calls and the model's messages all have role "assistant", so a reasoning item is never cut off from the call or
+    message that must follow it. Items of unknown type are `Opaque` parts of the assistant, or of their own role.
+    """
+
+    name = "openai_responses"
+
+    def read(self, message: Fields, /) -> tuple[Message, ...]:
+        """Read one item; exactly one piece.
+
+        Raises:
+            FormatError: the item has neither "type", "role" nor "id", or its content is neither text, list nor null.
+        """
+        fields = message_fields(message)
+        role = text_of(fields.get("role"))
+        kind = text_of(fields.get("type")) or ("message" if role else "item_reference")
+        if kind == "message":
+            if not role:
+                raise FormatError('a Responses message needs "role": one of system, developer, user, assistant')
+            return (build_message(ROLES.get(role, "other"), read_content(fields.get("content"), PARTS), fields),)
+        if kind == "item_reference" and not text_of(fields.get("id")):
+            raise FormatError(
+                'a Responses item needs "type" (such as function_call), a message "role", a reference "id"'
+            )
+        speaker: Role = "tool" if kind in _OUTPUTS else ROLES.get(role, "assistant")
+        return (build_message(speaker, (_part(kind, fields),), fields),)
+
+    def summary(self, text: str, /) -> Fields:
+        """Return a new user message with this text."""
+        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+    def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
+        """Return the item itself: it has one piece only."""
+        check_pieces(pieces, 1)
+        return message
+
+    def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
+        """Return a copy of a call or output item with another text; its other fields are the same objects.
+
+        A computer's output must be a screenshot: it becomes a blank one, without the text.
+
+        Raises:
+            ConfigurationError: an address names neither a call nor a result.
+        """
+        pieces = self.read(message)
+        fields = message_fields(message)
+        for address, text in texts.items():
+            part = part_at(pieces, address)
+            fields = {**fields, **(_output(fields, text) if isinstance(part, ToolResult) else _arguments(fields, text))}
+        return fields if texts else message
+
+
+def _part(kind: str, fields: Fields) -> Part:
+    if kind in _CALLS:
+        tool, _ = _CALLS[kind]
+        arguments = fields.get(_arguments_field(fields))
+        return ToolCall(_call_id(fields), tool or text_of(fields.get("name")), as_json_text(arguments))
+    if kind in _OUTPUTS:
+        return _result(kind, fields)
+    if kind == "reasoning":
+        return _reasoning(fields)
+    if kind == "image_generation_call" and (image := text_of(fields.get("result"))):
+        return media_from_base64(image, "image")
+    return opaque(fields)
+
+
+def _call_id(fields: Fields) -> str:
+    # local_shell_call_output is documented with the call's id under "id"; hosts send "call_id" as everywhere else.
+    return text_of(fields.get("call_id")) or text_of(fields.get("id"))
+
+
+def _arguments_field(fields: Fields) -> str:
+    names = _CALLS[text_of(fields.get("type"))].arguments
+    return next((name for name in names if name in fields), names[0])
+
+
+def _result(kind: str, fields: Fields) -> ToolResult:
+    output = fields.get("output")
+    if kind == "shell_call_output":
+        output = _shell_text(output)
+    is_error = fields.get("is_error") is True or fields.get("status") == "failed"
+    return read_result(output, PARTS, _call_id(fields), name=fields.get("name"), is_error=is_error)
+
+
+def _shell_text(output: object) -> str:
+    chunks = [fields_of(chunk) for chunk in list_of(output) or ()]
+    return "".join([text_of(chunk.get("stdout")) + text_of(chunk.get("stderr")) for chunk in chunks if chunk])
+
+
+def _reasoning(fields: Fields) -> Thinking:
+    blocks = [*(list_of(fields.get("summary")) or ()), *(list_of(fields.get("content")) or ())]
+    text = "".join([text_of(block.get("text")) for block in map(fields_of, blocks) if block])
+    return Thinking(text, len(text_of(fields.get("encrypted_content"))))
+
+
+def _output(fields: Fields, text: str) -> Fields:
+    old = fields.get("output")
+    if fields.get("type") == "computer_call_output":
+        return {"output": {"type": "computer_screenshot", "image_url": _BLANK_SCREEN}}
+    if fields.get("type") == "shell_call_output":
+        first = next(
+            (chunk for chunk in map(fields_of, list_of(old) or ()) if chunk),
+            {"outcome": {"type": "exit", "exit_code": 0}},
+        )
+        return {"output": [{**first, "stdout": text, "stderr": ""}]}
+    return {"output": result_content(old, text, "input_text")}
+
+
+def _arguments(fields: Fields, text: str) -> Fields:
+    name = _arguments_field(fields)
+    return {name: json_object(text) if fields_of(fields.get(name)) is not None else text}

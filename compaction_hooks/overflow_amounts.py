@@ -1,0 +1,161 @@
+"""The numbers in a sentence about overflow: which is the limit, which the size of the request, which neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from compaction_hooks.overflow_words import Word
+
+_Role: TypeAlias = Literal["limit", "total", "output", "excess"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """What a statement counts, in tokens; None where it does not say.
+
+    Attributes:
+        limit: What the model or the endpoint accepts.
+        total: What was asked for: input and requested output together where both are stated, else the input.
+        input: The part that is input.
+        output: The part that was requested for the answer.
+        is_lower_bound: The provider stopped counting: `total` is "at least" that much.
+        begins_with_output: The output is named before the input: it is what the sentence complains of.
+    """
+
+    limit: int | None = None
+    total: int | None = None
+    input: int | None = None
+    output: int | None = None
+    is_lower_bound: bool = False
+    begins_with_output: bool = False
+
+
+_NOTHING: Final = Amounts()
+
+
+def read_amounts(words: list[Word]) -> Amounts:
+    """Return the amounts in these words, one statement of a few sentences.
+
+    Nothing is returned where the unit is not tokens, and where limit and total contradict an overflow.
+    """
+    letters = "".join(word.tag for word in words)
+    if not set("TC") & set(letters) and (set("bB") & set(letters) or "I" not in letters):
+        return _NOTHING
+    reader = _Reader(words, letters)
+    reader.read()
+    return reader.amounts()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks the words, knowing at each number what the words before it announced."""
+
+    words: list[Word]
+    letters: str
+    role: _Role = None
+    names_input: bool = False
+    is_lower_bound: bool = False
+    begins_with_output: bool = False
+    limits: list[int] = field(default_factory=list[int])
+    totals: list[int] = field(default_factory=list[int])
+    inputs: list[int] = field(default_factory=list[int])
+    outputs: list[int] = field(default_factory=list[int])
+
+    def read(self) -> None:
+        for place, word in enumerate(self.words):
+            if word.tag in "NU":
+                self._assign(place, word)
+                self.role, self.names_input = None, False
+            else:
+                self._listen(word.tag, self.letters[place - 1 : place])
+
+    def _listen(self, tag: str, before: str) -> None:
+        """Take from one word what the next number will be."""
+        if tag in ".,":
+            self.role, self.names_input = None, False
+        elif tag in "MXQ":
+            self.role = "limit"
+        elif tag in "Cc":  # "input sequence length M exceeds", "requires a sequence length of M"
+            self.role = "total" if self.role == "total" and (self.names_input or before == "D") else "limit"
+        elif tag == "Y":
+            self.role = "excess"
+        elif tag in "VD":  # "maximum total tokens N"
+            self.role = self.role if before == "M" else "total"
+        elif tag in "xy" and self.role != "output":
+            self.role = "total"
+        elif tag == "O" and not self.names_input:
+            self.role = "output"
+        elif tag in "IRT":
+            self.role = "total" if tag == "I" and self.role == "output" else self.role or "total"
+            self.names_input = self.names_input or tag == "I"
+
+    def _assign(self, place: int, word: Word) -> None:
+        """Put one number where it belongs; what follows it ("N maximum", "N in the completion") wins over what went before."""
+        after, before = self.letters[place + 1 :], self.letters[place - 1 : place]
+        label = _label(after)
+        if after[:1] in ("B", "b", "Z") or self.role == "excess" or before == "+":
+            return
+        if after[:2] == "+N":
+            self._assign_sum(word.value, self.words[place + 2].value)
+        elif after.lstrip("TIRL")[:2] == "XN":
+            self.totals.append(word.value)
+        elif label in ("M", "C") or word.tag == "U":
+            self.limits.append(word.value)
+        elif label == "O":
+            self._assign_output(word.value)
+        elif label == "I" and self.role != "limit" and before not in ("", ".", ","):
+            self.inputs.append(word.value)
+            self.is_lower_bound |= before == "A"
+        elif label in ("V", "D"):
+            self.totals.append(word.value)
+        elif self.role == "limit":
+            self.limits.append(word.value)
+        elif self.role == "output":
+            self._assign_output(word.value)
+        elif self.role == "total" or after.lstrip("T")[:1] in ("X", "x"):
+            self.totals.append(word.value)
+            self.is_lower_bound |= before == "A"
+
+    def _assign_sum(self, first: int, second: int) -> None:
+        self.inputs.append(first)
+        self.outputs.append(second)
+        self.totals.append(first + second)
+
+    def _assign_output(self, value: int) -> None:
+        self.begins_with_output |= not (self.totals or self.inputs)
+        self.outputs.append(value)
+
+    def amounts(self) -> Amounts:
+        limit, output = _first(self.limits), _first(self.outputs)
+        total, input_tokens = _first(self.totals), _first(self.inputs)
+        if total is None and input_tokens is not None:
+            total = input_tokens + (output or 0)
+        if total is None and "b" not in self.letters and len(self.limits) > 1 and self.limits[0] > self.limits[1]:
+            total, limit = self.limits[0], self.limits[1]
+        if self._limit_is_code(limit, total):
+            return _NOTHING
+        if limit is not None and total is not None and total < limit:
+            return _NOTHING
+        return Amounts(
+            limit=limit,
+            total=total,
+            input=input_tokens,
+            output=output,
+            is_lower_bound=self.is_lower_bound,
+            begins_with_output=self.begins_with_output,
+        )
+
+    def _limit_is_code(self, limit: int | None, total: int | None) -> bool:
+        """Whether the only number is an error code: MiniMax ends its sentence in "(2013)", without a unit."""
+        return limit is not None and total is None and self.letters.count("N") == 1 and self.letters.endswith("XMN")
+
+
+def _label(after: str) -> str:
+    """Return the tag that names the number just read, or "": not when that tag belongs to the next number."""
+    rest = after.lstrip("TRL") if after[:1] in ("T", "R") else after
+    return rest[:1] if rest[1:2] not in ("N", "U") else ""
+
+
+def _first(values: list[int]) -> int | None:
+    return values[0] if values else None

@@ -1,0 +1,185 @@
+"""What a provider's sentence says: that the context overflowed, that something else is too large, or neither.
+
+Rules are patterns over the tags of `overflow_words`. Most need a subject (the input, tokens), a relation (exceeds, is too
+long, must be at most) and a bound (a limit, the context window), in any order in which such sentences are built.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from compaction_hooks.overflow_amounts import Amounts, read_amounts
+from compaction_hooks.overflow_words import Word, normalise, tag_words
+
+OverflowKind: TypeAlias = Literal["context_overflow", "too_large", "output_cap"]
+"""The context window; a quota or a number of bytes; the requested length of the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one text says. `kind` None: nothing of the sort; `is_quota`: a quota was exceeded, so that codes count no more."""
+
+    kind: OverflowKind | None = None
+    amounts: Amounts = Amounts()
+    is_quota: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A pattern over tags. `is_weak`: it does not hold beside words of another kind of error (tag E)."""
+
+    pattern: re.Pattern[str]
+    is_weak: bool = False
+
+
+def _rule(pattern: str, *, is_weak: bool = False) -> _Rule:
+    return _Rule(re.compile(pattern), is_weak)
+
+
+# A clause whose subject may be the input: it begins with no other thing that can be too long.
+_CLAUSE: Final = r"(?:^|[.,])(?:[^.,Z]{0,8}[IRT][^.,PE]{0,8}|[^.,PEZ]{0,8})"
+
+_OVERFLOW: Final = (
+    # "exceeds the context window", "context_length_exceeded", "longer than the model's context length"
+    _rule(r"C[^.SEZ]{0,5}[Xxy]|[Xx][^.SEZ]{0,5}C"),
+    # "context is too long", "the context overflows", "exceeds maximum context"
+    _rule(r"cI?[xX]|XM*c"),
+    # "prompt is too long", "too many input tokens", "request has too many tokens"
+    _rule(r"I[^.PEZBS]{0,8}x|y[IRL]*T|T[^.PEZBS]{0,3}x"),
+    # "input length exceeds the maximum", "prompt token count of M exceeds the limit of N"
+    _rule(r"I[^.PEZBSQ]{0,8}X[^.PEZB]{0,4}[MLTN]"),
+    # "tokens in request more than max tokens allowed", "Message exceeds token limit"
+    _rule(_CLAUSE + r"(?:T[^.,PEZBSQ]{0,5}X[^.PEZBS]{0,4}M|X[MLRI]{0,3}TM|X[MLRI]{1,3}T)"),
+    # "maximum input length exceeded", "token limit exceeded", "max tokens of N exceeded", "reached its conversation limit"
+    _rule(r"M+[ITLR]*[IT][ITL]*N?X|[IR]?T[IL]*M+L?V?X|[IT][TL]*LX|XI[TL]*M"),
+    # "input length must be smaller than the context length", "`inputs` must have less than N tokens"
+    _rule(r"[IT][^.PEZBO]{0,4}\+?[^.PEZB]{0,3}Q(?![^.]{0,4}N[bB])[^.PEZB]{0,5}[NUCM]|I[LQ]*U|[RI]L[^.]{0,4}XU", is_weak=True),
+    # "the request is too long for this model"
+    _rule(r"R[^.PEZBS]{0,6}[Xx]W"),
+    # "please reduce the length of the messages"
+    _rule(r"S[LTRM]{0,3}[IcC]", is_weak=True),
+    # Bedrock's schema check of the prompt, in characters. "Malformed input request: expected maxLength: N, actual: M"
+    _rule(r"IR[IR]?bN,V?N"),
+)
+# vLLM: nothing is left for the answer. "max_tokens must be at least 1, got -123"
+_NOTHING_LEFT: Final = _rule(r"O[^.]{0,6}n")
+_STATED: Final = _rule(r"[MC][^.BZ]{0,4}[NU]|N[^.BZ]{0,2}M", is_weak=True)
+"""A limit with its number; an overflow when more tokens than that are stated beside it."""
+_TOO_LARGE: Final = re.compile(
+    r"R[^.SO]{0,4}[xX]|B[^.]{0,4}[xX][^.]{0,3}[MN]|[Xx][^.]{0,3}[MN][^.]{0,3}B|I[^.]{0,3}Zx|yI|[Ty][^.]{0,3}Z"
+    r"|Z[^.]{0,4}N[^.]{0,3}Z?V[^.]{0,2}N"
+)
+_OUTPUT_CAP: Final = re.compile(r"O[^.SP]{0,6}[QXxyMU]|[QXxy][^.SP]{0,4}O")
+_INPUT_NAMED: Final = re.compile(r"[IRC]|c[xX]")
+
+_RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED)
+
+_VETO_CHARS: Final = 300
+"""A quota named within so many characters of a statement is what the statement is about. Rate-limit errors span 100 to 300."""
+_SENTENCES_BEFORE: Final = 2
+_SENTENCES_AFTER: Final = 3
+"""Sentences around a match that are read for numbers: providers say limit, amount and advice in up to four."""
+_MATCHES: Final = 20
+"""Matches of one rule that are looked at; a text with more is no error message."""
+
+
+def read_statement(text: str) -> Reading:
+    """Return what one text says. Linear in what is read of it (see `normalise`)."""
+    source = normalise(text)
+    words = tag_words(source)
+    page = _Page(source, words, "".join(word.tag for word in words))
+    reading = page.find_overflow()
+    if reading.kind is not None:
+        return reading
+    return Reading(kind=page.find_other_kind(reading.is_quota), is_quota=reading.is_quota)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A normalised text with its tags: `letters[i]` is the tag of `words[i]`."""
+
+    source: str
+    words: list[Word]
+    letters: str
+
+    def find_overflow(self) -> Reading:
+        """Return what the text says of an overflow, with the fullest amounts; an empty reading, marked, beside a quota."""
+        found: Reading | None = None
+        is_quota = False
+        for rule in _RULES:
+            for match in itertools.islice(rule.pattern.finditer(self.letters), _MATCHES):
+                if self._is_quoted(match.start()) or (rule.is_weak and self._has_near(match, "E")):
+                    continue
+                if self._has_near(match, "P"):
+                    is_quota = True
+                    continue
+                found = _better(found, self._judge(match, rule))
+        return found or Reading(is_quota=is_quota)
+
+    def find_other_kind(self, is_quota: bool) -> OverflowKind | None:
+        """Return "output_cap" or "too_large" when the text says so; a quota only where the request alone exceeds it."""
+        for kind, pattern in (("output_cap", _OUTPUT_CAP), ("too_large", _TOO_LARGE)):
+            match = pattern.search(self.letters)
+            if match is not None and not self._is_quoted(match.start()):
+                return kind
+        return None
+
+    def _judge(self, match: re.Match[str], rule: _Rule) -> Reading | None:
+        """Return what the statement around a match says; None when it is none after all."""
+        first, last = self._statement(match)
+        letters = self.letters[first:last]
+        amounts = read_amounts(self.words[first:last])
+        if rule is not _NOTHING_LEFT and "O" in letters and _INPUT_NAMED.search(letters) is None:
+            return Reading(kind="output_cap")
+        if amounts.begins_with_output and amounts.limit and (amounts.output or 0) >= amounts.limit:
+            return Reading(kind="output_cap")
+        if "NB" in letters and not set("TC") & set(letters):
+            return Reading(kind="too_large")
+        if rule is _STATED and not (amounts.limit and amounts.total and set("TC") & set(letters)):
+            return None
+        return Reading(kind="context_overflow", amounts=amounts)
+
+    def _statement(self, match: re.Match[str]) -> tuple[int, int]:
+        """Return the range of words of the sentences around a match."""
+        before = [stop.end() for stop in _STOPS.finditer(self.letters, 0, match.start())]
+        after = [stop.start() for stop in _STOPS.finditer(self.letters, match.end())]
+        first = before[-_SENTENCES_BEFORE - 1] if len(before) > _SENTENCES_BEFORE else 0
+        last = after[_SENTENCES_AFTER] if len(after) > _SENTENCES_AFTER else len(self.letters)
+        return first, last
+
+    def _has_near(self, match: re.Match[str], tag: str) -> bool:
+        """Whether a word of this tag stands within `_VETO_CHARS` of a match."""
+        start, end = self.words[match.start()].start - _VETO_CHARS, self.words[match.end() - 1].end + _VETO_CHARS
+        return any(word.tag == tag and start <= word.start <= end for word in self.words)
+
+    def _is_quoted(self, place: int) -> bool:
+        """Whether a word stands in quotation marks that are no error's own: somebody's text, quoted by another error."""
+        end = self.words[place].start
+        start = max(0, end - _QUOTE_CHARS)
+        opened: re.Match[str] | None = None
+        for quote in _QUOTE.finditer(self.source, start, end + 1):
+            opened = quote if quote["open"] else None
+        return opened is not None and _WRAPPER.search(self.source, max(0, opened.start() - 60), opened.start()) is None
+
+
+def _better(old: Reading | None, new: Reading | None) -> Reading | None:
+    """Return the reading that says more: an overflow before anything else, then the one with more amounts, then the old."""
+    return new if old is None or (new is not None and _weight(new) > _weight(old)) else old
+
+
+def _weight(reading: Reading) -> int:
+    amounts = reading.amounts
+    return 4 * (reading.kind == "context_overflow") + 2 * (amounts.limit is not None) + (amounts.total is not None)
+
+
+_STOPS = re.compile(r"\.+")
+_QUOTE_CHARS: Final = 2_000
+"""How far back an opening quotation mark is looked for."""
+_QUOTE = re.compile(r"(?P<open>(?<![a-z0-9)\]}.!?%])[\"'](?=\S))|[\"'](?![a-z0-9_])")
+_WRAPPER = re.compile(
+    r"(?:^[^a-z]*|(?:error|exception|message|msg|detail|raw|cause|reason|description|title|body|response|data|code|type|status|failed"
+    r"|failure|said|says|returned)[a-z]*[\"']?[ :=(\[{]*b?)$"
+)

@@ -1,0 +1,209 @@
+"""The contract of a `MessageFormat`, as a check that the author of a format runs on samples of its messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Final, TypeVar, cast
+
+from compaction_hooks.messages import Message, MessageFormat, PartAddress, Text, ToolCall, ToolResult
+
+M = TypeVar("M")
+
+SUMMARY_TEXTS: Final = (
+    "Goal: mend the parser.\n\n- [x] read it\n- [ ] test it",
+    " leading and trailing space\n",
+    '<summary lang="zh">修复解析器 🔧 "quoted" \\ {braces}</summary>',
+)
+"""What a summary may look like: several lines, outer white space, tags, characters beyond the basic plane."""
+
+RESULT_TEXT: Final = "[shortened]\n12 lines left out ✂"
+CALL_ARGUMENTS: Final[Mapping[str, object]] = {"path": "a b/ü.py", "lines": [1, 2], "note": "left out"}
+
+
+def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None:
+    """Check that a format keeps the contract of `MessageFormat` on these samples.
+
+    Give real messages of your framework with everything they can hold: unknown fields, cache marks, images, signed
+    reasoning, parallel calls, results as text and as lists. At least one user text, one tool call and one tool result must
+    be among them, or the check would pass without looking.
+
+    What is checked, for each sample:
+
+    - `read` gives the same pieces every time, also for a deep copy and for a copy that went through JSON (dicts only), never
+      changes the message, and never mixes speakers: results in "tool" pieces and nothing else there, calls in "assistant" pieces;
+    - `take` of all pieces holds the same content, `take` of one holds this piece alone, and whatever was not left out is the
+      same object as before, unknown fields included;
+    - `rewrite` changes the addressed result or call and nothing else, drops a rewritten result's media, and never changes
+      the message;
+    - `summary` reads back as one user message with exactly its text.
+
+    Raises:
+        AssertionError: the contract is broken; the text says which sentence of it, and on which sample.
+    """
+    _demand(bool(message_format.name), "name must be a non-empty string")
+    untouched = deepcopy(list(samples))
+    _check_coverage([piece for sample in samples for piece in message_format.read(sample)])
+    for number, sample in enumerate(samples):
+        where = f"sample {number} ({_short(sample)})"
+        _check_read(message_format, sample, where)
+        _check_take(message_format, sample, where)
+        _check_rewrite(message_format, sample, where)
+        _demand(_same(sample, untouched[number]), f"{where}: the message itself was changed")
+    for text in SUMMARY_TEXTS:
+        _check_summary(message_format, text)
+
+
+def _demand(is_kept: bool, broken: str) -> None:
+    if not is_kept:
+        raise AssertionError(broken)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def _same(one: object, other: object) -> bool:
+    return one == other or repr(one) == repr(other)  # not every framework's messages compare by content
+
+
+def _check_coverage(pieces: Sequence[Message]) -> None:
+    has_text = any(piece.role == "user" and piece.text for piece in pieces)
+    has_call = any(piece.calls for piece in pieces)
+    has_result = any(piece.results for piece in pieces)
+    _demand(
+        has_text and has_call and has_result,
+        "samples must hold a user text, a tool call and a tool result: "
+        f"user text {has_text}, call {has_call}, result {has_result}",
+    )
+
+
+def _check_read(message_format: MessageFormat[M], sample: M, where: str) -> None:
+    pieces = tuple(message_format.read(sample))
+    _demand(bool(pieces), f"{where}: read() gave no piece")
+    _demand(pieces == tuple(message_format.read(sample)), f"{where}: read() differs from one call to the next")
+    _demand(pieces == tuple(message_format.read(deepcopy(sample))), f"{where}: read() of an equal copy differs")
+    through_json = _through_json(sample)
+    if through_json is not None:
+        again = tuple(message_format.read(cast(M, through_json)))  # JSON of a dict is a dict of the same fields
+        _demand(pieces == again, f"{where}: read() differs after the message went through JSON")
+    for piece in pieces:
+        for part in piece.parts:
+            is_result = isinstance(part, ToolResult)
+            _demand(
+                is_result == (piece.role == "tool"),
+                f'{where}: a "{piece.role}" piece holds a {type(part).__name__}: results, and only they, are role "tool"',
+            )
+            _demand(
+                not isinstance(part, ToolCall) or piece.role == "assistant",
+                f'{where}: a "{piece.role}" piece holds a tool call: only the assistant calls tools',
+            )
+
+
+def _through_json(sample: object) -> object:
+    if not isinstance(sample, dict):
+        return None
+    try:
+        return cast(object, json.loads(json.dumps(sample)))
+    except (TypeError, ValueError):
+        return None
+
+
+def _check_take(message_format: MessageFormat[M], sample: M, where: str) -> None:
+    pieces = tuple(message_format.read(sample))
+    whole = message_format.take(sample, range(len(pieces)))
+    _demand(tuple(message_format.read(whole)) == pieces, f"{where}: take() of all pieces reads differently")
+    _check_kept(sample, whole, f"{where}: take() of all pieces")
+    for index, piece in enumerate(pieces):
+        taken = message_format.take(sample, [index])
+        _demand(
+            tuple(message_format.read(taken)) == (piece,), f"{where}: take() of piece {index} alone reads differently"
+        )
+        _check_kept(sample, taken, f"{where}: take() of piece {index}")
+
+
+def _check_kept(sample: object, made: object, what: str) -> None:
+    """Demand that one field at most differs, and that the items of this field are the old objects."""
+    before, after = _fields(sample), _fields(made)
+    changed = [name for name in {**before, **after} if before.get(name) is not after.get(name)]
+    _demand(len(changed) <= 1, f"{what} lost or copied the fields {sorted(map(str, changed))}")
+    for name in changed:
+        old = {id(item) for item in _items(before.get(name))}
+        _demand(all(id(item) in old for item in _items(after.get(name))), f'{what} copied the parts in "{name}"')
+
+
+def _fields(message: object) -> Mapping[str, object]:
+    if isinstance(message, Mapping):
+        return cast(Mapping[str, object], message)  # the fields of a message have names
+    return cast(Mapping[str, object], getattr(message, "__dict__", {}))
+
+
+def _items(value: object) -> Sequence[object]:
+    return cast(Sequence[object], value) if isinstance(value, (list, tuple)) else ()
+
+
+def _check_rewrite(message_format: MessageFormat[M], sample: M, where: str) -> None:
+    pieces = tuple(message_format.read(sample))
+    addresses = [
+        (index, number)
+        for index, piece in enumerate(pieces)
+        for number, part in enumerate(piece.parts)
+        if isinstance(part, (ToolCall, ToolResult))
+    ]
+    for address in addresses:
+        what = f"{where}: rewrite() at {address}"
+        made = message_format.rewrite(sample, _new_texts(pieces, [address]))
+        _check_rewritten(pieces, tuple(message_format.read(made)), [address], what)
+        lost = sorted(
+            name for name, value in _fields(sample).items() if value is not None and name not in _fields(made)
+        )
+        _demand(not lost, f"{what} lost the fields {lost}")
+    if len(addresses) > 1:
+        made = message_format.rewrite(sample, _new_texts(pieces, addresses))
+        _check_rewritten(pieces, tuple(message_format.read(made)), addresses, f"{where}: rewrite() of all")
+
+
+def _new_texts(pieces: Sequence[Message], addresses: Iterable[PartAddress]) -> dict[PartAddress, str]:
+    def text(address: PartAddress) -> str:
+        is_result = isinstance(pieces[address[0]].parts[address[1]], ToolResult)
+        return RESULT_TEXT if is_result else json.dumps(CALL_ARGUMENTS)
+
+    return {address: text(address) for address in addresses}
+
+
+def _check_rewritten(
+    before: Sequence[Message], after: Sequence[Message], addresses: Sequence[PartAddress], what: str
+) -> None:
+    shape = [len(piece.parts) for piece in before]
+    _demand([len(piece.parts) for piece in after] == shape, f"{what} changed the number of pieces or parts")
+    for index, piece in enumerate(before):
+        parts = list(piece.parts)
+        for number, part in enumerate(parts):
+            if (index, number) not in addresses:
+                continue
+            made = after[index].parts[number]
+            if isinstance(part, ToolResult):
+                parts[number] = replace(part, text=RESULT_TEXT, media=())
+            elif isinstance(part, ToolCall) and isinstance(made, ToolCall):
+                _demand(_parsed(made.arguments) == CALL_ARGUMENTS, f"{what} gave the arguments {made.arguments!r}")
+                parts[number] = replace(part, arguments=made.arguments)
+        wanted = replace(piece, parts=tuple(parts))
+        _demand(after[index] == wanted, f"{what} reads as {_short(after[index])} instead of {_short(wanted)}")
+
+
+def _parsed(arguments: str) -> object:
+    try:
+        return cast(object, json.loads(arguments))
+    except ValueError:
+        return None
+
+
+def _check_summary(message_format: MessageFormat[M], text: str) -> None:
+    pieces = tuple(message_format.read(message_format.summary(text)))
+    _demand(
+        len(pieces) == 1 and pieces[0].role == "user" and pieces[0].parts == (Text(text),),
+        f"summary({text!r}) reads as {_short(pieces)}: it must be one user message with exactly this text",
+    )

@@ -1,0 +1,174 @@
+"""How large a message is before a provider has counted it, and what a provider's count says.
+
+`CharacterEstimator` needs nothing but the text; `compaction_hooks.tiktoken_estimator` needs the rank files of a tokenizer.
+What one usage report teaches about the next estimate is `compaction_hooks.calibration`'s business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from compaction_hooks.text_classes import text_tokens
+
+MESSAGE_TOKENS: Final = 4
+"""Role and separators of one message: OpenAI's cookbook counts 3 and the role."""
+TOOL_CALL_TOKENS: Final = 24
+"""What surrounds the name and arguments of one call. Fitted, with `TOOL_RESULT_TOKENS`, to recorded requests to Claude."""
+TOOL_RESULT_TOKENS: Final = 8
+"""What surrounds one result, its call id included."""
+IMAGE_TOKENS: Final = 1_600
+"""One image, whatever its size: the most Anthropic takes after scaling down (width * height / 750); GPT-4.1 stops at 1,536."""
+LOW_DETAIL_IMAGE_TOKENS: Final = 85
+"""One image sent with `detail: low` (OpenAI, GPT-4o; independent of its size)."""
+OTHER_MEDIA_TOKENS: Final = 4_600
+"""A document or sound, whose length a host's message does not tell: one dense PDF page at Anthropic, 3,000 of text and an image."""
+OPAQUE_CHARS_PER_TOKEN: Final = 4
+"""Encrypted reasoning is base64 of the reasoning: 4/3 characters for one of about 3.5 per token, rounded down."""
+
+
+class TokenEstimator(Protocol):
+    """Anything that says how many tokens a text and a message take. It should rather say too many than too few."""
+
+    @property
+    def name(self) -> str:
+        """A short stable name, for events."""
+        ...
+
+    def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text; 0 when it is empty."""
+        ...
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message, all its parts and what surrounds them included; never 0."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterEstimator:
+    """Estimates by classes of characters; docs/tokens.md has the measured error. Linear, and needs no vocabulary."""
+
+    @property
+    def name(self) -> str:
+        return "characters"
+
+    def estimate_tokens(self, text: str, /) -> int:
+        return text_tokens(text)
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        return message_tokens(message, text_tokens)
+
+
+def message_tokens(message: Message, count: Callable[[str], int]) -> int:
+    """Return the tokens of a message when `count` counts its texts; for writing an estimator of your own."""
+    return MESSAGE_TOKENS + sum(_part_tokens(part, count) for part in message.parts)
+
+
+def _part_tokens(part: Part, count: Callable[[str], int]) -> int:
+    match part:
+        case Text(text) | Opaque(text=text):
+            return count(text)
+        case Thinking(text, opaque_chars):
+            # The signature is the same reasoning once more, encrypted; a provider reads one of the two.
+            return max(count(text), math.ceil(opaque_chars / OPAQUE_CHARS_PER_TOKEN))
+        case ToolCall():
+            return TOOL_CALL_TOKENS + count(part.name) + count(part.arguments)
+        case ToolResult():
+            return TOOL_RESULT_TOKENS + count(part.text) + sum(map(_media_tokens, part.media))
+        case Media():
+            return _media_tokens(part)
+
+
+def _media_tokens(media: Media) -> int:
+    if not media.media_type.startswith("image"):
+        return OTHER_MEDIA_TOKENS
+    return LOW_DETAIL_IMAGE_TOKENS if media.low_detail else IMAGE_TOKENS
+
+
+def estimate_messages_tokens(messages: Iterable[Message], estimator: TokenEstimator) -> int:
+    """Return the tokens of a list of messages: the sum, for nothing is counted between messages."""
+    return sum(map(estimator.estimate_message_tokens, messages))
+
+
+# -- what a provider counted
+
+
+def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
+    """Whether a usage report may be believed.
+
+    Not when the call failed or was aborted, when no input was counted (truncated streams report zeros), and when the numbers
+    contradict one another: one is negative, or the cached parts exceed the whole they are parts of.
+    """
+    if stop_reason in ("error", "aborted") or usage.input_tokens <= 0 or usage.output_tokens < 0:
+        return False
+    cached = (usage.cache_read_tokens, usage.cache_write_tokens)
+    return min(cached) >= 0 and sum(cached) <= usage.input_tokens
+
+
+def context_tokens(usage: Usage) -> int:
+    """Return how full the context is after a call, in tokens: its whole input and its answer, which the next call sends along.
+
+    >>> context_tokens(Usage(input_tokens=19_000, output_tokens=1, cache_read_tokens=14_000))
+    19001
+    """
+    return usage.input_tokens + usage.output_tokens
+
+
+def usage_from_openai(usage: Mapping[str, object]) -> Usage | None:
+    """Return the usage of an OpenAI-style response (chat or Responses), or None when it counts no input.
+
+    `prompt_tokens` or `input_tokens` is the whole input already; cached tokens stand in its details, or with DeepSeek and LiteLLM
+    beside it. Missing and malformed fields count as 0.
+    """
+    whole = _count(usage, "prompt_tokens", "input_tokens")
+    if whole is None:
+        return None
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    inside = _count(cast("Mapping[str, object]", details), "cached_tokens") if isinstance(details, Mapping) else None
+    return Usage(
+        input_tokens=whole,
+        output_tokens=_count(usage, "completion_tokens", "output_tokens") or 0,
+        cache_read_tokens=inside or _count(usage, "cache_read_input_tokens", "prompt_cache_hit_tokens") or 0,
+        cache_write_tokens=_count(usage, "cache_creation_input_tokens") or 0,
+    )
+
+
+def usage_from_anthropic(usage: Mapping[str, object]) -> Usage | None:
+    """Return the usage of an Anthropic-style response, or None when it counts no input.
+
+    `input_tokens` leaves out what was read from and written to the cache (E30): the whole input is the sum of the three.
+    """
+    fresh = _count(usage, "input_tokens")
+    read = _count(usage, "cache_read_input_tokens")
+    written = _count(usage, "cache_creation_input_tokens")
+    if fresh is None and read is None and written is None:
+        return None
+    return Usage(
+        input_tokens=(fresh or 0) + (read or 0) + (written or 0),
+        output_tokens=_count(usage, "output_tokens") or 0,
+        cache_read_tokens=read or 0,
+        cache_write_tokens=written or 0,
+    )
+
+
+def _count(fields: Mapping[str, object], *names: str) -> int | None:
+    """The first of these fields that holds a whole number, else None."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None

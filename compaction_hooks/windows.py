@@ -1,0 +1,151 @@
+"""How large a model's context window is, by the tables other packages bring along.
+
+genai-prices and litellm each hold one. Neither is required, nothing is downloaded, and litellm is not imported, for that takes
+seconds and goes to the network; its table is a JSON file in its wheel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Final, Protocol, cast
+
+from compaction_hooks.installed import package_folder
+
+_LITELLM_TABLE: Final = "model_prices_and_context_window_backup.json"
+_TEXT_MODES: Final = ("chat", "completion", "responses")
+_INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
+"""OpenAI's windows since GPT-5 hold 128,000 tokens that only the answer may use. OpenAI's model pages name the sum, its errors the
+rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
+_SPLIT_WINDOW_NAME: Final = re.compile(r"gpt-(?:[5-9]|\d\d)")
+_DECORATIONS: Final = (
+    re.compile(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    re.compile(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
+    re.compile(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
+    re.compile(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
+    re.compile(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
+)
+"""What may stand around a model's name, in the order it is taken off."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWindow:
+    """A model's context window.
+
+    Attributes:
+        tokens: Its size.
+        is_input_only: Whether the answer takes nothing from it; otherwise input and answer share it.
+        source: Where the number comes from, for people.
+    """
+
+    tokens: int
+    is_input_only: bool
+    source: str
+
+
+@lru_cache(maxsize=1024)
+def find_window(model: str) -> ModelWindow | None:
+    """Return the window of a model by genai-prices and litellm, as far as they are installed; where they differ, the smaller.
+
+    A provider in front ("openai/", "bedrock/us.anthropic."), a date or a version behind are left out where the full name
+    is unknown. Where a part of the window is for the answer alone, the rest is returned.
+
+    Returns:
+        None when no table knows the model.
+    """
+    name = model.strip().lower()
+    found = [window for window in (_from_genai_prices(name), _from_litellm(name)) if window]
+    return min(found, key=lambda window: window.tokens, default=None)
+
+
+def _from_genai_prices(model: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(_genai_prices_tokens, _names(model))), None)
+    return _window(model, tokens, "genai-prices") if tokens else None
+
+
+def _from_litellm(model: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(_litellm_tokens().get, _names(model))), None)
+    return _window(model, tokens, "litellm") if tokens else None
+
+
+def _window(model: str, tokens: int, source: str) -> ModelWindow:
+    """The window behind a table's number: input and answer together, but for some of OpenAI's models."""
+    if not _SPLIT_WINDOW_NAME.match(model.rpartition("/")[2]):
+        return ModelWindow(tokens, False, source)
+    input_tokens = _INPUT_PART.get(tokens, tokens)
+    return ModelWindow(input_tokens, input_tokens in _INPUT_PART.values(), source)
+
+
+def _names(model: str) -> Iterator[str]:
+    """The names a table may know a model by, the most exact first: "a/b.c-v1:0", then "b.c-v1:0", "c-v1:0", "c"."""
+    provider, slash, rest = model.partition("/")
+    if slash:
+        yield model
+        yield from _names(rest)
+        return
+    yield provider
+    bare = provider
+    for decoration in _DECORATIONS:
+        if found := decoration.match(bare):
+            bare = found[1]
+            yield bare
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+class _GenaiModel(Protocol):
+    context_window: int | None
+
+
+class _GenaiPrices(Protocol):
+    def find_provider_model(
+        self, model_ref: str, provider: None, provider_id: str | None, provider_api_url: None, /
+    ) -> tuple[object, _GenaiModel]: ...
+
+
+@cache
+def _genai_prices() -> _GenaiPrices | None:
+    try:
+        snapshot: _GenaiPrices = importlib.import_module("genai_prices.data_snapshot").get_snapshot()
+    except (ModuleNotFoundError, AttributeError):
+        return None
+    return snapshot
+
+
+def _genai_prices_tokens(name: str) -> int | None:
+    table = _genai_prices()
+    if table is None:
+        return None
+    provider, _, bare = name.rpartition("/")
+    try:
+        _, model = table.find_provider_model(bare, None, provider or None, None)
+        return _positive(model.context_window)
+    except (LookupError, AttributeError, TypeError, ValueError):
+        # It does not know the model, or its interface has changed, which is no reason to fail an agent.
+        return None
+
+
+@cache
+def _litellm_tokens() -> Mapping[str, int]:
+    """litellm's input limits in tokens by model name in lower case, for models that answer with text."""
+    folder = package_folder("litellm")
+    try:
+        table: dict[str, object] = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else {}
+    except (OSError, ValueError):
+        return {}
+    limits = {name.lower(): _input_limit(entry) for name, entry in table.items()}
+    return {name: tokens for name, tokens in limits.items() if tokens}
+
+
+def _input_limit(entry: object) -> int | None:
+    """One entry's limit. The entry that describes the others holds sentences where they hold numbers."""
+    if not isinstance(entry, dict):
+        return None
+    fields = cast("dict[str, object]", entry)
+    return _positive(fields.get("max_input_tokens")) if fields.get("mode") in _TEXT_MODES else None

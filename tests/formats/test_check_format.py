@@ -1,0 +1,212 @@
+"""`check_format` finds each way in which a format can break its contract."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.testing import check_format
+
+SAMPLES: list[dict[str, Any]] = [
+    {"role": "user", "content": "Mend it.", "x_ticket": 7},
+    {
+        "role": "assistant",
+        "content": "Reading.",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "ok"},
+]
+
+
+class Broken:
+    """The chat format with one method replaced."""
+
+    def __init__(self, name: str = "broken", **methods: Callable[..., Any]) -> None:
+        self.name = name
+        whole = OpenAIChatFormat()
+        for method in ("read", "take", "rewrite", "summary"):
+            setattr(self, method, methods.get(method, getattr(whole, method)))
+
+    read: Any
+    take: Any
+    rewrite: Any
+    summary: Any
+
+
+READ = OpenAIChatFormat().read
+REWRITE = OpenAIChatFormat().rewrite
+
+
+def read_and_change(message: dict[str, Any]) -> Sequence[Message]:
+    message["seen"] = True
+    return READ(message)
+
+
+def read_at_random(message: Mapping[str, object]) -> Sequence[Message]:
+    return (*READ(message), Message(role="user", parts=(Text(str(random.random())),)))
+
+
+def read_identities(message: Mapping[str, object]) -> Sequence[Message]:
+    return (Message(role="user", parts=(Text(str(id(message))), ToolCall("a", "f", "{}"), ToolResult("a", ""))),)
+
+
+def read_key_types(message: Mapping[object, object]) -> Sequence[Message]:
+    role = READ({"role": message["role"]})[0].role
+    return (Message(role=role, parts=(Text(str(sorted({type(key).__name__ for key in message}))),)),)
+
+
+def read_role_as(old: str, new: Any) -> Callable[[Mapping[str, object]], Sequence[Message]]:
+    return lambda message: [
+        Message(role=new if piece.role == old else piece.role, parts=piece.parts) for piece in READ(message)
+    ]
+
+
+def rewrite_all(message: dict[str, Any], texts: Mapping[tuple[int, int], str]) -> Mapping[str, object]:
+    made = dict(REWRITE(message, texts))
+    if message["role"] == "assistant":
+        made["content"] = "changed too"
+    return made
+
+
+def rewrite_in_place(message: dict[str, Any], texts: Mapping[tuple[int, int], str]) -> Mapping[str, object]:
+    message.update(REWRITE(message, texts))
+    return message
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        pytest.param(Broken(name=""), "name must be", id="no-name"),
+        pytest.param(Broken(read=lambda _: ()), "samples must hold", id="reads-nothing"),
+        pytest.param(Broken(read=read_and_change), "was changed", id="read-mutates"),
+        pytest.param(Broken(read=read_at_random), "differs from one call", id="read-is-random"),
+        pytest.param(Broken(read=read_identities), "equal copy differs", id="read-depends-on-identity"),
+        pytest.param(Broken(read=read_role_as("assistant", "user")), "only the assistant calls", id="call-of-a-user"),
+        pytest.param(Broken(read=read_role_as("tool", "user")), "and only they", id="result-of-a-user"),
+        pytest.param(Broken(read=read_role_as("assistant", "tool")), "and only they", id="call-of-a-tool"),
+        pytest.param(
+            Broken(take=lambda message, _: {k: v for k, v in message.items() if k != "content"}),
+            "reads differently",
+            id="take-loses-content",
+        ),
+        pytest.param(
+            Broken(take=lambda message, _: {"role": message["role"], "content": message["content"]}),
+            r"lost or copied the fields|reads differently",
+            id="take-loses-unknown-fields",
+        ),
+        pytest.param(
+            Broken(take=lambda message, _: deepcopy({**message, "content": [message["content"]], "x_ticket": [7]})),
+            "lost or copied the fields",
+            id="take-copies",
+        ),
+        pytest.param(Broken(rewrite=lambda message, _: message), "gave the arguments", id="rewrite-does-nothing"),
+        pytest.param(Broken(rewrite=rewrite_all), "instead of", id="rewrite-changes-more"),
+        pytest.param(Broken(rewrite=rewrite_in_place), "was changed", id="rewrite-mutates"),
+        pytest.param(
+            Broken(
+                rewrite=lambda message, texts: {k: v for k, v in REWRITE(message, texts).items() if k != "x_ticket"}
+            ),
+            "lost the fields",
+            id="rewrite-loses-unknown-fields",
+        ),
+        pytest.param(
+            Broken(rewrite=lambda message, _: {"role": message["role"], "content": "hi"}),
+            "number of pieces or parts|gave the arguments|instead of",
+            id="rewrite-loses-the-call",
+        ),
+        pytest.param(
+            Broken(summary=lambda text: {"role": "user", "content": text.strip()}),
+            "exactly this text",
+            id="summary-strips",
+        ),
+        pytest.param(
+            Broken(summary=lambda text: {"role": "system", "content": text}),
+            "one user message",
+            id="summary-of-a-system",
+        ),
+    ],
+)
+def test_a_broken_format_is_found(broken: Any, says: str) -> None:
+    samples = deepcopy(SAMPLES)
+    samples[2]["x_ticket"] = 8
+    with pytest.raises(AssertionError, match=says):
+        check_format(broken, samples)
+
+
+def test_a_reading_that_json_changes_is_found() -> None:
+    def read(message: dict[Any, Any]) -> Sequence[Message]:
+        return read_key_types(message) if 7 in message or "7" in message else READ(message)
+
+    samples: list[dict[Any, Any]] = [*deepcopy(SAMPLES), {"role": "user", "content": "hi", 7: "seven"}]
+    with pytest.raises(AssertionError, match="went through JSON"):
+        check_format(Broken(read=read), samples)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2], ids=["user-text", "call", "result"])
+def test_too_few_samples_are_refused(missing: int) -> None:
+    samples = [sample for index, sample in enumerate(SAMPLES) if index != missing]
+    with pytest.raises(AssertionError, match="samples must hold a user text, a tool call and a tool result"):
+        check_format(OpenAIChatFormat(), samples)
+
+
+@dataclass
+class Note:
+    """A message of an invented framework: an object, not a dict."""
+
+    author: str
+    words: str
+    call: str = ""
+
+
+class NoteFormat:
+    """One note is one piece; `call` is the id of a call or of the call that is answered."""
+
+    name = "notes"
+
+    def read(self, message: Note, /) -> list[Message]:
+        if message.author == "tool":
+            return [Message(role="tool", parts=(ToolResult(message.call, message.words),))]
+        if message.call:
+            return [Message(role="assistant", parts=(ToolCall(message.call, "run", message.words),))]
+        return [Message(role="user", parts=(Text(message.words),))]
+
+    def summary(self, text: str, /) -> Note:
+        return Note("user", text)
+
+    def take(self, message: Note, pieces: Sequence[int], /) -> Note:
+        return message
+
+    def rewrite(self, message: Note, texts: Mapping[tuple[int, int], str], /) -> Note:
+        return replace(message, words=texts[(0, 0)])
+
+
+NOTES = [Note("user", "Mend it."), Note("assistant", "{}", "a"), Note("tool", "ok", "a")]
+
+
+def test_messages_may_be_objects() -> None:
+    check_format(NoteFormat(), NOTES)
+
+
+def test_arguments_that_are_no_json_are_found() -> None:
+    class Careless(NoteFormat):
+        def rewrite(self, message: Note, texts: Mapping[tuple[int, int], str], /) -> Note:
+            return replace(message, words="cut")
+
+    with pytest.raises(AssertionError, match="gave the arguments 'cut'"):
+        check_format(Careless(), NOTES)
+
+
+def test_what_json_cannot_hold_is_no_breach() -> None:
+    check_format(OpenAIChatFormat(), [*SAMPLES, {"role": "user", "content": "hi", "x_tags": {"a"}}])
+
+
+def test_the_message_names_the_sample() -> None:
+    with pytest.raises(AssertionError, match=r"sample 1 \(\{'role': 'assistant'"):
+        check_format(Broken(rewrite=lambda message, _: message), SAMPLES)

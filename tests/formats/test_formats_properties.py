@@ -1,0 +1,96 @@
+"""What holds for any message of the three formats, however odd."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+pytest.importorskip("hypothesis")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.messages import ToolCall, ToolResult
+from tests.formats.samples import ANTHROPIC, CHAT, RESPONSES
+
+FORMATS: list[Any] = [
+    pytest.param(OpenAIChatFormat(), CHAT, id="chat"),
+    pytest.param(AnthropicFormat(), ANTHROPIC, id="anthropic"),
+    pytest.param(OpenAIResponsesFormat(), RESPONSES, id="responses"),
+]
+any_text = st.text(st.characters(exclude_categories=()))  # half surrogates and NUL included
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | any_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(("format_", "samples"), FORMATS)
+@given(data=st.data())
+@settings(deadline=None)
+def test_a_damaged_message_is_read_or_refused(format_: Any, samples: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Any value in any place gives a reading or a FormatError, and the message stays as it was."""
+    message = deepcopy(data.draw(st.sampled_from(samples)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        holder, key = data.draw(st.sampled_from(places(message)))
+        holder[key] = data.draw(any_json)
+    before = repr(message)
+    try:
+        pieces = format_.read(message)
+    except FormatError:
+        pieces = ()
+    assert repr(message) == before
+    for index, piece in enumerate(pieces):
+        assert all(isinstance(part, ToolResult) == (piece.role == "tool") for part in piece.parts)
+        assert piece.role == "assistant" or not piece.calls
+        assert format_.read(format_.take(message, [index])) == (piece,)
+
+
+def places(node: Any) -> list[tuple[Any, Any]]:
+    """Every (container, key) inside a message."""
+    keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+    return [(node, key) for key in keys] + [place for key in keys for place in places(node[key])]
+
+
+@pytest.mark.parametrize(("format_", "samples"), FORMATS)
+@given(text=any_text)
+def test_a_summary_reads_back_as_it_was(format_: Any, samples: list[dict[str, Any]], text: str) -> None:
+    (piece,) = format_.read(format_.summary(text))
+    assert piece.role == "user"
+    assert piece.text == text
+
+
+@pytest.mark.parametrize(("format_", "samples"), FORMATS)
+@given(data=st.data(), text=any_text, arguments=st.dictionaries(st.text(), st.integers() | st.text(), max_size=3))
+@settings(deadline=None)
+def test_rewriting_changes_what_is_named_and_nothing_else(
+    format_: Any, samples: list[dict[str, Any]], data: st.DataObject, text: str, arguments: dict[str, Any]
+) -> None:
+    message = data.draw(st.sampled_from(samples))
+    pieces = format_.read(message)
+    places = [
+        (i, j)
+        for i, piece in enumerate(pieces)
+        for j, part in enumerate(piece.parts)
+        if isinstance(part, (ToolCall, ToolResult))
+    ]
+    chosen = data.draw(st.lists(st.sampled_from(places), unique=True)) if places else []
+    texts = {at: text if pieces[at[0]].results else json.dumps(arguments) for at in chosen}
+    before = deepcopy(message)
+    after = format_.read(format_.rewrite(message, texts))
+    assert message == before
+    for i, piece in enumerate(pieces):
+        for j, part in enumerate(piece.parts):
+            made = after[i].parts[j]
+            if (i, j) not in texts:
+                assert made == part
+            elif isinstance(part, ToolResult):
+                assert (made.call_id, made.text, made.media) == (part.call_id, text, ())
+            else:
+                assert (made.id, made.name, json.loads(made.arguments)) == (part.id, part.name, arguments)

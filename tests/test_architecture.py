@@ -1,0 +1,180 @@
+"""The shape of the house, read from its imports.
+
+    errors  messages  settings
+    formats  tokens  history  transcript  prompts  files  overflow  windows
+    cut_point  reductions  summarizers  extractive  record
+    projection  validity  planning  stores  events
+    flow
+    drivers
+    session
+    controller
+    __init__
+    adapters  replay  testing
+
+Each row may import from its own row and the rows above it, never from a row below. The rooms of the last row use public names
+only, and no adapter imports another. This map is the only place where the rows are written: the tests below read it.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import compaction_hooks
+
+assert __doc__ is not None
+ROWS = [line.split() for line in __doc__.splitlines() if line.startswith("    ")]
+ROW_OF = {room: number for number, row in enumerate(ROWS) for room in row}
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = {"compaction_hooks": ROOT, "compaction_adapters": ROOT / "adapters"}
+
+PUBLIC_MODULES = {
+    "compaction_hooks",
+    "compaction_hooks.errors",
+    "compaction_hooks.formats",
+    "compaction_hooks.replay",
+    "compaction_hooks.stores",
+    "compaction_hooks.testing",
+}
+CONTRACT = {
+    "CompactionController", "CompactionSession", "CompactionSettings", "CompactionRecord", "CompactionReason",
+    "CompactionResult", "CompactionOutcome", "SessionState", "project",
+    "ContextOverflowError", "is_context_overflow", "parse_overflow", "OverflowInfo",
+    "Summarizer", "SummaryRequest", "Summary", "ExtractiveSummarizer", "MessageFormat", "Message", "Usage", "TokenEstimator",
+    "CompactionStarted", "CompactionFinished", "CompactionSkipped", "CompactionFailed",
+}  # fmt: skip
+"""The names users were promised; `__init__` may offer more, never fewer."""
+
+
+def _modules() -> dict[str, ast.Module]:
+    """Every module of both packages, by its full name; a package stands under its own name."""
+    found: dict[str, ast.Module] = {}
+    for package, folder in SOURCES.items():
+        for path in sorted((folder / package).rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return found
+
+
+MODULES = _modules()
+
+
+def _room(module: str) -> str:
+    """The entry of the map a module belongs to: its first name below the package."""
+    package, _, rest = module.partition(".")
+    if package == "compaction_adapters":
+        return "adapters"
+    return rest.split(".")[0] or "__init__"
+
+
+def _imported(node: ast.Import | ast.ImportFrom, importer: str) -> Iterator[str]:
+    """The modules one import statement names."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    assert not node.level, f"{importer}:{node.lineno}: imports are absolute, so that this test can read them"
+    base = node.module or ""
+    for alias in node.names:
+        full = f"{base}.{alias.name}"
+        yield full if full in MODULES else base
+
+
+def _imports(module: str) -> set[str]:
+    """Everything a module imports, inside functions and under TYPE_CHECKING too."""
+    nodes = (node for node in ast.walk(MODULES[module]) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {name for node in nodes for name in _imported(node, module)}
+
+
+def _imports_at_import_time(module: str) -> set[str]:
+    """What importing the module loads: imports outside functions, and not under TYPE_CHECKING."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [MODULES[module]]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(_imported(node, module))
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    return name.split(".")[0] in SOURCES
+
+
+every_module = pytest.mark.parametrize("module", sorted(MODULES))
+core_module = pytest.mark.parametrize(
+    "module", sorted(name for name in MODULES if _room(name) not in {"adapters", "replay"})
+)
+
+
+def test_map_names_every_room_and_no_other() -> None:
+    assert {_room(module) for module in MODULES} == set(ROW_OF)
+
+
+@every_module
+def test_no_module_imports_from_a_row_below_its_own(module: str) -> None:
+    row = ROW_OF[_room(module)]
+    assert not [name for name in _imports(module) if _is_ours(name) and ROW_OF[_room(name)] > row]
+
+
+def test_imports_hold_no_cycle() -> None:
+    """Imports inside functions count: a cycle is mended by moving code, not by hiding the import."""
+    graph = {module: {name for name in _imports(module) if name in MODULES} - {module} for module in MODULES}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if _room(name) in ROWS[-1]))
+def test_last_row_uses_public_names_only(module: str) -> None:
+    own_package = ".".join(module.split(".")[:2])
+    foreign = {name for name in _imports(module) if _is_ours(name) and not f"{name}.".startswith(f"{own_package}.")}
+    shared_by_adapters = {name for name in foreign if name.startswith("compaction_adapters._")}
+    assert foreign - shared_by_adapters <= PUBLIC_MODULES
+
+
+@core_module
+def test_core_imports_the_standard_library_only(module: str) -> None:
+    names = {name.split(".")[0] for name in _imports_at_import_time(module) if not _is_ours(name)}
+    assert names <= sys.stdlib_module_names
+
+
+@core_module
+def test_core_imports_asyncio_only_when_it_is_used(module: str) -> None:
+    assert "asyncio" not in {name.split(".")[0] for name in _imports_at_import_time(module)}
+
+
+def test_importing_the_package_loads_neither_asyncio_nor_a_third_party_module() -> None:
+    script = "import sys; before = set(sys.modules); import compaction_hooks; print(*sorted(set(sys.modules) - before))"
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in run.stdout.split()}
+    assert loaded - {"compaction_hooks"} <= sys.stdlib_module_names - {"asyncio"}
+
+
+def test_public_names_keep_the_contract() -> None:
+    assert set(compaction_hooks.__all__) >= CONTRACT
+
+
+def test_public_names_are_sorted_and_exist() -> None:
+    assert list(compaction_hooks.__all__) == sorted(compaction_hooks.__all__)
+    assert not [name for name in compaction_hooks.__all__ if not hasattr(compaction_hooks, name)]
+
+
+def test_public_names_are_complete() -> None:
+    """Whatever a user finds on the package without an underscore is meant to be found."""
+    offered = {
+        name
+        for name, value in vars(compaction_hooks).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert offered - {"annotations"} == set(compaction_hooks.__all__)

@@ -1,0 +1,237 @@
+"""What providers reject: every rule, who has it, and what a compaction may be blamed for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.validity import RULES, Problem, Provider, RuleId, problems, worsened
+
+CHAT: Provider = "openai_chat"
+RESPONSES: Provider = "openai_responses"
+ANTHROPIC: Provider = "anthropic"
+ALL = (CHAT, RESPONSES, ANTHROPIC)
+
+
+def message(role: Role, *parts: Part | str) -> Message:
+    return Message(role=role, parts=tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def call(call_id: str) -> ToolCall:
+    return ToolCall(call_id, "read", "{}")
+
+
+def result(call_id: str) -> ToolResult:
+    return ToolResult(call_id, "ok")
+
+
+SYSTEM = message("system", "Be brief.")
+USER = message("user", "Mend it.")
+ANSWER = message("assistant", "Done.")
+ASK_A, ASK_B = message("assistant", call("a")), message("assistant", call("b"))
+ASK_BOTH = message("assistant", "Reading.", call("a"), call("b"))
+TELL_A, TELL_B = message("tool", result("a")), message("tool", result("b"))
+TELL_BOTH = message("tool", result("a"), result("b"))
+THOUGHT = message("assistant", Thinking("hm", 8))
+
+
+def found(messages: Sequence[Message], provider: Provider | None) -> list[tuple[str, int | None, str]]:
+    return [(problem.rule, problem.index, problem.call_id) for problem in problems(messages, provider)]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([USER], id="one-request"),
+        pytest.param([SYSTEM, SYSTEM, USER, ANSWER, USER], id="prose"),
+        pytest.param([USER, ASK_A, TELL_A, ANSWER, USER], id="one-call"),
+        pytest.param([USER, ASK_BOTH, TELL_A, TELL_B], id="parallel-one-message-each"),
+        pytest.param([USER, ASK_BOTH, TELL_BOTH, USER], id="parallel-in-one-message"),
+        pytest.param([USER, ASK_BOTH, TELL_B, TELL_A], id="parallel-answered-in-any-order"),
+        pytest.param([USER, THOUGHT, ASK_A, TELL_A, THOUGHT, ANSWER], id="reasoning-with-what-follows"),
+        pytest.param(
+            [USER, THOUGHT, message("assistant", Opaque("web_search_call", "{}"))], id="reasoning-with-a-server-tool"
+        ),
+        pytest.param([USER, USER], id="two-requests"),
+        pytest.param(
+            [USER, message("assistant", call("")), message("tool", result(""))] * 2, id="legacy-calls-without-ids"
+        ),
+        pytest.param([message("user", Media("image/png", "x")), ANSWER], id="only-an-image"),
+        pytest.param([USER, message("other", "no")], id="unknown-role"),
+    ],
+)
+@pytest.mark.parametrize("provider", [*ALL, None])
+def test_valid_messages_have_no_problem(messages: list[Message], provider: Provider | None) -> None:
+    assert problems(messages, provider) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected", "providers"),
+    [
+        pytest.param([], ("empty_list", None, ""), ALL, id="nothing"),
+        pytest.param([SYSTEM], ("only_system", None, ""), [ANTHROPIC], id="only-system"),
+        pytest.param([SYSTEM, ANSWER, USER], ("first_not_user", 1, ""), [ANTHROPIC], id="assistant-first"),
+        pytest.param([SYSTEM, USER, SYSTEM], ("system_inside", 2, ""), [ANTHROPIC], id="system-inside"),
+        pytest.param([USER, message("user", " \n")], ("empty_content", 1, ""), [ANTHROPIC], id="white-space"),
+        pytest.param([message("user", "hi", ""), ANSWER], ("empty_content", 0, ""), [ANTHROPIC], id="empty-text"),
+        pytest.param([USER, message("assistant"), USER], ("empty_content", 1, ""), [ANTHROPIC], id="no-content"),
+        pytest.param([message("user")], ("empty_content", 0, ""), [ANTHROPIC], id="empty-last-request"),
+        pytest.param(
+            [USER, THOUGHT, USER], ("dangling_reasoning", 1, ""), [RESPONSES, ANTHROPIC], id="reasoning-alone"
+        ),
+        pytest.param([USER, THOUGHT], ("dangling_reasoning", 1, ""), [RESPONSES, ANTHROPIC], id="reasoning-at-the-end"),
+        pytest.param(
+            [USER, message("assistant", "hi", Thinking("hm"))],
+            ("dangling_reasoning", 1, ""),
+            [RESPONSES, ANTHROPIC],
+            id="reasoning-as-last-block",
+        ),
+        pytest.param([USER, ASK_A], ("unanswered_call", 1, "a"), ALL, id="call-at-the-end"),
+        pytest.param([USER, ASK_A, USER], ("unanswered_call", 1, "a"), ALL, id="E5-unanswered-call"),
+        pytest.param([USER, ASK_BOTH, TELL_A, USER], ("unanswered_call", 1, "b"), ALL, id="half-answered-step"),
+        pytest.param([USER, TELL_A], ("orphan_result", 1, "a"), ALL, id="E3-orphan-result"),
+        pytest.param([TELL_A, USER], ("orphan_result", 0, "a"), ALL, id="E4-begins-with-a-result"),
+        pytest.param([USER, message("tool", result(""))], ("orphan_result", 1, ""), ALL, id="result-without-an-id"),
+        pytest.param(
+            [USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), [CHAT, ANTHROPIC], id="E5-text-before-result"
+        ),
+        pytest.param(
+            [SYSTEM, USER, ASK_A, message("other", "no"), TELL_A],
+            ("detached_result", 4, "a"),
+            [CHAT, ANTHROPIC],
+            id="other-between",
+        ),
+        pytest.param(
+            [USER, ASK_BOTH, TELL_A, ANSWER, TELL_B],
+            ("detached_result", 4, "b"),
+            [CHAT, ANTHROPIC],
+            id="answer-between",
+        ),
+        pytest.param([USER, ASK_A, ANSWER, TELL_A], ("split_step", 3, "a"), [CHAT], id="text-after-call"),
+        pytest.param([USER, ASK_A, ASK_B, TELL_B, TELL_A], ("split_step", 4, "a"), [CHAT], id="two-call-messages"),
+        pytest.param([USER, ASK_A, TELL_A, TELL_A], ("duplicate_result", 3, "a"), ALL, id="answered-twice"),
+        pytest.param(
+            [USER, ASK_A, TELL_A, ASK_A, TELL_A], ("duplicate_call", 3, "a"), [RESPONSES, ANTHROPIC], id="id-used-again"
+        ),
+    ],
+)
+def test_each_rule_is_found_for_the_providers_that_have_it(
+    messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
+) -> None:
+    """E1, E3, E4, E5, E6: whatever a cut can break shows here."""
+    assert {provider: found(messages, provider) for provider in ALL} == {
+        provider: [expected] if provider in providers else [] for provider in ALL
+    }
+    assert found(messages, None) == [expected]
+
+
+def test_a_system_message_between_call_and_result_detaches_it() -> None:
+    """E2: a developer message inside a pair."""
+    messages = [USER, ASK_A, SYSTEM, TELL_A]
+    assert found(messages, CHAT) == [("detached_result", 3, "a")]
+    assert found(messages, ANTHROPIC) == [("system_inside", 2, ""), ("detached_result", 3, "a")]
+
+
+def test_the_last_word_of_the_assistant_may_be_empty() -> None:
+    assert problems([USER, message("assistant")], ANTHROPIC) == []
+
+
+def test_a_result_answers_the_newest_call_with_its_id() -> None:
+    """An id left open by a crash and used again must not make the later, whole pair look broken."""
+    messages = [USER, ASK_A, USER, ASK_A, TELL_A, ANSWER]
+    assert found(messages, CHAT) == [("unanswered_call", 1, "a")]
+
+
+def test_problems_come_in_the_order_of_the_messages() -> None:
+    messages = [TELL_A, message("user", ""), ASK_B]
+    assert [index for _, index, _ in found(messages, None)] == [0, 1, 2]
+
+
+def test_every_rule_has_a_source_for_each_of_its_providers() -> None:
+    assert [rule.id for rule in RULES] == list(get_args(RuleId))
+    for rule in RULES:
+        assert rule.sources
+        assert set(rule.sources) <= set(get_args(Provider))
+        assert all(source.startswith("https://") for source in rule.sources.values())
+
+
+def test_a_problem_says_what_is_wrong_without_the_text_of_the_conversation() -> None:
+    (problem,) = problems([message("user", "secret"), ASK_A], CHAT)
+    assert problem == Problem(rule="unanswered_call", index=1, call_id="a", text="a tool call has no result")
+
+
+def test_providers_are_named_as_the_formats_are() -> None:
+    names = {format_.name for format_ in (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())}
+    assert names == set(get_args(Provider))
+
+
+def test_text_before_a_tool_result_in_one_message_is_rejected_by_anthropic() -> None:
+    """E5: results must come first in the user message that holds them."""
+    asked: dict[str, object] = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
+    }
+    text, block = {"type": "text", "text": "here"}, {"type": "tool_result", "tool_use_id": "a", "content": "ok"}
+
+    def read(content: list[dict[str, str]]) -> list[Message]:
+        host: list[dict[str, object]] = [{"role": "user", "content": "hi"}, asked, {"role": "user", "content": content}]
+        return [piece for each in host for piece in AnthropicFormat().read(each)]
+
+    assert problems(read([block, text]), ANTHROPIC) == []
+    assert found(read([text, block]), ANTHROPIC) == [("detached_result", 3, "a")]
+
+
+BROKEN = [USER, ASK_A, USER, TELL_B, USER, ASK_BOTH, TELL_BOTH]
+
+
+def test_what_was_broken_before_is_not_held_against_us() -> None:
+    assert worsened(BROKEN, BROKEN) == []
+    assert worsened(BROKEN, [message("user", "summary"), *BROKEN[2:]], CHAT) == []
+
+
+def test_problems_are_the_same_wherever_they_stand() -> None:
+    before = [USER, ANSWER, USER, ANSWER, *BROKEN]
+    assert problems(BROKEN, CHAT)
+    assert worsened(before, BROKEN, CHAT) == []
+
+
+def test_a_pair_that_is_cut_apart_is_held_against_us() -> None:
+    """E1, E6: the call went into the summary, the result stayed, and the other way about."""
+    whole = [USER, ASK_A, TELL_A, ANSWER]
+    assert [problem.rule for problem in worsened(whole, [USER, TELL_A, ANSWER])] == ["orphan_result"]
+    assert [problem.rule for problem in worsened(whole, [USER, ASK_A, ANSWER])] == ["unanswered_call"]
+
+
+def test_a_detached_result_whose_call_is_lost_is_worse() -> None:
+    """E2: servers that take a message between call and result do not take a result without its call."""
+    before = [USER, ASK_A, SYSTEM, TELL_A]
+    assert [problem.rule for problem in worsened(before, [USER, SYSTEM, TELL_A], CHAT)] == ["orphan_result"]
+
+
+def test_only_as_many_problems_are_forgiven_as_there_were() -> None:
+    before = [USER, message("user", ""), ANSWER]
+    after = [USER, message("user", ""), message("user", " "), ANSWER]
+    assert [problem.index for problem in worsened(before, after, ANTHROPIC)] == [2]
+
+
+def test_a_view_without_messages_is_worse_than_anything() -> None:
+    assert [problem.rule for problem in worsened(BROKEN, [])] == ["empty_list"]
+
+
+def test_a_valid_view_of_a_broken_history_is_no_worse() -> None:
+    assert worsened(BROKEN, [USER]) == []
+
+
+def test_the_time_is_linear_in_the_messages() -> None:
+    """100 000 messages are checked on each compaction; a quadratic checker would need minutes."""
+    step = [message("assistant", "x", call("same")), message("tool", result("same"))]
+    unanswered = [message("assistant", call("same"))] * 20_000
+    long = [USER, *unanswered, *step * 40_000]
+    start = time.perf_counter()
+    assert len(problems(long, CHAT)) == 20_000
+    assert time.perf_counter() - start < 10
