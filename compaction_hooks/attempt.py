@@ -128,9 +128,9 @@ class Compaction(Generic[M]):
                 return (yield from self._settle(draft, start))
             if self._failure is not None and self._standing.fits_window and not self._is_overflow:
                 return (yield from self._fail(start))
-        for draft in self._without_a_model(cleared, plan, at):
-            if self._passes(draft):
-                return (yield from self._settle(draft, start))
+        fallback = self._best(self._without_a_model(cleared, plan, at))
+        if fallback is not None:
+            return (yield from self._settle(fallback, start))
         return (yield from self._give_up(plan, start))
 
     @property
@@ -163,13 +163,13 @@ class Compaction(Generic[M]):
             return None
         breaker.record_success()
         draft = drafted(self._situation, summary_record(self._situation, plan, answer.text, answer.usage, at))
-        draft = self._shortened(draft, at) or draft
-        return draft if self._passes(draft) else None
+        if draft.tokens <= self._budget.trigger and self._passes(draft):
+            return draft
+        shortened = self._shortened(draft, at)
+        return shortened if shortened is not None and self._passes(shortened) else None
 
     def _shortened(self, draft: Draft[M] | None, at: str) -> Draft[M] | None:
-        """The draft with its kept parts shortened, where it is too large as it stands."""
-        if draft is not None and draft.tokens <= self._budget.trigger:
-            return None
+        """A draft, or the view in force, with its kept parts shortened."""
         record = shortening_record(self._situation, draft, at)
         return drafted(self._situation, record) if record is not None else None
 
@@ -177,18 +177,25 @@ class Compaction(Generic[M]):
         """The drafts of the rungs that ask nobody, the gentlest first."""
         if cleared is not None:
             yield cleared
-        shortened = self._shortened(None, at)
-        if shortened is not None and (plan is None or self._failure is None):
+        shortened = self._shortened(cleared, at)
+        if shortened is not None:
             yield shortened
         if plan is not None:
-            request_text = _extracted(self._situation, plan)
-            dropped = drafted(self._situation, summary_record(self._situation, plan, request_text, None, at))
+            dropped = drafted(self._situation, summary_record(self._situation, plan, _extracted(self._situation, plan), None, at))
             yield dropped
             smaller = self._shortened(dropped, at)
             if smaller is not None:
                 yield smaller
-        if shortened is not None:
-            yield shortened
+
+    def _best(self, drafts: Iterator[Draft[M]]) -> Draft[M] | None:
+        """The gentlest draft that reaches the target; else the smallest that passes."""
+        passing: list[Draft[M]] = []
+        for draft in drafts:
+            if self._passes(draft):
+                passing.append(draft)
+                if draft.tokens <= self._budget.target:
+                    return draft
+        return min(passing, key=lambda draft: draft.tokens, default=None)
 
     def _passes(self, draft: Draft[M]) -> bool:
         why = objection(self._situation, draft, self._budget.trigger)

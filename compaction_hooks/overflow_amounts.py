@@ -30,6 +30,11 @@ class Amounts:
     is_lower_bound: bool = False
     begins_with_output: bool = False
 
+    @property
+    def fullness(self) -> int:
+        """How much is stated, 0 to 3; the limit counts double."""
+        return 2 * (self.limit is not None) + (self.total is not None)
+
 
 _NOTHING: Final = Amounts()
 
@@ -94,7 +99,7 @@ class _Reader:
         """Put one number where it belongs; what follows it ("N maximum", "N in the completion") wins over what went before."""
         after, before = self.letters[place + 1 :], self.letters[place - 1 : place]
         label = _label(after)
-        if after[:1] in ("B", "b", "Z") or self.role == "excess" or before == "+":
+        if after[:1] in ("B", "b", "u", "Z") or self.role == "excess" or before == "+":
             return
         if after[:2] == "+N":
             self._assign_sum(word.value, self.words[place + 2].value)
@@ -102,12 +107,12 @@ class _Reader:
             self.totals.append(word.value)
         elif label in ("M", "C") or word.tag == "U":
             self.limits.append(word.value)
-        elif label == "O":
+        elif label == "O" and before not in ("", "."):
             self._assign_output(word.value)
         elif label == "I" and self.role != "limit" and before not in ("", ".", ","):
             self.inputs.append(word.value)
             self.is_lower_bound |= before == "A"
-        elif label in ("V", "D"):
+        elif label in ("V", "D") and before not in ("", "."):
             self.totals.append(word.value)
         elif self.role == "limit":
             self.limits.append(word.value)

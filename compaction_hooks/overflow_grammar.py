@@ -62,17 +62,21 @@ _OVERFLOW: Final = (
     # "please reduce the length of the messages"
     _rule(r"S[LTRM]{0,3}[IcC]", is_weak=True),
     # Bedrock's schema check of the prompt, in characters. "Malformed input request: expected maxLength: N, actual: M"
-    _rule(r"IR[IR]?bN,V?N"),
+    _rule(r"E[IR]?bN,V?N"),
 )
 # vLLM: nothing is left for the answer. "max_tokens must be at least 1, got -123"
 _NOTHING_LEFT: Final = _rule(r"O[^.]{0,6}n")
 _STATED: Final = _rule(r"[MC][^.BZ]{0,4}[NU]|N[^.BZ]{0,2}M", is_weak=True)
 """A limit with its number; an overflow when more tokens than that are stated beside it."""
-_TOO_LARGE: Final = re.compile(
-    r"R[^.SO]{0,4}[xX]|B[^.]{0,4}[xX][^.]{0,3}[MN]|[Xx][^.]{0,3}[MN][^.]{0,3}B|I[^.]{0,3}Zx|yI|[Ty][^.]{0,3}Z"
-    r"|Z[^.]{0,4}N[^.]{0,3}Z?V[^.]{0,2}N"
-)
-_OUTPUT_CAP: Final = re.compile(r"O[^.SP]{0,6}[QXxyMU]|[QXxy][^.SP]{0,4}O")
+# "request entity too large", "Request exceeds the maximum number of bytes", "Invalid 'messages[4].content': string too long",
+# "too many messages"
+_TOO_LARGE: Final = re.compile(r"[IR][^.SOZ]{0,4}[xX]|I[^QXxZ]{0,4}Zx|yI")
+# The same about a quota: only what is wrong with this one request, not with its neighbours. "Request too large ... tokens
+# per minute", "please reduce your message size", "Prompt tokens limit exceeded: M > N", "required for long context requests"
+_QUOTA_TOO_LARGE: Final = re.compile(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
+_QUOTA_REQUEST: Final = re.compile(r"MN(?:,V?N)?,DN")
+_OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.SPEI]{0,4}O")
+_OTHER_UNIT: Final = re.compile(r"N[BZ]")
 _INPUT_NAMED: Final = re.compile(r"[IRC]|c[xX]")
 
 _RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED)
@@ -82,19 +86,25 @@ _VETO_CHARS: Final = 300
 _SENTENCES_BEFORE: Final = 2
 _SENTENCES_AFTER: Final = 3
 """Sentences around a match that are read for numbers: providers say limit, amount and advice in up to four."""
+_STATEMENT_WORDS: Final = 80
+"""Words read for numbers where a code or a pattern of the caller's says overflow and the text does not."""
 _MATCHES: Final = 20
 """Matches of one rule that are looked at; a text with more is no error message."""
 
 
 def read_statement(text: str) -> Reading:
     """Return what one text says. Linear in what is read of it (see `normalise`)."""
-    source = normalise(text)
-    words = tag_words(source)
-    page = _Page(source, words, "".join(word.tag for word in words))
+    page = _Page.of(text)
     reading = page.find_overflow()
     if reading.kind is not None:
         return reading
-    return Reading(kind=page.find_other_kind(reading.is_quota), is_quota=reading.is_quota)
+    amounts = read_amounts(page.words[:_STATEMENT_WORDS])
+    return Reading(kind=page.find_other_kind(), amounts=amounts, is_quota=reading.is_quota)
+
+
+def names_quota(text: str) -> bool:
+    """Whether a code or a class name is about a quota: rate_limit_exceeded, RESOURCE_EXHAUSTED, ThrottlingException."""
+    return "P" in _Page.of(text).letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +115,19 @@ class _Page:
     words: list[Word]
     letters: str
 
+    @classmethod
+    def of(cls, text: str) -> _Page:
+        source = normalise(text)
+        words = tag_words(source)
+        return cls(source, words, "".join(word.tag for word in words))
+
     def find_overflow(self) -> Reading:
         """Return what the text says of an overflow, with the fullest amounts; an empty reading, marked, beside a quota."""
         found: Reading | None = None
         is_quota = False
         for rule in _RULES:
             for match in itertools.islice(rule.pattern.finditer(self.letters), _MATCHES):
-                if self._is_quoted(match.start()) or (rule.is_weak and self._has_near(match, "E")):
+                if self._is_quoted(match.end() - 1) or (rule.is_weak and self._has_near(match, "E")):
                     continue
                 if self._has_near(match, "P"):
                     is_quota = True
@@ -119,13 +135,22 @@ class _Page:
                 found = _better(found, self._judge(match, rule))
         return found or Reading(is_quota=is_quota)
 
-    def find_other_kind(self, is_quota: bool) -> OverflowKind | None:
-        """Return "output_cap" or "too_large" when the text says so; a quota only where the request alone exceeds it."""
-        for kind, pattern in (("output_cap", _OUTPUT_CAP), ("too_large", _TOO_LARGE)):
-            match = pattern.search(self.letters)
-            if match is not None and not self._is_quoted(match.start()):
-                return kind
-        return None
+    def find_other_kind(self) -> OverflowKind | None:
+        """Return "output_cap" or "too_large" where the text says so."""
+        if "P" in self.letters:
+            return "too_large" if self._finds(_QUOTA_TOO_LARGE) or self._asks_above_limit() else None
+        if self._finds(_OUTPUT_CAP):
+            return "output_cap"
+        return "too_large" if self._finds(_TOO_LARGE) else None
+
+    def _finds(self, pattern: re.Pattern[str]) -> bool:
+        match = pattern.search(self.letters)
+        return match is not None and not self._is_quoted(match.end() - 1) and not self._has_near(match, "E")
+
+    def _asks_above_limit(self) -> bool:
+        """Whether one request alone asks for more than a quota holds: "Limit 6000, Requested 6294"."""
+        match = _QUOTA_REQUEST.search(self.letters)
+        return match is not None and self.words[match.end() - 1].value > self.words[match.start() + 1].value
 
     def _judge(self, match: re.Match[str], rule: _Rule) -> Reading | None:
         """Return what the statement around a match says; None when it is none after all."""
@@ -136,7 +161,9 @@ class _Page:
             return Reading(kind="output_cap")
         if amounts.begins_with_output and amounts.limit and (amounts.output or 0) >= amounts.limit:
             return Reading(kind="output_cap")
-        if "NB" in letters and not set("TC") & set(letters):
+        if _OTHER_UNIT.search(letters) and not set("TC") & set(letters):
+            return Reading(kind="too_large")
+        if "K" in letters and "C" not in letters:
             return Reading(kind="too_large")
         if rule is _STATED and not (amounts.limit and amounts.total and set("TC") & set(letters)):
             return None
@@ -171,8 +198,7 @@ def _better(old: Reading | None, new: Reading | None) -> Reading | None:
 
 
 def _weight(reading: Reading) -> int:
-    amounts = reading.amounts
-    return 4 * (reading.kind == "context_overflow") + 2 * (amounts.limit is not None) + (amounts.total is not None)
+    return 4 * (reading.kind == "context_overflow") + reading.amounts.fullness
 
 
 _STOPS = re.compile(r"\.+")
@@ -180,6 +206,6 @@ _QUOTE_CHARS: Final = 2_000
 """How far back an opening quotation mark is looked for."""
 _QUOTE = re.compile(r"(?P<open>(?<![a-z0-9)\]}.!?%])[\"'](?=\S))|[\"'](?![a-z0-9_])")
 _WRAPPER = re.compile(
-    r"(?:^[^a-z]*|(?:error|exception|message|msg|detail|raw|cause|reason|description|title|body|response|data|code|type|status|failed"
-    r"|failure|said|says|returned)[a-z]*[\"']?[ :=(\[{]*b?)$"
+    r"(?:^[^a-z]*|(?:error|exception|message|msg|details?|raw|cause|reason|body|response|data|code|type|status|param|failed|failure"
+    r"|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?[ :=(\[{]{0,6}b?)$"
 )

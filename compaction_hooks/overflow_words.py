@@ -15,7 +15,7 @@ wording seldom needs a new rule.
     M  a limit, a maximum, what is allowed           O  the requested output: max_tokens, completion
     N  a number                                      P  a quota: rate limit, per minute, billing
     U  a range; its number is the upper end          E  an error of another kind: validation, time-out
-    n  a negative number                             B  bytes and other units that no text is counted in
+    n  a negative number                             B  bytes
     A  at least                                      b  characters
     Y  by, as in "exceeded by"                       Z  something else that can be too long: string, file, batch
     +  plus        ,  end of a clause                .  end of a sentence or of a quoted text
@@ -76,7 +76,7 @@ _ENGLISH: Final = (
     ("P", r"too many requests|(?:requests? )?per request|resource (?:has been )?exhausted|overloaded|concurren\w+|please wait"),
     ("P", r"billing|credits?|afford|payment|subscription|balance|funds|(?:paid|free|current|pricing|your) (?:account|plan|tier)"),
     ("P", r"upgrade|extra usage|(?:try again|retry) (?:later|after|in)"),
-    ("E", r"validation errors? for|type=\w+|input value|assertion error|invalid (?:schema|json)|content (?:filter\w*|policy)"),
+    ("E", r"malformed input request|validation errors? for|type=\w+|input value|assertion error|invalid (?:schema|json)|content (?:filter\w*|policy)"),
     ("E", r"timed out|time ?out|deadline|out of memory|memory|oom|not supported|unsupported|not found|field required"),
     ("b", r"(?:max|min)_length"),
     ("O", r"max(?:imum)? (?:new|output|completion|gen\w*|response) (?:tokens?|length)|max_?tokens(?:_to_sample)?|draft tokens"),
@@ -111,10 +111,12 @@ _ENGLISH: Final = (
     ("V", r"submitted|current(?:ly)?|actual(?:ly)?|used|found|total(?:s|l?ing|l?ed)?|estimated|projected|counted|includ(?:es?|ed)"),
     ("V", r"consum(?:es|ed)|comes? to|n keep|keep"),
     ("O", r"completions?|outputs?|generation"),
-    ("B", r"bytes?|[kmg]i?b|digits|pixels|seconds?|pages?|attempts?|retries|times"),
+    ("B", r"bytes?|[kmg]i?b"),
+    ("u", r"digits|pixels|seconds?|pages?|attempts?|retries|times"),
     ("b", r"characters?|chars|words"),
     ("Z", r"strings?|stop|files?|file ?names?|images?|audio|videos?|pdfs?|attachments?|columns?|fields?|arrays?|lists?|items?"),
-    ("Z", r"elements?|stack|recursion|headers?|ur[il]s?|paths?|names?|titles?|descriptions?|tools?|functions?|batch(?:es)?"),
+    ("Z", r"elements?|stack|recursion|headers?|ur[il]s?|paths?|names?|titles?|descriptions?|tools?|functions?"),
+    ("K", r"batch(?:es)?"),
     ("Z", r"packets?|chunks?|buffers?|integers?|passwords?|labels?|metadata|schemas?|uploads?|dimensions?"),
     (",", r"however|but|while|whereas|though|although|which|and your|and the|and you"),
 )
@@ -122,7 +124,7 @@ _CHINESE: Final = (
     ("P", r"速率|频率|頻率|频繁|限流|额度|余额|配额|欠费|每分钟|每天|并发|稍后"),
     ("O", r"输出|輸出|生成"),
     ("C", r"上下文(?:长度|長度|窗口|大小|限制|窗)?"),
-    ("Q", r"(?:不能|不得|不可|不应|不|勿)(?:超过|超過|超出|大于)|小于(?:等于)?|必须|应在|范围"),
+    ("Q", r"(?:不能|不得|不可|不应|不|勿)(?:超过|超過|超出|大于)|小于(?:等于)?|必须|应在|范围|非法|无效"),
     ("x", r"超长|超長|过长|過長|太长|太長|过大|太大|超限|过多"),
     ("E", r"超时|逾时"),
     ("X", r"超过|超過|超出|大于|高于|超"),
@@ -139,16 +141,17 @@ _CHINESE: Final = (
     ("Z", r"文件|图片|字符串|图像"),
 )
 _NO_AMOUNT: Final = (
-    # A status in a marker, vLLM's arithmetic "(X > N - a)" and its repetition of the parameter.
-    ("", r"<\d{3}>|\(\d{1,12} ?> ?\d{1,12} ?- ?\d{1,12}\)|\(parameter=[^)]{0,80}\)"),
-    ("", r"(?<![a-z0-9])(?:code|status|http|errno|id|line|port|index|pid|char|attempt)[ :='\"(#]{0,4}\d{1,12}(?![\w,])"),
+    # vLLM's arithmetic "(X > N - a)" and its repetition of the parameter; a status in a marker; a place in a file.
+    ("", r"\(\d{1,12} ?> ?\d{1,12} ?- ?\d{1,12}\)|\(parameter=[^)]{0,80}\)|<\d{3}>|\.\w{1,4}:\d{1,6}"),
+    ("", r"(?<![a-z0-9])(?:code|status|http|errno|id|line|port|index|pid|char)[ :='\"(#]{0,4}\d{1,12}(?![\w,])"),
+    ("", r"(?:^|error|exception)[\W_]{0,4}[1-5]\d\d(?![\w.,]| tokens)|^\W{0,4}\d{1,6}(?=:)"),
 )
 _SYMBOLS: Final = (
     ("U", r"[\[(] ?\d{1,12} ?, ?\d[\d,]{0,14} ?[\])]|between [01] and \d{1,12}|(?<![\w.])\d{1,12}\.\.\d{1,12}"),
     ("n", r"(?<=[ :(])-\d+(?![\w.])"),
     (
         "N",
-        r"(?<![a-z0-9_.$/-])(?:\d{1,3}(?:[,_]\d{3}){1,3}|\d{1,12}(?:\.\d{1,3}(?=[km]))?)[km]?(?![a-z0-9_%]|[.:/-]\d)",
+        r"(?<![a-z0-9_.$/-])(?<!\d:)(?:\d{1,3}(?:[,_]\d{3}){1,3}|\d{1,12}(?:\.\d{1,3}(?=[km]))?)[km]?(?![a-z0-9_%]|[.:/-]\d)",
     ),
     ("X", r"(?<=[ \d)])[>≥]=?(?= ?[`\"']?[\dn(])"),
     ("Q", r"(?<=[ \d)])[<≤]=?(?= ?[`\"']?[\d(])"),

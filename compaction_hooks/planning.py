@@ -25,6 +25,10 @@ from compaction_hooks.validity import Provider, worsened
 
 FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
+MINIMUM_SUMMARY_TOKENS = 160
+"""A summary is allowed this much however little is left: below, it says nothing that a marker would not."""
+CRAMPED_RATIO = 0.3
+"""Of what a system prompt larger than the trigger leaves of the window, a summary's share."""
 TAG_CHARS_PER_TOKEN = 2.5
 """Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
 
@@ -171,20 +175,38 @@ def clearing_record(now: Situation[M], reductions: Sequence[Reduction], at: str)
 def plan_summary(now: Situation[M]) -> SummaryPlan | None:
     """Choose the cut and gather what is to be summarised; None when nothing that may be left out lies before any cut."""
     allowance = int(now.budget.summary / now.gauge.ratio)
-    room = (
-        now.gauge.room(now.budget.target)
-        - allowance
-        - now.text_tokens(render_summary("", file_tags="", continuation=True))
-    )
+    wrapper = now.text_tokens(render_summary("", file_tags="", continuation=True))
+    room = now.gauge.room(now.budget.target) - allowance - wrapper
+    keep = int(now.keep / now.gauge.ratio)
 
     def fits(run: int) -> bool:
         start = now.history.run_start(run)
-        above = [*now.history.systems(start), *_pinned(now, start)]
-        return sum(now.history.piece(i).tokens for i in above) + now.history.tokens(start) <= room
+        return _above(now, start) + now.history.tokens(start) <= room
 
-    keep = int(now.keep / now.gauge.ratio)
     cut = find_cut(now.history, after=now.covered_runs, keep_tokens=keep, fits=fits)
-    return None if cut is None else _gathered(now, cut, allowance)
+    if cut is None:
+        return None
+    spare = _spare(now, cut) - wrapper
+    return _gathered(now, cut, min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS)))
+
+
+def _above(now: Situation[M], start: int) -> int:
+    """The estimate of the system messages and pins that stay from before piece `start`."""
+    return sum(now.history.piece(i).tokens for i in (*now.history.systems(start), *_pinned(now, start)))
+
+
+def _spare(now: Situation[M], cut: int) -> int:
+    """What a summary may take beside the parts that cannot shrink: all that is left under the trigger.
+
+    Where those parts alone pass the trigger, it is a share of what is left under the window: the next steps need the rest.
+    """
+    start = now.history.run_start(cut)
+    parts = reducible_parts(now.history, cut, now.estimator.estimate_message_tokens)
+    rigid = _above(now, start) + now.history.tokens(start) - sum(part.tokens for part in parts)
+    spare = now.gauge.room(now.budget.trigger) - rigid
+    if spare >= MINIMUM_SUMMARY_TOKENS:
+        return spare
+    return int((now.gauge.room(now.budget.window) - rigid) * CRAMPED_RATIO)
 
 
 def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None:
@@ -423,11 +445,10 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
 
     The 10 % are waived where the present view does not fit the window and the draft does.
     """
-    estimated = draft.projection.tokens(now.history)
     if draft.tokens > limit:
         return f"too large: {draft.tokens} tokens, {limit} allowed"
     is_rescue = now.tokens > now.budget.window
-    if estimated > now.estimated * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
+    if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
     before = _neutral(now, now.projection)
     after = _neutral(now, draft.projection)

@@ -145,13 +145,12 @@ def _stands_for(shown: ChatMessage, original: ChatMessage) -> bool:
 
 def _is_last_step(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> bool:
     """Whether what is kept beside system messages, summary and pins is the last step alone."""
-    spoken = [message for message in host if message["role"] != "system"]
-    last = len(spoken) - 1
-    while last > 0 and spoken[last]["role"] == "tool":
+    spoken = [message["role"] for message in host if message["role"] != "system"]
+    last = len(spoken)
+    while last > 0 and spoken[last - 1] != "assistant":
         last -= 1
-    while last > 0 and spoken[last]["role"] == "user" and spoken[last - 1]["role"] == "user":
-        last -= 1
-    while last > 0 and spoken[last]["role"] == "assistant" and spoken[last - 1]["role"] == "assistant":
-        last -= 1
+    if last == len(spoken) or "tool" in spoken[last:]:
+        while last > 0 and spoken[last - 1] == "assistant":
+            last -= 1
     kept = [message for message in view if message["role"] != "system"]
     return len(kept) <= len(spoken) - last + 2

@@ -33,10 +33,13 @@ class Source(Enum):
     ASSISTANT = 2.0
     SUMMARY = 2.0
     RESULT = 1.0
+    CONTENT = 0.6
 
 
 LISTING = 25
 """A result that names more identifiers than this is a listing: its names share the weight of so many."""
+CARRIED = 3.0
+"""Mentions that being first in an earlier summary's list is worth, beyond one; being last is worth none."""
 MAX_MENTIONS = 4
 """Mentions from one source beyond this add nothing."""
 
@@ -114,21 +117,23 @@ def collect(messages: Sequence[Message]) -> Mentions:
     return mentions
 
 
-def recall(mentions: Mentions, items: Iterable[Item]) -> None:
-    """Add what an earlier summary holds: its identifiers under their keys, and those its other lines name."""
+def recall(mentions: Mentions, items: Sequence[Item]) -> None:
+    """Add what an earlier summary holds: its identifiers under their keys, best first, and those its other lines name."""
+    carried = [item for item in items if item.section is Section.IDENTIFIERS]
+    for rank, item in enumerate(carried):
+        key, _, values = item.text.partition(": ")
+        weight = 1.0 + CARRIED * (1 - rank / len(carried))
+        for value in filter(None, values.split(", ")):
+            mentions.setdefault(value, Mention()).add(Source.SUMMARY, 0.0, "" if key in _KIND_NAMES else key, weight)
     for item in items:
-        if item.section is Section.IDENTIFIERS:
-            key, _, values = item.text.partition(": ")
-            for value in values.split(", "):
-                if value:
-                    mentions.setdefault(value, Mention()).add(Source.SUMMARY, 0.0, "" if key in _KIND_NAMES else key)
-        else:
+        source = _SOURCES.get(item.section, Source.SUMMARY)
+        if item.section is not Section.IDENTIFIERS:
             for value in _words(item.text):
-                mentions.setdefault(value, Mention()).add(Source.SUMMARY, 0.0)
+                mentions.setdefault(value, Mention()).add(source, 0.0)
 
 
 def identifier_items(mentions: Mapping[str, Mention], known: frozenset[str]) -> list[Item]:
-    """Return the identifiers worth carrying, most valuable last.
+    """Return the identifiers worth carrying, most valuable first.
 
     Args:
         known: Values the caller carries elsewhere, such as the paths in the file lists.
@@ -137,12 +142,12 @@ def identifier_items(mentions: Mapping[str, Mention], known: frozenset[str]) -> 
     for value, mention in mentions.items():
         key = mention.key
         score = mention.score * _specificity(value, key)
-        if value not in known and score > 0 and _is_worth(mention, key):
+        if value not in known and score > 0 and _is_worth(value, mention, key):
             scored.append((score, key or kind_of(value), value))
-    scored.sort()
+    scored.sort(key=lambda entry: (-entry[0], entry[2]))
     return [
         Item(section=Section.IDENTIFIERS, text=value, value=score, group=key)
-        for score, key, value in scored[-MAX_VALUES:]
+        for score, key, value in scored[:MAX_VALUES]
     ]
 
 
@@ -165,6 +170,7 @@ def kind_of(word: str) -> str:
     return "symbol" if _SYMBOL.fullmatch(word) else ""
 
 
+_SOURCES = {Section.GOAL: Source.USER, Section.CONSTRAINTS: Source.USER, Section.DONE: Source.CALL}
 _KIND_NAMES = frozenset({"url", "email", "path", "id", "number", "symbol"})
 
 
@@ -177,7 +183,7 @@ def _named(message: Message, part: object) -> Iterator[tuple[Source, str, str]]:
             yield from ((source, key, value) for value, key in keyed.items())
             yield from ((source, "", value) for value in _words(text) if value not in keyed)
         case ToolCall():
-            yield from ((Source.CALL, key, value) for value, key in _argument_values(part).items())
+            yield from _argument_values(part)
         case ToolResult(text=text):
             if len(text) > 2 * SCAN_CHARS:
                 text = text[:SCAN_CHARS] + " " + text[-SCAN_CHARS:]
@@ -216,21 +222,23 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             yield match[1], defuse(value)
 
 
-def _argument_values(call: ToolCall) -> dict[str, str]:
-    """Return the values a call was made with that may be names, each with its key."""
+def _argument_values(call: ToolCall) -> Iterator[tuple[Source, str, str]]:
+    """Yield what a call was made with: short values under their keys, and the names in commands and in written text."""
     arguments = call_arguments(call)
     command = command_line(arguments)
-    values: dict[str, str] = {}
-    if command is not None:
-        values.update((word, "") for word in _words(command[:SCAN_CHARS]))
+    seen: set[str] = set()
     for key, value in _leaves("", arguments):
-        if value == command or _DULL_KEY.search(key):
+        if _DULL_KEY.search(key) and value != command:
             continue
-        if _is_value(value, key):
-            values.setdefault(defuse(value), key)
-        elif len(value) <= SCAN_CHARS:
-            values.update((word, "") for word in _words(value) if word not in values)
-    return values
+        if value != command and _is_value(value, key):
+            named = [(Source.CALL, key, defuse(value))]
+        else:
+            source = Source.CALL if value == command else Source.CONTENT
+            named = [(source, "", word) for word in _words(value[:SCAN_CHARS])]
+        for mention in named:
+            if mention[2] not in seen:
+                seen.add(mention[2])
+                yield mention
 
 
 def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
@@ -256,7 +264,7 @@ def _is_value(value: str, key: str) -> bool:
     return bool(kind_of(value))
 
 
-def _is_worth(mention: Mention, key: str) -> bool:
+def _is_worth(value: str, mention: Mention, key: str) -> bool:
     """Whether anyone but a single tool result named it, or its key says that it names something."""
     results = mention.weights.get(Source.RESULT, 0.0)
     return (

@@ -8,7 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from compaction_hooks.extractive.outline import Item, Section
-from compaction_hooks.extractive.text import bounded, is_foreign_summary, is_request, one_line, sentences, strip_harness
+from compaction_hooks.extractive.text import (
+    bounded,
+    is_foreign_summary,
+    is_request,
+    one_line,
+    sentences,
+    strip_harness,
+    whole_parts,
+)
 from compaction_hooks.messages import Message
 
 SENTENCE_CHARS = 300
@@ -45,7 +53,7 @@ _NEXT = re.compile(
 _PLEASANTRY = re.compile(
     r"(?:\[[\d-]{8,10}\]\s*)?(?:hi|hello|hey|thanks|thank you|ok(?:ay)?|great|sure|of course|certainly|no problem|you'?re welcome|good (?:morning|evening|night|idea)|"
     r"i understand|i see|i'?m glad|glad to|sounds (?:good|great|really|like)|that'?s (?:great|good|right|true|really|wonderful|a great)|"
-    r"you'?re right|feel free|let me know|if you (?:have|need)|i hope|i will try|i'll try|bye|goodbye|"
+    r"you'?re right|feel free|let me know|if you (?:have|need)|i hope|i will try|i'll try|i can (?:help|assist)|i'?d be happy|i'?m here|bye|goodbye|"
     r"你好|您好|嗨|谢谢|謝謝|感谢|感謝|多谢|不用谢|不客气|好的|当然|當然|嗯|是啊|是的|没问题|太好了|再见|哈哈|希望你|加油|"
     r"bonjour|merci|hola|gracias|danke|hallo|ありがとう|こんにちは)",
     re.IGNORECASE,
@@ -55,6 +63,7 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _QUOTED = re.compile(r"[\"“《「『](?=\S)[^\"”》」』\n]{2,60}[\"”》」』]")
 _PROPER = re.compile(r"(?<=[a-z,;:'’(\"“] )(?:[A-Z][\w'’.-]+)(?: (?:[A-Z][\w'’.-]+|of|the|and|&))*")
 _LISTED = re.compile(r"、|, (?:and |or )?|和")
+_BULLET = re.compile(r"^(?:[-*+#>]+\s+|\d{1,3}[.)]\s+)+")
 _DATE = re.compile(r"\[\d{4}-\d\d?-\d\d?\]")
 
 
@@ -97,7 +106,8 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
     """Return the user's sentences that limit or prefer something, those of earlier rounds first."""
     found = [item.text for item in earlier]
     for text in texts:
-        found += (s for s in _ends(sentences(text)) if _CONSTRAINT.search(s) and _is_prose(s))
+        for part in whole_parts(text):
+            found += (_BULLET.sub("", s) for s in _ends(sentences(part)) if _CONSTRAINT.search(s) and _is_prose(s))
     ordered = list(dict.fromkeys(one_line(text, SENTENCE_CHARS) for text in found))
     return [
         Item(section=Section.CONSTRAINTS, text=text, value=2.0 + len(_CONSTRAINT.findall(text)) + index / len(ordered))
@@ -113,7 +123,7 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
             is_answer = not message.calls
             for index, sentence in enumerate(_ends(sentences(_without_code(message.text)))):
                 cues = len(_DECISION.findall(sentence))
-                if (cues or (is_answer and index == 0)) and _is_prose(sentence) and not _PLEASANTRY.match(sentence):
+                if (cues or (is_answer and index == 0)) and _is_prose(sentence) and not _is_small_talk(sentence):
                     found.append((one_line(sentence, SENTENCE_CHARS), min(cues, 3) + is_answer))
     unique = dict(found)
     return [
@@ -159,7 +169,10 @@ def _telling(sentence: str, section: Section, frequency: Counter[str], total: in
     body = sentence[date.end() :].strip() if date else sentence
     names = len(_QUOTED.findall(body)) + len(_PROPER.findall(body))
     terms = set(_terms(body))
-    if not terms or (_PLEASANTRY.match(body) and not names and len(terms) < 8):
+    if not terms:
+        return 0.0
+    is_polite = _PLEASANTRY.match(body) is not None
+    if is_polite and not names and len(body) < (20 if _WIDE.search(body) else 60):
         return 0.0
     rarity = sum(math.log((total + 1) / frequency[term]) for term in terms) / (len(terms) + 4)
     bonus = 1.5 * min(names, 4) + 0.5 * len(re.findall(r"\d+", body)) ** 0.5 + 0.3 * min(len(_LISTED.findall(body)), 5)
@@ -167,7 +180,11 @@ def _telling(sentence: str, section: Section, frequency: Counter[str], total: in
         bonus += 1.5 + 1.5 * bool(_PREFERENCE.search(body)) + 0.5 * bool(date)
     if body.rstrip("\"'”’ ").endswith(("?", "？")):
         bonus *= 0.4
-    return rarity + bonus
+    return (rarity + bonus) * (0.4 if is_polite and not _QUOTED.search(body) else 1.0)
+
+
+def _is_small_talk(sentence: str) -> bool:
+    return _PLEASANTRY.match(sentence) is not None or sentence.rstrip().endswith(("?", "？"))
 
 
 def _terms(sentence: str) -> list[str]:

@@ -56,6 +56,7 @@ _ERROR_LINE = re.compile(
     re.IGNORECASE,
 )
 _WRAPPER = re.compile(r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\]]*\]")
+_RULE = re.compile(r"[=*_~#-]{4,}")
 _EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
 _LEADING_CD = re.compile(r"^(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _HEREDOC_BODY = re.compile(r"(<<-?\s*[\"']?\\?(\w+)[\"']?[^\n]*)\n.*?\n\s*\2\b", re.DOTALL)
@@ -266,7 +267,7 @@ def _argument(value: object) -> str:
         return one_line(value, 2 * ARGUMENT_CHARS)
     if as_fields(value) is None and as_items(value) is None:
         return str(value)
-    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace('"', ""), 2 * ARGUMENT_CHARS)
+    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace('\\"', "'").replace('"', ""), 2 * ARGUMENT_CHARS)
 
 
 def _outcome(text: str, kind: str) -> str:
@@ -276,8 +277,9 @@ def _outcome(text: str, kind: str) -> str:
     lines = _informative_lines(text[-SCAN_CHARS:])
     if kind == "edit" or not lines:
         return ""
-    last = lines[-1]
-    return last if len(last) <= OUTCOME_CHARS else "ok" if kind == "action" else one_line(last, OUTCOME_CHARS)
+    if lines[0][0] in "{[" and len(text) > OUTCOME_CHARS:
+        return "ok" if kind == "action" else ""
+    return one_line(lines[-1], OUTCOME_CHARS * 2 if kind == "action" else OUTCOME_CHARS)
 
 
 def _error_line(text: str) -> str:
@@ -290,7 +292,7 @@ def _error_line(text: str) -> str:
 
 
 def _informative_lines(text: str) -> list[str]:
-    stripped = (_WRAPPER.sub("", line).strip() for line in text.splitlines())
+    stripped = (_RULE.sub(" ", _WRAPPER.sub("", line)).strip() for line in text.splitlines())
     return [line for line in stripped if len(line) > 1]
 
 

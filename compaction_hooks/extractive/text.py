@@ -104,6 +104,15 @@ def bounded(text: str, max_chars: int) -> str:
     )
 
 
+def whole_parts(text: str) -> list[str]:
+    """Return the parts of a bounded text without the sentence each that the cut went through."""
+    marker = _LEFT_OUT.search(text)
+    if not marker:
+        return [text]
+    head, tail = sentences(text[: marker.start()]), sentences(text[marker.end() :])
+    return ["\n".join(head[:-1]), "\n".join(tail[1:])]
+
+
 def defuse(text: str) -> str:
     """Return text of a tool in a form that cannot pass for anything else: no tags, no role labels.
 

@@ -1,7 +1,18 @@
-"""How providers' own messages are read: OpenAI chat (the default), Anthropic, OpenAI Responses."""
+"""How providers' own messages are read: OpenAI chat (the default), Anthropic, OpenAI Responses.
 
+`media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
+identity in all of them.
+"""
+
+from compaction_hooks.formats._common import media_from_base64, media_from_url
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
 
-__all__ = ["AnthropicFormat", "OpenAIChatFormat", "OpenAIResponsesFormat"]
+__all__ = [
+    "AnthropicFormat",
+    "OpenAIChatFormat",
+    "OpenAIResponsesFormat",
+    "media_from_base64",
+    "media_from_url",
+]

@@ -145,7 +145,7 @@ def media_from_url(url: str, kind: str, *, low_detail: bool = False) -> Media:
     """Return media by the hash of the bytes in a data URL, or by reference for any other URL.
 
     Args:
-        kind: First half of the MIME type, for where the URL does not tell.
+        kind: MIME type or its first half, for where the URL does not tell.
     """
     if not url.startswith("data:"):
         return Media(kind, url, is_reference=True, low_detail=low_detail)

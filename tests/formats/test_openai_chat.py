@@ -254,6 +254,11 @@ def test_reads_what_the_provider_reported() -> None:
             Usage(input_tokens=9, cache_read_tokens=4),
             id="litellm-for-anthropic",
         ),
+        pytest.param(
+            {"input_tokens": 9, "cache_creation_input_tokens": 4},
+            Usage(input_tokens=13, cache_write_tokens=4),
+            id="anthropic-only-wrote-the-cache",
+        ),
         pytest.param({"prompt_tokens": 0}, Usage(input_tokens=0), id="zero"),
         pytest.param({"prompt_tokens": -1}, None, id="negative"),
         pytest.param({"prompt_tokens": True}, None, id="boolean"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,7 +128,3 @@ def test_other_chat_histories_are_read(path: str, calls: int) -> None:
     pieces = read_all(OpenAIChatFormat(), read_json(path)["messages"])
     assert sum(len(piece.calls) for piece in pieces) == calls
     assert sum(len(piece.results) for piece in pieces) == calls
-
-
-def test_files_are_where_they_are_expected() -> None:
-    assert Path(DATA / "native" / "claude_code").is_dir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,19 +71,3 @@ def test_real_items_of_the_openai_sdk() -> None:
     item = responses.ResponseReasoningItem(id="rs", type="reasoning", summary=[], encrypted_content="gAAA")
     (piece,) = OpenAIResponsesFormat().read(item)
     assert piece.parts == (Thinking("", 4),)
-
-
-def test_real_messages_of_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what litellm's own import warns about is not ours
-        utils = pytest.importorskip("litellm.types.utils")
-        message = utils.Message(
-            role="assistant",
-            content="Reading.",
-            reasoning_content="hm",
-            thinking_blocks=[{"type": "thinking", "thinking": "hm", "signature": "c2ln"}],
-            tool_calls=[{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
-        )
-        (piece,) = OpenAIChatFormat().read(message)
-    assert piece.parts == (Thinking("hm", 4), Text("Reading."), ToolCall("a", "read", "{}"))

@@ -1,0 +1,219 @@
+"""What an error object says of itself: texts, codes and statuses, read from any client's exception, response or dict.
+
+Nothing here knows a client. openai, anthropic, litellm, botocore, google, httpx and the frameworks above them spell the same
+few attributes and keys (`status_code`, `code`, `body`, `response`, `error_message`, ...), so these are looked for by name.
+What a model or a user wrote (`content`, `arguments`, the `text` of a choice) is never looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, cast
+
+from compaction_hooks.overflow_words import READ_CHARS
+
+_VALUES: Final = 200
+"""Values inside one error that are read. A failed OpenAI Responses object, the largest seen, has about 60."""
+_ITEMS: Final = 64
+"""Items of one list or mapping that are read."""
+_TEXTS: Final = 16
+"""Texts of one error that are read. A client's exception repeats one sentence up to five times."""
+_CODE_CHARS: Final = 80
+"""Longer values of a code's key are sentences."""
+
+_TEXT_KEYS: Final = frozenset(
+    "message msg errormessage errormsg error detail details title description reason cause raw statusmsg body".split()
+)
+_NESTED_KEYS: Final = frozenset(
+    "error errors message detail details cause raw body response data metadata failure baseresp innererror lasterror choices"
+    " candidates incompletedetails providerdetails responsemetadata".split()
+)
+_CODE_KEYS: Final = frozenset("code type errortype errorcode status reason providererrorcode".split())
+_FINISH_KEYS: Final = frozenset("finishreason stopreason donereason nativefinishreason".split())
+_STATUS_KEYS: Final = frozenset("status statuscode httpstatus httpstatuscode code".split())
+_PROVIDER_KEYS: Final = frozenset("provider llmprovider providername".split())
+_KNOWN_KEYS: Final = _TEXT_KEYS | _NESTED_KEYS | _CODE_KEYS | _FINISH_KEYS | _STATUS_KEYS | _PROVIDER_KEYS
+_ATTRIBUTES: Final = (
+    *("message", "error_message", "error", "errors", "body", "response", "detail", "details", "reason", "description"),
+    *("code", "type", "status", "status_code", "http_status", "error_code", "provider_error_code"),
+    *("finish_reason", "stop_reason", "choices", "response_metadata", "provider_details", "incomplete_details"),
+    *("llm_provider", "provider", "metadata"),
+)
+"""What is looked for on objects; on an HTTP response also its `text`."""
+_FINISHED_BY_WINDOW: Final = {"model_length": "context length exceeded"}
+"""Finish reasons that mean the window without saying so: Mistral's enum (docs.mistral.ai, API reference, read 2026)."""
+_STATUS_IN_TEXT = re.compile(r"(?:^|(?:code|status|http)\W{1,4})[\"'\[(]?([45]\d\d)(?![\w.,])", re.IGNORECASE)
+_STATUS_CHARS: Final = 200
+"""Clients write the status at the beginning: "Error code: 400 - ..."."""
+_OTHER_TROUBLE = re.compile(r"timeout|cancel|connect|interrupt", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What one error says, apart from the errors it wraps.
+
+    Attributes:
+        texts: Sentences; also the whole text of an exception, in which others may be nested as JSON.
+        codes: Error codes and types, class names, and finish reasons.
+        statuses: HTTP statuses; several where a gateway wraps another's answer.
+        providers: Names of providers, as the client gave them.
+        members: The errors of a group, each of which stands for itself.
+        wrapped: The errors it was raised from, or while handling which it was raised.
+    """
+
+    texts: list[str] = field(default_factory=list[str])
+    codes: list[str] = field(default_factory=list[str])
+    statuses: set[int] = field(default_factory=set[int])
+    providers: list[str] = field(default_factory=list[str])
+    members: list[object] = field(default_factory=list[object])
+    wrapped: list[object] = field(default_factory=list[object])
+
+
+def read_evidence(error: object) -> Evidence:
+    """Return what an error says. Never raises, whatever the object's attributes do, and reads at most `_VALUES` of them."""
+    reader = _Reader()
+    reader.read(error)
+    if isinstance(error, BaseException):
+        reader.read_exception(error)
+    return reader.evidence
+
+
+def status_in(text: str) -> int | None:
+    """Return the HTTP status a client wrote at the beginning of its text."""
+    match = _STATUS_IN_TEXT.search(text, 0, _STATUS_CHARS)
+    return int(match[1]) if match else None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks one error's values breadth first, so that what stands outermost is read before a bound is met."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    queue: deque[tuple[str, object]] = field(default_factory=deque[tuple[str, object]])
+    seen: set[int] = field(default_factory=set[int])
+
+    def read(self, error: object) -> None:
+        self.queue.append(("message", error))
+        for _ in range(_VALUES):
+            if not self.queue:
+                break
+            key, value = self.queue.popleft()
+            self._take(key, value)
+
+    def read_exception(self, error: BaseException) -> None:
+        """Add what only exceptions have: their text, their classes, and other exceptions."""
+        self._add_text(_guarded_text(error))
+        self.evidence.codes += [cls.__name__ for cls in type(error).__mro__ if cls.__module__ != "builtins"]
+        if isinstance(error, BaseExceptionGroup):
+            self.evidence.members += error.exceptions[:_ITEMS]
+        self.evidence.wrapped += [value for value in _arguments(error) if isinstance(value, BaseException)]
+        if error.__cause__ is not None:
+            self.evidence.wrapped.append(error.__cause__)
+        elif error.__context__ is not None and not error.__suppress_context__ and not _is_other_trouble(error):
+            self.evidence.wrapped.append(error.__context__)
+
+    def _take(self, key: str, value: object) -> None:
+        """Read one value according to the key it stands under; values inside it join the queue."""
+        if isinstance(value, str | bytes | bytearray):
+            self._take_text(key, value if isinstance(value, str) else bytes(value).decode(errors="replace"))
+        elif isinstance(value, bool) or value is None:
+            pass
+        elif isinstance(value, int):
+            self._take_number(key, value)
+        elif key in _NESTED_KEYS and id(value) not in self.seen:
+            self.seen.add(id(value))
+            self._open(key, value)
+
+    def _take_text(self, key: str, text: str) -> None:
+        if key in _FINISH_KEYS:
+            self.evidence.codes.append(_FINISHED_BY_WINDOW.get(text.lower(), text))
+        if key in _PROVIDER_KEYS:
+            self.evidence.providers.append(text)
+        if key in _STATUS_KEYS and text.isdigit() and len(text) == 3:
+            self._take_number(key, int(text))
+        if key in _CODE_KEYS and len(text) <= _CODE_CHARS:
+            self.evidence.codes.append(text)
+        elif key in _TEXT_KEYS:
+            self._add_text(text)
+
+    def _take_number(self, key: str, number: int) -> None:
+        if key in _STATUS_KEYS and 100 <= number < 600:
+            self.evidence.statuses.add(number)
+
+    def _add_text(self, text: str) -> None:
+        """Keep a text; one that is JSON is opened instead, so that what it quotes of a conversation is passed over."""
+        parsed = _parsed(text)
+        if parsed is not None:
+            self.queue.append(("message", parsed))
+        elif text and text not in self.evidence.texts and len(self.evidence.texts) < _TEXTS:
+            self.evidence.texts.append(text)
+
+    def _open(self, key: str, value: object) -> None:
+        """Queue what stands inside a mapping, a list or an object."""
+        if isinstance(value, Mapping):
+            for name, item in _items(cast("Mapping[object, object]", value)):
+                self._queue(_plain(str(name)), item)
+        elif isinstance(value, list | tuple):
+            self.queue.extend((key, item) for item in cast("list[object]", value)[:_ITEMS])
+        elif isinstance(value, BaseException) and len(self.seen) > 1:
+            self.evidence.wrapped.append(value)
+        else:
+            for name in _ATTRIBUTES:
+                self._queue(_plain(name), _guarded(value, name))
+            if not isinstance(value, BaseException) and isinstance(_guarded(value, "status_code"), int):
+                self._queue("body", _guarded(value, "text"))
+
+    def _queue(self, key: str, value: object) -> None:
+        if key in _KNOWN_KEYS and value is not None:
+            self.queue.append((key, value))
+
+
+def _plain(name: str) -> str:
+    """Return a key free of its spelling: errorCode, error_code and Error-Code are one."""
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _parsed(text: str) -> object:
+    """Return what a JSON object or array holds; None for any other text."""
+    if not text.lstrip()[:1] in ("{", "[") or len(text) > 2 * READ_CHARS:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _guarded(value: object, name: str) -> object:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001  properties of foreign objects may raise anything (httpx: body not read yet)
+        return None
+
+
+def _guarded_text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  a foreign __str__ may raise anything
+        return ""
+
+
+def _items(value: Mapping[object, object]) -> list[tuple[object, object]]:
+    try:
+        return list(islice(value.items(), _ITEMS))
+    except Exception:  # noqa: BLE001  a foreign mapping may raise anything
+        return []
+
+
+def _arguments(error: BaseException) -> tuple[object, ...]:
+    arguments = _guarded(error, "args")
+    return cast("tuple[object, ...]", arguments)[:_ITEMS] if isinstance(arguments, tuple) else ()
+
+
+def _is_other_trouble(error: BaseException) -> bool:
+    """Whether an error raised while another was handled is no wrapper of it: a time-out or a lost connection of its own."""
+    return isinstance(error, OSError) or _OTHER_TROUBLE.search(type(error).__name__) is not None

@@ -1,0 +1,22 @@
+"""What can go wrong while a recorded session is read or replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compaction_hooks.errors import CompactionError
+
+
+class ReplayError(CompactionError):
+    """A file cannot be replayed. The text is one line: the file, the line where there is one, the problem, the fix.
+
+    Attributes:
+        path: The file.
+        line: Its line, from 1; None when the problem is not in one line.
+    """
+
+    def __init__(self, path: Path, problem: str, fix: str, *, line: int | None = None) -> None:
+        where = f"{path}, line {line}" if line is not None else str(path)
+        super().__init__(f"{where}: {problem}; {fix}")
+        self.path = path
+        self.line = line

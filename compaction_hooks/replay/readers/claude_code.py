@@ -1,0 +1,258 @@
+"""Session files of Claude Code (~/.claude/projects/*/*.jsonl).
+
+What they do that a list of messages does not:
+
+- an answer is logged block by block, each on a line of its own with the same `message.id`, and results in between;
+- `parentUuid` makes a tree: results hang off several parents, and going back leaves a branch behind;
+- sub-agents (`isSidechain`), hooks, snapshots and reminders are logged among the messages;
+- a compaction is a `compact_boundary` line and a user message with `isCompactSummary`, after which the context starts anew;
+- `/clear` starts a new conversation in the same file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from compaction_hooks import Usage
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.replay.readers.builder import ConversationBuilder
+from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
+from compaction_hooks.replay.recorded import Fields, RecordedSession
+
+FORMAT_NAME: Final = "Claude Code session"
+
+_SPEAKERS: Final = ("user", "assistant")
+_CLEAR: Final = "<command-name>/clear</command-name>"
+_SYNTHETIC: Final = "<synthetic>"
+"""The model name of answers Claude Code wrote itself, such as a provider's error."""
+
+
+def recognises(lines: Sequence[Line]) -> bool:
+    """Whether some line is a message with Claude Code's ids."""
+    return any(_is_message(line.value) and ("uuid" in line.value or "sessionId" in line.value) for line in lines)
+
+
+def read(file: SessionFile) -> Iterator[RecordedSession]:
+    """The conversations in one file, oldest first; more than one where the user cleared the context."""
+    lines, notes = _main_chain(file.lines)
+    session_id = next(
+        (text(line.value.get("sessionId")) for line in lines if line.value.get("sessionId")), file.path.stem
+    )
+    answered = 0
+    for conversation in _conversations(lines):
+        builder = ConversationBuilder()
+        notes.extend(note for line in conversation for note in _add(builder, line))
+        if builder.has_answer:
+            answered += 1
+            yield _finished(builder, session_id if answered == 1 else f"{session_id}#{answered}", notes)
+            notes = []
+
+
+def _conversations(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """The lines of each conversation: the user starts a new one by clearing the context."""
+    current: list[Line] = []
+    for line in lines:
+        if _is_clear(line.value):
+            yield current
+            current = []
+        else:
+            current.append(line)
+    yield current
+
+
+def _finished(builder: ConversationBuilder, session_id: str, notes: Sequence[str]) -> RecordedSession:
+    conversation = builder.finish()
+    return RecordedSession(
+        id=session_id,
+        format_name=FORMAT_NAME,
+        format=AnthropicFormat(),
+        messages=conversation.messages,
+        model=conversation.model,
+        calls=conversation.calls,
+        compactions=conversation.compactions,
+        skipped=(*notes, *conversation.notes),
+    )
+
+
+def _add(builder: ConversationBuilder, line: Line) -> Iterator[str]:
+    """Give one line to the builder; yields what had to be skipped."""
+    value = line.value
+    if _is_boundary(value):
+        metadata = fields(value.get("compactMetadata"))
+        builder.compaction(
+            tokens_before=count(metadata.get("preTokens")) or None, trigger=text(metadata.get("trigger"))
+        )
+    elif value.get("type") == "attachment":
+        builder.prompt(fields(value.get("attachment")).get("prompt"))
+    elif value.get("type") == "assistant":
+        yield from _add_answer(builder, line)
+    else:
+        yield from _add_user(builder, line)
+
+
+def _add_answer(builder: ConversationBuilder, line: Line) -> Iterator[str]:
+    message = fields(line.value.get("message"))
+    content = blocks(message.get("content"))
+    if line.value.get("isApiErrorMessage") is True or message.get("model") == _SYNTHETIC:
+        yield f"line {line.number}: an answer that no model gave"
+    elif not content:
+        yield f"line {line.number}: an answer without content"
+    else:
+        builder.answer(
+            content,
+            key=text(message.get("id")),
+            usage=_usage(fields(message.get("usage"))),
+            model=text(message.get("model")) or None,
+        )
+
+
+def _add_user(builder: ConversationBuilder, line: Line) -> Iterator[str]:
+    content = fields(line.value.get("message")).get("content")
+    if line.value.get("isCompactSummary") is True:
+        builder.summary("".join(text(block.get("text")) for block in blocks(content)))
+        return
+    said: list[Fields] = []
+    for block in blocks(content):
+        if block.get("type") == "tool_result":
+            builder.result(block, line=line.number)
+        else:
+            said.append(block)
+    if said:
+        builder.prompt(content if isinstance(content, str) else said, is_meta=line.value.get("isMeta") is True)
+    lost = not isinstance(content, str | list) or len(blocks(content)) < len(items(content))
+    if lost:
+        yield f"line {line.number}: content that is neither text nor blocks"
+
+
+def _usage(usage: Fields) -> Usage | None:
+    """The whole input; None when nothing was counted. The output count is the one from the start of the stream: left out."""
+    read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
+    whole = count(usage.get("input_tokens")) + read + written
+    return Usage(input_tokens=whole, cache_read_tokens=read, cache_write_tokens=written) if whole else None
+
+
+def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
+    """The lines that belong to the conversation, in the order of the file, and notes on the others."""
+    notes = [f"line {line.number}: its message is no object" for line in lines if _is_broken(line.value)]
+    speaking = [line for line in lines if _belongs(line.value)]
+    others = [line.value for line in lines if not _belongs(line.value) and not _is_broken(line.value)]
+    if others:
+        kinds = Counter(text(value.get("type")) or "unknown" for value in others)
+        notes.append("lines without messages: " + ", ".join(f"{kind} {times}" for kind, times in kinds.most_common()))
+    main = [line for line in speaking if line.value.get("isSidechain") is not True]
+    if any(_is_message(line.value) for line in main) and len(main) < len(speaking):
+        notes.append(f"{len(speaking) - len(main)} lines of sub-agents")
+        speaking = main
+    abandoned = _abandoned(lines, speaking)
+    if abandoned:
+        notes.append(f"{len(abandoned)} lines on branches the user went back from, the first in line {min(abandoned)}")
+    kept = [line for line in speaking if line.number not in abandoned]
+    return _without_repeats(kept), notes
+
+
+def _without_repeats(lines: Sequence[Line]) -> list[Line]:
+    """Each line once: a resumed session repeats the lines it began with."""
+    seen: dict[str, Fields] = {}
+    once: list[Line] = []
+    for line in lines:
+        uuid = text(line.value.get("uuid"))
+        if not uuid or seen.get(uuid) != line.value:
+            once.append(line)
+        seen[uuid] = line.value
+    return once
+
+
+def _abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> set[int]:
+    """The numbers of the lines on branches that were left: of two prompts or answers after one message the last one counts."""
+    parents = _speaking_parents(lines, speaking)
+    children: dict[str, list[Line]] = {}
+    for line in speaking:
+        children.setdefault(parents.get(line.number, ""), []).append(line)
+    by_uuid = {text(line.value.get("uuid")): line for line in speaking}
+    left: set[int] = set()
+    for parent, branch in children.items():
+        starts = [line for line in branch if parent and _starts_a_branch(line.value, by_uuid[parent].value)]
+        answers = {_branch_key(line) for line in starts}
+        for line in starts:
+            if len(answers) > 1 and _branch_key(line) != _branch_key(starts[-1]):
+                _collect(line, children, left)
+    return left
+
+
+def _collect(line: Line, children: dict[str, list[Line]], into: set[int]) -> None:
+    waiting = [line]
+    while waiting:
+        each = waiting.pop()
+        if each.number not in into:
+            into.add(each.number)
+            waiting.extend(children.get(text(each.value.get("uuid")), ()))
+
+
+def _starts_a_branch(value: Fields, parent: Fields) -> bool:
+    """Whether this line could only follow `parent` once: a prompt, or the first line of another answer."""
+    message = fields(value.get("message"))
+    if value.get("type") == "assistant":
+        return message.get("id") != fields(parent.get("message")).get("id")
+    if value.get("type") != "user" or value.get("isMeta") is True:
+        return False
+    return not any(block.get("type") == "tool_result" for block in blocks(message.get("content")))
+
+
+def _branch_key(line: Line) -> str:
+    """Lines of one answer are one branch."""
+    return text(fields(line.value.get("message")).get("id")) or str(line.number)
+
+
+def _speaking_parents(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int, str]:
+    """For each line of the conversation, the uuid of the nearest line of the conversation above it."""
+    above = {text(line.value.get("uuid")): _parent(line.value) for line in lines}
+    heard = {text(line.value.get("uuid")) for line in speaking}
+    found: dict[int, str] = {}
+    for line in speaking:
+        uuid = _parent(line.value)
+        passed: set[str] = {text(line.value.get("uuid"))}
+        while uuid and uuid not in heard and uuid not in passed:
+            passed.add(uuid)
+            uuid = above.get(uuid, "")
+        if uuid in heard and uuid not in passed:
+            found[line.number] = uuid
+    return found
+
+
+def _parent(value: Fields) -> str:
+    """A compaction cuts the tree, but says where it was cut."""
+    return text(value.get("parentUuid")) or text(value.get("logicalParentUuid"))
+
+
+def _is_message(value: Fields) -> bool:
+    return value.get("type") in _SPEAKERS and isinstance(value.get("message"), dict)
+
+
+def _is_broken(value: Fields) -> bool:
+    return value.get("type") in _SPEAKERS and not _is_message(value)
+
+
+def _is_boundary(value: Fields) -> bool:
+    return value.get("type") == "system" and value.get("subtype") == "compact_boundary"
+
+
+def _is_queued_prompt(value: Fields) -> bool:
+    """What the user typed while the agent worked."""
+    attachment = fields(value.get("attachment"))
+    return (
+        value.get("type") == "attachment"
+        and attachment.get("type") == "queued_command"
+        and bool(attachment.get("prompt"))
+    )
+
+
+def _belongs(value: Fields) -> bool:
+    return _is_message(value) or _is_boundary(value) or _is_queued_prompt(value)
+
+
+def _is_clear(value: Fields) -> bool:
+    content = fields(value.get("message")).get("content")
+    return value.get("type") == "user" and any(_CLEAR in text(block.get("text")) for block in blocks(content))

@@ -1,0 +1,144 @@
+"""Lists of messages as they are sent: OpenAI chat or Anthropic messages, alone or in an object with what belongs to them.
+
+The object may hold "id", "model", "system", "tools", "usage", "compactions" and "probes", as the normalised recordings do; one
+object a line makes a file of several sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from compaction_hooks import Usage
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
+from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession
+
+_ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
+_ANTHROPIC_SOURCES: Final = ("base64", "url", "file")
+
+_STREAM_START: Final = "claude-code"
+"""The harness whose logs hold output counts from the start of the stream."""
+
+
+def recognises(lines: Sequence[Line]) -> bool:
+    """Whether some object holds a list of messages with roles."""
+    return any(_has_messages(line.value) for line in lines)
+
+
+def read(file: SessionFile) -> Iterator[RecordedSession]:
+    """One session for each object with messages in which a model answers."""
+    sessions = [_session(file, line) for line in file.lines if _has_messages(line.value)]
+    answered = [
+        session for session in sessions if any(message.get("role") == "assistant" for message in session.messages)
+    ]
+    notes = [f"line {line.number}: an object without messages" for line in file.lines if not _has_messages(line.value)]
+    if len(answered) < len(sessions):
+        notes.append(f"{len(sessions) - len(answered)} sessions in which no model answers")
+    for session in answered:
+        yield replace(session, skipped=(*notes, *session.skipped))
+        notes = []
+
+
+def _session(file: SessionFile, line: Line) -> RecordedSession:
+    value = line.value
+    listed = [fields(message) for message in items(value.get("messages"))]
+    system = value.get("system")
+    is_anthropic = _is_anthropic(listed, system)
+    reader = AnthropicFormat() if is_anthropic else OpenAIChatFormat()
+    messages: list[Fields] = []
+    skipped: list[str] = []
+    for index, message in enumerate(listed):
+        try:
+            reader.read(message)
+        except FormatError as wrong:
+            skipped.append(f"line {line.number}, message {index}: {wrong}")
+        else:
+            messages.append(message)
+    kept_all = not skipped
+    return RecordedSession(
+        id=text(value.get("id")) or _name(file, line),
+        format_name="Anthropic messages" if is_anthropic else "OpenAI chat messages",
+        format=reader,
+        messages=tuple(messages),
+        system="\n\n".join(text(block.get("text")) for block in blocks(system)) or None,
+        tools=tuple(fields(tool) for tool in items(value.get("tools"))),
+        model=text(value.get("model")) or None,
+        # Everything below names messages by their index.
+        calls=tuple(_calls(value, len(messages))) if kept_all else (),
+        compactions=tuple(_compactions(value)) if kept_all else (),
+        probes=tuple(_probes(value)) if kept_all else (),
+        skipped=tuple(skipped),
+    )
+
+
+def _is_anthropic(messages: Sequence[Fields], system: object) -> bool:
+    """Whether the system prompt stands beside the messages, or some block is of a kind that only Anthropic has."""
+    if any(
+        message.get("role") in ("system", "developer", "tool", "function") or "tool_calls" in message
+        for message in messages
+    ):
+        return False
+    if system:
+        return True
+    found = [block for message in messages for block in blocks(message.get("content"))]
+    return any(
+        block.get("type") in _ANTHROPIC_BLOCKS or fields(block.get("source")).get("type") in _ANTHROPIC_SOURCES
+        for block in found
+    )
+
+
+def _calls(value: Fields, size: int) -> Iterator[RecordedCall]:
+    for entry in map(fields, items(value.get("usage"))):
+        index = entry.get("index")
+        whole = count(entry.get("prompt_tokens"))
+        if isinstance(index, int) and 0 <= index < size and whole:
+            yield RecordedCall(
+                index=index,
+                usage=Usage(
+                    input_tokens=whole,
+                    output_tokens=0 if value.get("harness") == _STREAM_START else count(entry.get("completion_tokens")),
+                    cache_read_tokens=count(entry.get("cache_read_tokens")),
+                    cache_write_tokens=count(entry.get("cache_write_tokens")),
+                ),
+                model=text(entry.get("model")) or text(value.get("model")) or None,
+                context_start=count(entry.get("context_start")),
+            )
+
+
+def _compactions(value: Fields) -> Iterator[RecordedCompaction]:
+    for entry in map(fields, items(value.get("compactions"))):
+        index = entry.get("index")
+        if isinstance(index, int):
+            yield RecordedCompaction(
+                index=index,
+                tokens_before=count(entry.get("pre_tokens")) or None,
+                trigger=text(entry.get("trigger")),
+            )
+
+
+def _probes(value: Fields) -> Iterator[Probe]:
+    for entry in map(fields, items(value.get("probes"))):
+        answer = entry.get("answer")
+        answers = tuple(
+            str(each) for each in (items(answer) if isinstance(answer, list) else [answer]) if each is not None
+        )
+        if answers:
+            yield Probe(
+                kind=text(entry.get("kind")) or "probe",
+                question=text(entry.get("question")),
+                answers=answers,
+                evidence=tuple(index for index in items(entry.get("evidence")) if isinstance(index, int)),
+            )
+
+
+def _has_messages(value: Fields) -> bool:
+    return any("role" in fields(message) for message in items(value.get("messages")))
+
+
+def _name(file: SessionFile, line: Line) -> str:
+    stem = file.path.name.partition(".")[0]
+    return stem if len(file.lines) == 1 else f"{stem}:{line.number}"

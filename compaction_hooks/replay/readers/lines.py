@@ -1,0 +1,125 @@
+"""A session file as JSON objects with their line numbers, tolerant of what real files do wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from compaction_hooks.replay.errors import ReplayError
+from compaction_hooks.replay.readers.values import fields
+from compaction_hooks.replay.recorded import Fields
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_HEAD_BYTES: Final = 8192
+"""Enough to find a NUL byte in any binary file worth the name."""
+
+_GIVE_A_SESSION: Final = "give a session file: JSON or JSON Lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One JSON object and the line it began on, from 1."""
+
+    number: int
+    value: Fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFile:
+    """The objects of one file.
+
+    Attributes:
+        lines: A JSON list of messages counts as one object with "messages".
+        skipped: What could not be read, one note each.
+    """
+
+    path: Path
+    lines: tuple[Line, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def load(path: Path) -> SessionFile:
+    """Read a JSON or JSON Lines file, plain or gzipped.
+
+    Raises:
+        ReplayError: there is no such file, it is a folder, empty, binary, or holds no JSON object.
+    """
+    content = _content(path)
+    if not content.strip():
+        raise ReplayError(path, "the file is empty", _GIVE_A_SESSION)
+    try:
+        whole = json.loads(content)
+    except (ValueError, RecursionError):
+        return _json_lines(path, content)
+    if isinstance(whole, list):
+        whole = {"messages": whole}
+    if not isinstance(whole, Mapping):
+        raise ReplayError(path, f"holds {_kind(whole)}, not a session", _GIVE_A_SESSION, line=1)
+    return SessionFile(path=path, lines=(Line(1, fields(whole)),))
+
+
+def _content(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        if raw.startswith(_GZIP_MAGIC):
+            raw = gzip.decompress(raw)
+    except FileNotFoundError:
+        raise ReplayError(path, "there is no such file", "check the path") from None
+    except IsADirectoryError:
+        raise ReplayError(path, "is a folder", f"name the files in it, such as {path}/*.jsonl") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
+        raise ReplayError(path, f"is a damaged gzip file ({broken})", "copy it again") from None
+    except OSError as problem:
+        raise ReplayError(path, f"cannot be read ({problem.strerror})", "check its permissions") from None
+    if b"\0" in raw[:_HEAD_BYTES]:
+        raise ReplayError(path, "is a binary file or not UTF-8", _GIVE_A_SESSION)
+    # A file that was cut off may end inside a character: the broken line is named below, the rest is read.
+    return raw.decode("utf-8-sig", errors="replace")
+
+
+def _json_lines(path: Path, content: str) -> SessionFile:
+    lines: list[Line] = []
+    problems: list[tuple[int, str]] = []
+    # Not splitlines: JSON text may hold line separators that are no line ends here.
+    texts = content.split("\n")
+    for number, line in enumerate(texts, 1):
+        values, rest = _objects(line.strip())
+        lines.extend(Line(number, fields(value)) for value in values if isinstance(value, Mapping))
+        problems.extend(
+            (number, f"{_kind(value)} instead of an object") for value in values if not isinstance(value, Mapping)
+        )
+        if len(values) > 1:
+            problems.append((number, f"{len(values)} objects on one line, all read"))
+        if rest:
+            is_last = not any(text.strip() for text in texts[number:])
+            problems.append((number, f"{'cut off' if is_last and lines else 'not JSON'}: {rest[:40]!r}"))
+    if not lines:
+        number, problem = problems[0]
+        raise ReplayError(path, problem, _GIVE_A_SESSION, line=number)
+    return SessionFile(
+        path=path, lines=tuple(lines), skipped=tuple(f"line {number}: {problem}" for number, problem in problems)
+    )
+
+
+def _objects(line: str) -> tuple[list[object], str]:
+    """The JSON values that stand one after the other in `line`, and what is left when no more can be read."""
+    values: list[object] = []
+    decoder = json.JSONDecoder()
+    while line:
+        try:
+            value, end = decoder.raw_decode(line)
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+        line = line[end:].lstrip()
+    return values, line
+
+
+def _kind(value: object) -> str:
+    names = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "NoneType": "null"}
+    return names.get(type(value).__name__, f"a {type(value).__name__}")

@@ -1,0 +1,71 @@
+"""One message a line, with tool calls and their results on lines of their own that carry no ids, as early agents logged them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.replay.readers.builder import ConversationBuilder
+from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.values import fields, text
+from compaction_hooks.replay.recorded import Fields, RecordedSession
+
+FORMAT_NAME: Final = "message lines"
+
+
+def recognises(lines: Sequence[Line]) -> bool:
+    """Whether some line is an answer of the assistant and nothing around it."""
+    return any(line.value.get("role") == "assistant" and "content" in line.value for line in lines)
+
+
+def read(file: SessionFile) -> Iterator[RecordedSession]:
+    """The conversation of the file. A result answers the nearest call above it that has none."""
+    builder = ConversationBuilder()
+    notes: list[str] = []
+    waiting: list[str] = []
+    for line in file.lines:
+        kind = text(line.value.get("type"))
+        if kind == "tool_call":
+            waiting.append(f"call_{line.number}")
+            builder.answer([_call(line.value, waiting[-1])])
+        elif kind == "tool_result":
+            call_id = waiting.pop() if waiting else ""
+            builder.result(
+                {"type": "tool_result", "tool_use_id": call_id, "content": text(line.value.get("result"))},
+                line=line.number,
+            )
+        elif not _add(builder, line.value):
+            notes.append(f"line {line.number}: {kind or 'an object'} is no message")
+    if builder.has_answer:
+        conversation = builder.finish()
+        yield RecordedSession(
+            id=file.path.stem,
+            format_name=FORMAT_NAME,
+            format=AnthropicFormat(),
+            messages=conversation.messages,
+            model=next((text(line.value["model"]) for line in file.lines if line.value.get("model")), None),
+            skipped=(*notes, *conversation.notes),
+        )
+
+
+def _add(builder: ConversationBuilder, value: Fields) -> bool:
+    content = text(value.get("content"))
+    if not content or value.get("role") not in ("user", "assistant"):
+        return False
+    if value["role"] == "user":
+        builder.prompt(content)
+    else:
+        builder.answer([{"type": "text", "text": content}])
+    return True
+
+
+def _call(value: Fields, call_id: str) -> Fields:
+    arguments = value.get("arguments")
+    try:
+        parsed = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        parsed = arguments
+    given = parsed if isinstance(parsed, dict) else {"arguments": parsed}
+    return {"type": "tool_use", "id": call_id, "name": text(fields(value.get("function")).get("name")), "input": given}

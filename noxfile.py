@@ -1,0 +1,132 @@
+"""The sessions that check this project: `nox` runs the fast suite, `nox -l` lists all of them.
+
+Needs uv beside nox (`pip install nox uv`): it makes the environments, and resolves the lowest versions pyproject.toml allows.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import nox
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+PYTHONS = sorted({*nox.project.python_versions(PYPROJECT), THIS_PYTHON})
+EXTRAS = ",".join(PYPROJECT["project"]["optional-dependencies"])
+
+ADAPTERS = {"tinyagent": ("tests/adapters/test_tinyagent.py", "tests/test_example_session.py")}
+"""By extra: the test files that need its framework. Each runs in environments of its own, since frameworks exclude one another."""
+
+IMPORT_EVERYTHING = """
+import importlib, pathlib, pkgutil
+for name in ("compaction_hooks", "compaction_adapters"):
+    package = importlib.import_module(name)
+    root = pathlib.Path(package.__file__).parent
+    assert (root / "py.typed").is_file(), f"{name} has no py.typed"
+    modules = [module.name for module in pkgutil.walk_packages([str(root)], f"{name}.")]
+    for module in modules:
+        importlib.import_module(module)
+    print(f"{name}: {len(modules)} modules imported from {root}")
+"""
+
+nox.options.default_venv_backend = "uv"
+nox.options.download_python = "never"
+nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "adapter"]
+
+
+def install(session: nox.Session, *groups: str, extras: str = "") -> None:
+    """Install the project from this checkout with these extras, and the dependency groups."""
+    project = f".[{extras}]" if extras else "."
+    session.install("-e", project, *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The core stands alone: its tests, with nothing installed but pytest."""
+    install(session, "test")
+    session.run("pytest", "--ignore=tests/adapters", *session.posargs)
+    no_doctests = 5
+    session.run(
+        "pytest",
+        "--doctest-modules",
+        "compaction_hooks",
+        "--doctest-ignore-import-errors",
+        success_codes=[0, no_doctests],
+    )
+
+
+@nox.session
+def properties(session: nox.Session) -> None:
+    """What must always hold, on generated conversations."""
+    install(session, "test", "property")
+    session.run("pytest", *map(str, sorted(Path("tests").rglob("test_*_properties.py"))), *session.posargs)
+
+
+@nox.session
+def cli(session: nox.Session) -> None:
+    """The replay command, with its command-line and table libraries."""
+    install(session, "test", extras="cli")
+    session.run("pytest", "tests/replay", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("versions", [nox.param("lowest", id="lowest"), nox.param("latest", id="latest")])
+@nox.parametrize("framework", [nox.param(extra, id=extra) for extra in ADAPTERS])
+def adapter(session: nox.Session, framework: str, versions: str) -> None:
+    """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest there is."""
+    resolution = {"lowest": "lowest-direct", "latest": "highest"}[versions]
+    session.install("--resolution", resolution, "-e", f".[{framework}]")
+    session.install(*nox.project.dependency_groups(PYPROJECT, "test"))
+    session.run("pytest", *ADAPTERS[framework], *session.posargs)
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """mypy and pyright, both strict."""
+    install(session, "test", "property", "typing", extras=EXTRAS)
+    session.run("mypy")
+    session.run("pyright")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Rules and format."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """The built wheel, installed outside the repository, holds every module and both py.typed files."""
+    with tempfile.TemporaryDirectory() as folder:
+        outside = Path(folder)
+        session.run("uv", "build", "--quiet", "--out-dir", folder)
+        (wheel,) = outside.glob("*.whl")
+        session.install(f"compaction-hooks[{EXTRAS}] @ {wheel.as_uri()}")
+        with session.chdir(outside):
+            session.run("python", "-I", "-c", IMPORT_EVERYTHING)
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Every example runs to its end, offline and without a key."""
+    install(session, extras=EXTRAS)
+    for example in sorted(Path("examples").glob("*.py")):
+        session.run("python", str(example))
+
+
+@nox.session
+def benchmark(session: nox.Session) -> None:
+    """How fast, and how good the summaries are. Prints tables; needs ../shared/data for most of them."""
+    install(session, "test", "soak")
+    session.run("pytest", "tests/benchmarks", "-s", *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Every recorded conversation at every window, measured with a real tokenizer. Long; needs ../shared/data."""
+    install(session, "test", "property", "soak")
+    session.run("pytest", "tests/soak", "-s", *session.posargs)
