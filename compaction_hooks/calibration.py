@@ -30,6 +30,7 @@ class Calibration:
         ratio: Tokens the provider counts per estimated token.
         overhead_tokens: Tokens of every request that the estimate does not see: a system prompt and tools the host keeps to itself.
         overhead_seen_at: Estimate of the view the overhead was read from; None while there was none. The smaller, the truer.
+        overhead_counted: What the provider counted for that view.
         grown_estimated: Growth the ratio was learned from, in estimated tokens, the prior included and the past faded.
         grown_counted: The same growth in the provider's tokens.
         pending_estimated: Growth that is too little to learn from so far, in estimated tokens.
@@ -39,6 +40,7 @@ class Calibration:
     ratio: float = 1.0
     overhead_tokens: int = 0
     overhead_seen_at: int | None = None
+    overhead_counted: int = 0
     grown_estimated: float = PRIOR_TOKENS
     grown_counted: float = PRIOR_TOKENS
     pending_estimated: int = 0
@@ -58,11 +60,11 @@ class Calibration:
         The overhead becomes what the count exceeds the estimate by, when the view is the smallest so far or the excess the
         largest: it rises at once and falls only on better evidence. Afterwards `calibrated(estimated) >= counted`.
         """
-        excess = max(0, math.ceil(counted - self.ratio * estimated))
+        excess = _excess(counted, self.ratio, estimated)
         is_truest = self.overhead_seen_at is None or estimated <= self.overhead_seen_at
         if not is_truest and excess <= self.overhead_tokens:
             return self
-        return replace(self, overhead_tokens=excess, overhead_seen_at=estimated)
+        return replace(self, overhead_tokens=excess, overhead_seen_at=estimated, overhead_counted=counted)
 
     def observe_growth(self, *, estimated: int, counted: int) -> Calibration:
         """Take in how much a view grew between two reports, by estimate and by count; report the whole view to `observe` as well.
@@ -79,11 +81,11 @@ class Calibration:
         grown, counted_growth = self.grown_estimated + estimated, self.grown_counted + counted
         fade = min(1.0, MEMORY_TOKENS / grown)
         ratio = self._moved(counted_growth / grown)
-        overhead = self.overhead_tokens - (ratio - self.ratio) * (self.overhead_seen_at or 0)
+        seen_at = self.overhead_seen_at
         return replace(
             self,
             ratio=ratio,
-            overhead_tokens=max(0, math.ceil(overhead)) if self.overhead_tokens else 0,
+            overhead_tokens=0 if seen_at is None else _excess(self.overhead_counted, ratio, seen_at),
             grown_estimated=grown * fade,
             grown_counted=counted_growth * fade,
             pending_estimated=0,
@@ -97,4 +99,10 @@ class Calibration:
 
     def for_another_conversation(self) -> Calibration:
         """Return what holds for the model everywhere: the ratio. What hides in front of the messages is each conversation's own."""
-        return replace(self, overhead_tokens=0, overhead_seen_at=None, pending_estimated=0, pending_counted=0)
+        return replace(
+            self, overhead_tokens=0, overhead_seen_at=None, overhead_counted=0, pending_estimated=0, pending_counted=0
+        )
+
+
+def _excess(counted: int, ratio: float, estimated: int) -> int:
+    return max(0, math.ceil(counted - ratio * estimated))

@@ -38,7 +38,7 @@ class ConversationFlow(Generic[M]):
     def transform(self, call: Call[M]) -> Flow[list[M]]:
         """Return the list to send; compact first when the threshold is passed or the last call overflowed silently."""
         yield from self._load()
-        may_ask = True
+        may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
             standing = self._look(call)
@@ -49,9 +49,11 @@ class ConversationFlow(Generic[M]):
             if why:
                 yield from self._skip(standing, reason, why)
                 return self._hand_out(standing)
-            if self._conversation.flight is not None:
-                end: FlightEnd = yield Wait(self._conversation.flight)
+            flight = self._conversation.flight
+            if flight is not None and may_wait:
+                end: FlightEnd = yield Wait(flight)
                 may_ask = may_ask and end != "failed"
+                may_wait = flight.done.done()
                 continue
             budget = self._budget(standing)
             order = Order(reason=reason, keep=_keep(budget, reason), may_ask=may_ask)

@@ -27,6 +27,8 @@ FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
 MINIMUM_SUMMARY_TOKENS = 160
 """A summary is allowed this much however little is left: below, it says nothing that a marker would not."""
+RENDERING_RATIO = 0.05
+"""What a summary may grow by when it is escaped and put beside the file lists, and what rounding adds."""
 CRAMPED_RATIO = 0.3
 """Of what a system prompt larger than the trigger leaves of the window, a summary's share."""
 TAG_CHARS_PER_TOKEN = 2.5
@@ -176,7 +178,7 @@ def plan_summary(now: Situation[M]) -> SummaryPlan | None:
     """Choose the cut and gather what is to be summarised; None when nothing that may be left out lies before any cut."""
     allowance = int(now.budget.summary / now.gauge.ratio)
     wrapper = now.text_tokens(render_summary("", file_tags="", continuation=True))
-    room = now.gauge.room(now.budget.target) - allowance - wrapper
+    room = now.gauge.room(now.budget.target) - int(allowance * (1 + RENDERING_RATIO)) - wrapper
     keep = int(now.keep / now.gauge.ratio)
 
     def fits(run: int) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Generic
+from typing import Generic, cast, overload
 
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, message_digest
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress, ToolCall, ToolResult
 from compaction_hooks.prompts import SUMMARY_MARKER
@@ -180,14 +181,31 @@ def _with_texts(message: Message, texts: dict[int, str]) -> Message:
     return Message(role=message.role, parts=tuple(parts))
 
 
-def project(messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M]) -> list[M]:
+@overload
+def project(
+    messages: Sequence[Mapping[str, object]], record: CompactionRecord | None, *, format: None = None
+) -> list[Mapping[str, object]]: ...
+
+
+@overload
+def project(messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M]) -> list[M]: ...
+
+
+def project(
+    messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M] | None = None
+) -> list[M]:
     """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
 
     Kept messages are the same objects; the input is not changed. Without a record, or with one that is not true of these
     messages (a rewind before the cut, an edit of what it covers), the view is a copy of the list as it came.
+
+    Args:
+        format: How the messages are written; None: OpenAI chat dicts.
     """
+    # Without a format the overload above has bound M to the chat dict.
+    chosen = format or cast("MessageFormat[M]", OpenAIChatFormat())
     known = known_products([] if record is None else [record])
-    history = HistoryReader(format, lambda _: 0, SUMMARY_MARKER).read(messages, known)
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return list(messages)
-    return apply_record(history, record, format, lambda _: 0).view(history)
+    return apply_record(history, record, chosen, lambda _: 0).view(history)

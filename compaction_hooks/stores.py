@@ -54,10 +54,7 @@ class MemoryStore:
     def remove(self, session_id: str, record_id: str) -> None:
         """Take a record out if it is there."""
         with self._lock:
-            records = self._sessions.get(session_id, {})
-            records.pop(record_id, None)
-            if not records:
-                self._sessions.pop(session_id, None)
+            self._sessions.get(session_id, {}).pop(record_id, None)
 
 
 BUSY_SECONDS = 10.0

@@ -81,7 +81,7 @@ def _tenths_of_pages() -> bytes:
     """
     tenths = {
         0: (0x00, *range(0xDC, 0xE0)),  # ASCII and Latin-1, counted elsewhere; second halves of surrogate pairs
-        8: (0x04,),  # Cyrillic
+        7: (0x04,),  # Cyrillic
         # Latin, Greek, Arabic, Thai, Vietnamese; dashes, quotes, arrows; kana; full-width forms.
         11: (0x01, 0x02, 0x03, 0x06, 0x0E, 0x1E, 0x20, 0x21, 0x30, 0xFE, 0xFF),
         13: (0x05, 0x25, *range(0x4E, 0xA0), *range(0xAC, 0xD8)),  # Hebrew, box drawing, Han, Hangul
@@ -104,7 +104,7 @@ _LATIN_1_TOKENS: Final = 1.1
 def text_tokens(text: str) -> int:
     """Return about how many tokens a text takes, rounded up; 0 for an empty text only.
 
-    >>> text_tokens(""), text_tokens("a"), text_tokens("=" * 1600)
+    >>> text_tokens(""), text_tokens(" "), text_tokens("=" * 1600)
     (0, 1, 100)
     """
     if not text:
@@ -121,4 +121,4 @@ def text_tokens(text: str) -> int:
     if not text.isascii():
         tokens += _LATIN_1_TOKENS * sum(map(encoded.count, _LATIN_1_LEADS))
         tokens += sum(shortened.encode("utf-16-be", "surrogatepass")[::2].translate(_PAGE_TENTHS)) / 10
-    return math.ceil(tokens)
+    return max(1, math.ceil(tokens))

@@ -12,7 +12,7 @@ import importlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ _PIECE_CHARS: Final = 4_000
 """Text is encoded in pieces: the time tiktoken takes for a run without blanks grows with its square. A cut adds a token at most."""
 
 
-class _Encoding(Protocol):
+class _Tokenizer(Protocol):
     def encode_ordinary(self, text: str, /) -> list[int]: ...
 
 
@@ -84,46 +84,41 @@ class TiktokenEstimator:
 
     @property
     def name(self) -> str:
-        return f"tiktoken:{self.encoding}"
+        """Return what really counts: the encoding, as in "tiktoken:o200k_base", or "characters" where its rank file is missing."""
+        return f"tiktoken:{self.encoding}" if self._tokenizer() else "characters"
 
     def estimate_tokens(self, text: str, /) -> int:
-        return _counter(_SAME_TEXT_AS.get(self.encoding, self.encoding))(text)
+        tokenizer = self._tokenizer()
+        if tokenizer is None:
+            return text_tokens(text)
+        pieces = (text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS))
+        return sum(len(tokenizer.encode_ordinary(piece)) for piece in pieces)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         return message_tokens(message, self.estimate_tokens)
 
+    def _tokenizer(self) -> _Tokenizer | None:
+        return _load(_SAME_TEXT_AS.get(self.encoding, self.encoding))
+
 
 @cache
-def _counter(name: str) -> Callable[[str], int]:
-    """What counts for an encoding; found once per process, so that a missing file is reported once."""
-    encoding = _load(name)
-    if encoding is None:
-        _LOGGER.warning(
-            "no rank file of tiktoken's %s on this machine, counting by characters instead: run "
-            "`python -c \"import tiktoken; tiktoken.get_encoding('%s')\"` once with network access, "
-            "point TIKTOKEN_CACHE_DIR at a folder that has it, or install litellm",
-            name,
-            name,
-        )
-        return text_tokens
-
-    def count(text: str) -> int:
-        pieces = (text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS))
-        return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
-
-    return count
-
-
-def _load(name: str) -> _Encoding | None:
-    """tiktoken's encoding built from a file on this machine, or None when there is no sound one."""
-    constructor = importlib.import_module("tiktoken_ext.openai_public").ENCODING_CONSTRUCTORS[name]
-    # tiktoken's own function, which knows name, hash and pattern, with its downloading loader replaced by ours.
+def _load(encoding: str) -> _Tokenizer | None:
+    """tiktoken's encoding, built from a file on this machine; None when there is no sound one, which is reported once."""
+    constructor = importlib.import_module("tiktoken_ext.openai_public").ENCODING_CONSTRUCTORS[encoding]
+    # tiktoken's own function, which knows name, hash and pattern, with ours in place of its loader, which downloads.
     offline = FunctionType(constructor.__code__, {**constructor.__globals__, "load_tiktoken_bpe": _read_ranks})
     try:
-        encoding: _Encoding = importlib.import_module("tiktoken").Encoding(**offline())
+        tokenizer: _Tokenizer = importlib.import_module("tiktoken").Encoding(**offline())
     except FileNotFoundError:
+        _LOGGER.warning(
+            "no rank file of tiktoken's %s on this machine, counting by characters instead: run "
+            "tiktoken.get_encoding(%r) once with network access, point TIKTOKEN_CACHE_DIR at a folder that has the file, "
+            "or install litellm, which ships it",
+            encoding,
+            encoding,
+        )
         return None
-    return encoding
+    return tokenizer
 
 
 def _read_ranks(url: str, expected_hash: str | None = None) -> dict[bytes, int]:

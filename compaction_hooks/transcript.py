@@ -39,7 +39,7 @@ class _Caps:
 _STEPS = (_Caps(2_000, None), _Caps(1_000, None), _Caps(500, None), _Caps(200, 8_000))
 """Tried in order until everything fits. pi and OpenCode cut results at 2000 characters, TunaCode and Opal at 500."""
 _TIGHT = (_STEPS[-1], _Caps(200, 2_000), _Caps(100, 500), _Caps(50, 50))
-"""Tried in order for the two items that must not be lost: the first user request and the newest item."""
+"""Tried in order, item by item, once items must be dropped: a huge newest item is better cut than lost."""
 _REQUEST_SHARE = 3
 """One part in three of a bound is the most the first user request may take once items are dropped."""
 _SEPARATOR = "\n\n"
@@ -96,12 +96,10 @@ def _trimmed(spoken: Sequence[Message], budget: int, cost: Callable[[str], int])
     for group in reversed(_groups(spoken)):
         if any(message is first for message in group):
             break
-        block = _SEPARATOR.join(_block(message, _TIGHT[0]) for message in group)
-        if not newest:
-            block = _squeezed(group, room, cost)
-        room -= cost(block)
-        if room < 0 or not block:
+        block = _squeezed(group, room, cost)
+        if not block:
             break
+        room -= cost(block)
         newest.append(block)
         kept += len(group)
     omitted = len(spoken) - kept

@@ -136,10 +136,11 @@ def _litellm_tokens() -> Mapping[str, int]:
     """litellm's input limits in tokens by model name in lower case, for models that answer with text."""
     folder = package_folder("litellm")
     try:
-        table: dict[str, object] = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else {}
+        table: object = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else None
     except (OSError, ValueError):
-        return {}
-    limits = {name.lower(): _input_limit(entry) for name, entry in table.items()}
+        table = None
+    entries = cast("dict[str, object]", table) if isinstance(table, dict) else {}
+    limits = {name.lower(): _input_limit(entry) for name, entry in entries.items()}
     return {name: tokens for name, tokens in limits.items() if tokens}
 
 

@@ -163,7 +163,7 @@ def test_does_not_split_what_is_seen_as_one_character(before: str, after: str) -
 
 
 def test_gives_up_on_an_endless_run_of_accents() -> None:
-    assert len(shortened("\u0301" * 1000, 100, 100)) < 300
+    assert 200 < len(shortened("\u0301" * 1000, 100, 100)) < 240
 
 
 def test_survives_halves_of_surrogate_pairs() -> None:
@@ -258,7 +258,9 @@ def test_every_attack_is_one_before_it_is_neutralised(attack: str) -> None:
         "[1]: https://example.org",
         "[ERROR]: disk full",
         "[tool.ruff]\nline-length = 120",
+        "[system] booted",
         "[user_id]: 7",
+        "[user-agent] curl",
         "see [User]: above",
         "if a < summary_size > b: <details> Vec<T>",
         '{"role": "user"}',
@@ -275,12 +277,14 @@ def test_leaves_ordinary_text_alone(text: str) -> None:
 def test_cuts_results_harder_before_anything_is_dropped() -> None:
     """E33, E34: 2000, 1000, 500, then 200 characters for each result."""
     messages = [says("user", "Go."), *(m for n in range(10) for m in step(n, "x" * 4000))]
-    sizes = []
+    kept = []
     for max_tokens in (6_000, 4_000, 2_000, 1_000):
         shown = transcript(messages, max_tokens=max_tokens, estimate=quarter)
         assert shown.omitted_items == 0
-        sizes.append(len(shown.text.split("[Tool Result]: ")[1].split("\n[...")[0]))
-    assert sizes == [1000, 500, 250, 100]
+        kept.append(
+            len("result 0: " + "x" * 4000) - int(shown.text.split("[... ")[1].split(" char")[0].replace(",", ""))
+        )
+    assert kept == [2000, 1000, 500, 200]
 
 
 def test_drops_the_oldest_items_and_says_so() -> None:
@@ -296,9 +300,10 @@ def test_drops_the_oldest_items_and_says_so() -> None:
 
 
 def test_counts_one_item_as_one() -> None:
-    messages = [says("user", "a" * 400), says("assistant", "b" * 400), says("assistant", "c" * 400)]
-    shown = transcript(messages, max_tokens=240, estimate=quarter)
-    assert shown.text.startswith("[1 older conversation item omitted]\n\n[User]: aaa")
+    messages = [says("user", "Go."), *(says("assistant", letter * 40) for letter in "abcd")]
+    shown = transcript(messages, max_tokens=60, estimate=quarter)
+    assert shown.text.startswith("[1 older conversation item omitted]\n\n[User]: Go.\n\n[Assistant]: bbb")
+    assert shown.omitted_items == 1
 
 
 def test_drops_a_call_with_all_its_results() -> None:
@@ -343,6 +348,16 @@ def test_cuts_what_must_not_be_lost(messages: list[Message]) -> None:
     assert len(turns(shown.text)) == len(messages)
 
 
+def test_the_first_request_takes_a_third_at_most() -> None:
+    """The newest items are what the agent works on: a long request must not push them out."""
+    messages = [says("user", "x" * 100_000), *(m for n in range(100) for m in step(n))]
+    shown = transcript(messages, max_tokens=1_000, estimate=quarter)
+    request = shown.text.split("\n\n")[1]
+    assert 100 < quarter(request) <= 334
+    assert shown.text.endswith("result 99: done")
+    assert quarter(shown.text) > 950
+
+
 def test_is_empty_when_nothing_fits() -> None:
     shown = transcript([says("user", "Hello there."), says("assistant", "Yes?")], max_tokens=2, estimate=quarter)
     assert (shown.text, shown.omitted_items) == ("", 2)
@@ -383,6 +398,19 @@ def test_estimates_in_linear_time() -> None:
         return seen
 
     assert estimated(1000) < 12 * estimated(100)
+
+
+def test_does_not_estimate_again_what_did_not_change() -> None:
+    """Short items look the same under every cap: each is estimated once alone, and groups and the whole once more."""
+    seen: list[str] = []
+
+    def counting(text: str) -> int:
+        seen.append(text)
+        return quarter(text)
+
+    messages = [says("user", "Go."), *(m for n in range(200) for m in step(n))]
+    transcript(messages, max_tokens=2_000, estimate=counting)
+    assert sum(map(len, seen)) < 3 * len(text_of(*messages))
 
 
 @needs_data

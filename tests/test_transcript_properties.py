@@ -14,7 +14,7 @@ from compaction_hooks.transcript import neutralised, shortened, transcript, turn
 
 pytest.importorskip("hypothesis")
 
-from hypothesis import given  # only where hypothesis is installed
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LABELS = ("[user]", "[assistant]", "[system]", "[other]", "[toolcall]", "[toolresult]", "[toolresult(error)]")
@@ -88,6 +88,7 @@ def length(text: str) -> int:
     return math.ceil(len(text) / 3)
 
 
+@settings(deadline=None)
 @given(texts)
 def test_neutralised_text_holds_no_turn_and_no_tag(text: str) -> None:
     calm = neutralised(text)
@@ -97,11 +98,13 @@ def test_neutralised_text_holds_no_turn_and_no_tag(text: str) -> None:
     assert neutralised(calm) == calm
 
 
+@settings(deadline=None)
 @given(texts)
 def test_neutralising_only_adds_backslashes(text: str) -> None:
     assert neutralised(text).replace("\\", "") == text.replace("\\", "")
 
 
+@settings(deadline=None)
 @given(st.lists(messages, max_size=6))
 def test_a_transcript_has_the_turns_of_its_messages_and_no_other(conversation: list[Message]) -> None:
     """No content can produce a line that our reader, or a laxer one, takes for a turn."""
@@ -121,6 +124,7 @@ def turn_count(message: Message) -> int:
     return sum(len(list(stretch)) if is_tool else 1 for is_tool, stretch in groupby(shown))
 
 
+@settings(deadline=None)
 @given(st.lists(messages, max_size=10), st.integers(min_value=0, max_value=4_000))
 def test_a_transcript_never_exceeds_its_bound(conversation: list[Message], max_tokens: int) -> None:
     shown = transcript(conversation, max_tokens=max_tokens, estimate=length)
@@ -128,6 +132,7 @@ def test_a_transcript_never_exceeds_its_bound(conversation: list[Message], max_t
     assert 0 <= shown.omitted_items <= len(conversation)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=3), max_size=12), st.integers(0, 1_500))
 def test_calls_and_results_are_dropped_together(steps: list[list[int]], max_tokens: int) -> None:
     """E6, for parallel calls of all sizes."""
@@ -148,6 +153,7 @@ def test_calls_and_results_are_dropped_together(steps: list[list[int]], max_toke
         assert len(present) == 1
 
 
+@settings(deadline=None)
 @given(texts, st.integers(0, 3_000), st.integers(0, 3_000))
 def test_shortening_keeps_both_ends_and_counts_the_rest(text: str, head: int, tail: int) -> None:
     short = shortened(text, head, tail)

@@ -8,10 +8,23 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+import pytest
+
 from compaction_hooks.calibration import MINIMUM_GROWTH_TOKENS
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import TokenEstimator
+
+
+def real_tokenizer(encoding: str) -> TokenEstimator:
+    """A real tokenizer; skips the test where tiktoken or its rank file is not installed."""
+    pytest.importorskip("tiktoken")
+    estimator = TiktokenEstimator(encoding)
+    if estimator.name == "characters":
+        pytest.skip(f"needs the rank file of {encoding}: pip install litellm")
+    return estimator
+
 
 PERCENTS = (0, 1, 5, 50, 95, 99, 100)
 

@@ -1,7 +1,7 @@
 """The names, numbers and addresses later steps are likely to need, with the key they stood under.
 
-An identifier is worth what its use so far says: one that the user or the assistant named, or that a call was made with, will
-be asked for again; one that stood in a single listing will not.
+An identifier is worth what its use so far says: one that the user named, or that a call was made with, will be asked for
+again; one that stood in a single listing will not.
 """
 
 from __future__ import annotations
@@ -9,62 +9,69 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import defuse
 from compaction_hooks.files.operations import as_fields, as_items, call_arguments, command_line
-from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
+MAX_VALUE_CHARS = 80
+"""The same for a value under a key."""
 SCAN_CHARS = 200_000
-"""Of one tool result, so much is looked at from each end: beyond it stands data, not names."""
-MAX_VALUES = 400
-"""Candidates handed on, the most valuable first; a summary has room for a tenth of them."""
+"""Of one result or argument, so much is looked at from each end: what is larger is data."""
+MAX_ITEMS = 300
+"""Candidates handed on, the most valuable ones; a summary of the largest size has room for half of them."""
+LISTING = 25
+"""A result that names more than this is a listing: its names share the weight of so many."""
+MAX_MENTIONS = 4.0
+"""Mentions from one source beyond this add nothing."""
+CARRIED = 3.0
+"""Mentions that the first place in an earlier summary's list is worth, beyond one; the last place is worth none."""
 
 
 class Source(Enum):
-    """Who named an identifier, with the weight of one mention."""
+    """Who named an identifier; the value is the weight of a mention."""
 
     USER = 4.0
     CALL = 3.0
     ASSISTANT = 2.0
-    SUMMARY = 2.0
+    SUMMARY = 1.9
     RESULT = 1.0
-    CONTENT = 0.6
+    CONTENT = 0.6  # what a call wrote or edited: it now stands in a file
 
 
-LISTING = 25
-"""A result that names more identifiers than this is a listing: its names share the weight of so many."""
-CARRIED = 3.0
-"""Mentions that being first in an earlier summary's list is worth, beyond one; being last is worth none."""
-MAX_MENTIONS = 4
-"""Mentions from one source beyond this add nothing."""
+KIND_WEIGHTS = {"url": 1.5, "email": 2.0, "id": 1.5, "number": 1.2, "path": 1.0, "symbol": 0.8}
+"""How likely a word of this kind names one thing that will be asked for again; under a key that says so, `KEY_WEIGHT`."""
+KEY_WEIGHT = 2.0
+OTHER_WEIGHT = 0.5
 
-_RUN = re.compile(r"[^\s\"'`<>(){}\[\],;|\\\u0080-\U0010ffff]{3,}")
+_RUN = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
 _KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
 _LABELLED = re.compile(
-    r"\b([A-Za-z][A-Za-z_-]{0,30}(?:[Ii][Dd]|[Nn]ame|[Nn]umber|[Kk]ey|[Hh]ash|[Bb]ranch|[Cc]ommit|[Pp]ort|[Vv]ersion|[Cc]ode|[Tt]oken))"
+    r"\b([A-Za-z][A-Za-z_-]{0,30}(?:[Ii][Dd]|[Nn]ame|[Nn]umber|[Kk]ey|[Hh]ash|[Bb]ranch|[Cc]ommit|[Pp]ort|[Vv]ersion|[Cc]ode))"
     r"(?: is)?\s?[:=]?\s([\w#@./+-]{2,80})"
 )
+_TELLING = re.compile(r"[\d/@_]|[a-z][A-Z]")
+_WITH_LINE = re.compile(r"[^:]+(?::\d+)+:?")
 _URL = re.compile(r"https?://\S{3,}")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_PATH = re.compile(r"[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)?")
-_CODE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w")
+_PATH = re.compile(r"[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
 _NUMBER = re.compile(r"#\d{1,8}|\+?\d[\d-]{4,20}\d")
-_SYMBOL = re.compile(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
+_CODE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w")
 _MEASURE = re.compile(
-    r"[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|lines?|chars?|v)?", re.IGNORECASE
+    r"[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?", re.IGNORECASE
 )
-_VALUABLE_KEY = re.compile(
+_SYMBOL = re.compile(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
+_NAMING_KEY = re.compile(
     r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
     re.I,
 )
-_DULL_KEY = re.compile(
-    r"(?:description|prompt|content|text|timeout|limit|offset|output_?mode|status|active_?form)$", re.I
-)
+_DULL_KEY = re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
 
 
 @dataclass(slots=True)
@@ -72,8 +79,9 @@ class Mention:
     """What is known of one value.
 
     Attributes:
-        weights: How much of its mentions came from whom.
-        last: Position of the last message that named it, 0 for the oldest to 1 for the newest.
+        weights: How often whom named it; a place in a long listing counts as part of one.
+        keys: The keys it stood under, with their weight.
+        last: Position of the last message that named it: 1 for the newest, towards 0 for older ones.
     """
 
     weights: dict[Source, float] = field(default_factory=dict[Source, float])
@@ -85,7 +93,7 @@ class Mention:
         self.weights[source] = self.weights.get(source, 0.0) + weight
         self.last = max(self.last, position)
         if key:
-            # A key that was used to call a tool says more than one from a result.
+            # The key a tool was called with is the one the next call will use.
             self.keys[key] = self.keys.get(key, 0) + (3 if source is Source.CALL else 1)
 
     @property
@@ -95,7 +103,7 @@ class Mention:
 
     @property
     def score(self) -> float:
-        """Weight of all mentions; recent ones count up to twice."""
+        """The weight of all mentions; it counts twice when the last one is new."""
         weight = sum(source.value * math.log2(1 + min(count, MAX_MENTIONS)) for source, count in self.weights.items())
         return weight * (1 + self.last)
 
@@ -106,14 +114,14 @@ Mentions = dict[str, Mention]
 def collect(messages: Sequence[Message]) -> Mentions:
     """Count who named which identifier in these messages."""
     mentions: Mentions = {}
+    reader = _Reader()
     for index, message in enumerate(messages):
-        position = (index + 1) / len(messages)
         for part in message.parts:
-            named = list(_named(message, part))
-            # In a long listing each single name says little.
-            weight = min(1.0, LISTING / len(named)) if named and named[0][0] is Source.RESULT else 1.0
+            named = list(_named(message, part, reader))
+            is_result = bool(named) and named[0][0] is Source.RESULT
+            weight = min(1.0, LISTING / len(named)) if is_result else 1.0
             for source, key, value in named:
-                mentions.setdefault(value, Mention()).add(source, position, key, weight)
+                mentions.setdefault(value, Mention()).add(source, (index + 1) / len(messages), key, weight)
     return mentions
 
 
@@ -124,43 +132,45 @@ def recall(mentions: Mentions, items: Sequence[Item]) -> None:
         key, _, values = item.text.partition(": ")
         weight = 1.0 + CARRIED * (1 - rank / len(carried))
         for value in filter(None, values.split(", ")):
-            mentions.setdefault(value, Mention()).add(Source.SUMMARY, 0.0, "" if key in _KIND_NAMES else key, weight)
+            mentions.setdefault(value, Mention()).add(Source.SUMMARY, 0.0, "" if key in KIND_WEIGHTS else key, weight)
+    reader = _Reader()
     for item in items:
-        source = _SOURCES.get(item.section, Source.SUMMARY)
         if item.section is not Section.IDENTIFIERS:
-            for value in _words(item.text):
-                mentions.setdefault(value, Mention()).add(source, 0.0)
+            for word in reader.words(item.text):
+                mentions.setdefault(word, Mention()).add(_SPEAKERS.get(item.section, Source.SUMMARY), 0.0)
 
 
-def identifier_items(mentions: Mapping[str, Mention], known: frozenset[str]) -> list[Item]:
-    """Return the identifiers worth carrying, most valuable first.
+def identifier_items(mentions: Mapping[str, Mention], known: AbstractSet[str]) -> list[Item]:
+    """Return the identifiers worth carrying, the most valuable first.
 
     Args:
-        known: Values the caller carries elsewhere, such as the paths in the file lists.
+        known: Values that are carried elsewhere, such as the paths in the file lists.
     """
     scored: list[tuple[float, str, str]] = []
     for value, mention in mentions.items():
-        key = mention.key
-        score = mention.score * _specificity(value, key)
-        if value not in known and score > 0 and _is_worth(value, mention, key):
-            scored.append((score, key or kind_of(value), value))
-    scored.sort(key=lambda entry: (-entry[0], entry[2]))
+        key, kind = mention.key, kind_of(value)
+        if value not in known and _is_worth(mention, key, kind):
+            weight = KEY_WEIGHT if _NAMING_KEY.search(key) else KIND_WEIGHTS.get(kind, OTHER_WEIGHT)
+            scored.append((-mention.score * weight, value, key or kind))
+    scored.sort()
     return [
-        Item(section=Section.IDENTIFIERS, text=value, value=score, group=key)
-        for score, key, value in scored[:MAX_VALUES]
+        Item(section=Section.IDENTIFIERS, text=value, value=-score, group=group)
+        for score, value, group in scored[:MAX_ITEMS]
     ]
 
 
 def kind_of(word: str) -> str:
     """Return what kind of identifier a word is, empty when it is none.
 
-    >>> [kind_of(word) for word in ("https://x.org/a", "a@b.org", "src/a.py", "M20IZO", "#123", "is_request", "and/or", "hello", "10ms")]
-    ['url', 'email', 'path', 'id', 'number', 'symbol', '', '', '']
+    >>> [kind_of(word) for word in ("https://x.org/a", "a@b.org", "src/a.py", "M20IZO", "#123", "is_open")]
+    ['url', 'email', 'path', 'id', 'number', 'symbol']
+    >>> [kind_of(word) for word in ("and/or", "hello", "10ms", "1st", "42")]
+    ['', '', '', '', '']
     """
-    if _URL.fullmatch(word):
-        return "url"
     if "/" in word:
-        return "path" if _PATH.fullmatch(word) and (word.count("/") > 1 or "." in word) else ""
+        if _URL.fullmatch(word):
+            return "url"
+        return "path" if (word.count("/") > 1 or "." in word) and _PATH.fullmatch(word) else ""
     if "@" in word and _EMAIL.fullmatch(word):
         return "email"
     if _NUMBER.fullmatch(word):
@@ -170,79 +180,96 @@ def kind_of(word: str) -> str:
     return "symbol" if _SYMBOL.fullmatch(word) else ""
 
 
-_SOURCES = {Section.GOAL: Source.USER, Section.CONSTRAINTS: Source.USER, Section.DONE: Source.CALL}
-_KIND_NAMES = frozenset({"url", "email", "path", "id", "number", "symbol"})
+_SPEAKERS = {Section.GOAL: Source.USER, Section.CONSTRAINTS: Source.USER, Section.DONE: Source.CALL}
+"""Who said what stands in a section of an earlier summary; in the others nobody in particular."""
 
 
-def _named(message: Message, part: object) -> Iterator[tuple[Source, str, str]]:
+def _named(message: Message, part: Part, reader: _Reader) -> Iterator[tuple[Source, str, str]]:
     """Yield (source, key, value) for each identifier of one part, each once."""
     match part:
         case Text(text=text) if message.role in ("user", "assistant"):
             source = Source.USER if message.role == "user" else Source.ASSISTANT
-            keyed = {value: key for key, value in _labelled(text)}
-            yield from ((source, key, value) for value, key in keyed.items())
-            yield from ((source, "", value) for value in _words(text) if value not in keyed)
+            yield from _keyed_and_bare(source, reader.words(text), dict(_labelled(text)))
         case ToolCall():
-            yield from _argument_values(part)
+            yield from _argument_names(part, reader)
         case ToolResult(text=text):
-            if len(text) > 2 * SCAN_CHARS:
-                text = text[:SCAN_CHARS] + " " + text[-SCAN_CHARS:]
-            keyed = {value: key for key, value in _pairs(text)}
-            yield from ((Source.RESULT, key, value) for value, key in keyed.items())
-            yield from ((Source.RESULT, "", value) for value in _words(text) if value not in keyed)
+            text = _ends(text)
+            yield from _keyed_and_bare(Source.RESULT, reader.words(text), dict(_members(text)))
         case _:
             return
 
 
-def _words(text: str) -> Iterator[str]:
-    """Yield each identifier-like word of a text once, in a stable order."""
-    for run in dict.fromkeys(_RUN.findall(text)):
-        if len(run) > MAX_CHARS:
-            continue
-        word = run.strip(".:!?*_=-&") if not run.startswith("http") else run.rstrip(".:!?*")
-        if len(word) > 2 and kind_of(word):
-            yield defuse(word)
+def _keyed_and_bare(
+    source: Source, words: Iterable[str], key_of: Mapping[str, str]
+) -> Iterator[tuple[Source, str, str]]:
+    yield from ((source, key, value) for value, key in key_of.items())
+    yield from ((source, "", word) for word in words if word not in key_of)
+
+
+class _Reader:
+    """Finds identifier-like words; remembers what it made of each run of characters, for they come again and again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def words(self, text: str) -> dict[str, None]:
+        """Return the identifier-like words of a text, each once, in the order they stand."""
+        known = self._known
+        found: dict[str, None] = {}
+        for run in dict.fromkeys(_RUN.findall(text)):
+            words = known.get(run)
+            if words is None:
+                words = known[run] = _words_of(run)
+            for word in words:
+                found[word] = None
+        return found
+
+
+def _words_of(run: str) -> tuple[str, ...]:
+    if len(run) > MAX_CHARS or not _TELLING.search(run):
+        return ()
+    is_whole = ":" not in run or "://" in run or _WITH_LINE.fullmatch(run)
+    pieces = (piece.strip(".!?*_-&~:") for piece in ((run,) if is_whole else run.split(":")))
+    return tuple(word for word in pieces if len(word) > 2 and kind_of(word))
 
 
 def _labelled(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (key, value) where prose says "user ID is x_1" or "branch: fix-2"; the value must look like an identifier."""
+    """Yield (value, key) where prose says "user ID is x_1" or "branch: fix-2" and the value looks like an identifier."""
     for match in _LABELLED.finditer(text):
         value = match[2].strip(".:")
         if kind_of(value):
-            yield match[1].lower().replace(" ", "_"), value
+            yield value, match[1].lower()
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (key, value) for each JSON member of a text whose value may be a name."""
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (value, key) for each JSON member of a text whose value may be a name."""
     if '":' not in text and '" :' not in text:
         return
     for match in _KEYED.finditer(text):
         value = (match[2] or match[3]).strip()
         if not _DULL_KEY.search(match[1]) and _is_value(value, match[1]):
-            yield match[1], defuse(value)
+            yield defuse(value), match[1]
 
 
-def _argument_values(call: ToolCall) -> Iterator[tuple[Source, str, str]]:
-    """Yield what a call was made with: short values under their keys, and the names in commands and in written text."""
+def _argument_names(call: ToolCall, reader: _Reader) -> Iterator[tuple[Source, str, str]]:
+    """Yield what a call was made with: short values under their keys, the names in commands and in written text."""
     arguments = call_arguments(call)
     command = command_line(arguments)
     seen: set[str] = set()
     for key, value in _leaves("", arguments):
-        if _DULL_KEY.search(key) and value != command:
-            continue
-        if value != command and _is_value(value, key):
-            named = [(Source.CALL, key, defuse(value))]
-        else:
+        if value == command or not _is_value(value, key):
             source = Source.CALL if value == command else Source.CONTENT
-            named = [(source, "", word) for word in _words(value[:SCAN_CHARS])]
+            named = [(source, "", word) for word in reader.words(_ends(value))]
+        else:
+            named = [(Source.CALL, key, defuse(value))]
         for mention in named:
-            if mention[2] not in seen:
+            if mention[2] not in seen and (value == command or not _DULL_KEY.search(key)):
                 seen.add(mention[2])
                 yield mention
 
 
 def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield (key, text) for every scalar in a JSON value; booleans and null are no names."""
+    """Yield (key, text) for every scalar in a JSON value; booleans and null name nothing."""
     if isinstance(value, bool) or value is None:
         return
     if (fields := as_fields(value)) is not None:
@@ -256,24 +283,20 @@ def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _is_value(value: str, key: str) -> bool:
-    """Whether a keyed value is short enough for a name, and not a bare small number unless its key says it is an id."""
-    if not 2 <= len(value) <= 80 or "\n" in value or ", " in value:
+    """Whether a keyed value is short enough for a name and, unless its key says that it names something, looks like one."""
+    if not 2 <= len(value) <= MAX_VALUE_CHARS or "\n" in value or ", " in value:
         return False
-    if _VALUABLE_KEY.search(key):
-        return True
-    return bool(kind_of(value))
+    return bool(_NAMING_KEY.search(key) or kind_of(value))
 
 
-def _is_worth(value: str, mention: Mention, key: str) -> bool:
-    """Whether anyone but a single tool result named it, or its key says that it names something."""
+def _is_worth(mention: Mention, key: str, kind: str) -> bool:
+    """Whether anyone but a single tool result named it; a programmer's symbol must have been spoken of."""
+    spoken = mention.weights.keys() - {Source.RESULT, Source.CONTENT}
+    if kind == "symbol" or spoken:
+        return bool(spoken)
     results = mention.weights.get(Source.RESULT, 0.0)
-    return (
-        len(mention.weights) > 1 or results == 0 or results > 1 or (results >= 0.5 and bool(_VALUABLE_KEY.search(key)))
-    )
+    return len(mention.weights) > 1 or results > 1 or (results >= 0.5 and _NAMING_KEY.search(key) is not None)
 
 
-def _specificity(value: str, key: str) -> float:
-    """How likely a value of this kind names one thing that will be asked for again."""
-    if _VALUABLE_KEY.search(key):
-        return 2.0
-    return {"url": 1.5, "email": 2.0, "id": 1.5, "number": 1.2, "path": 1.0, "symbol": 0.8}.get(kind_of(value), 0.5)
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * SCAN_CHARS else f"{text[:SCAN_CHARS]} {text[-SCAN_CHARS:]}"

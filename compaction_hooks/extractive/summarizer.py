@@ -1,17 +1,17 @@
-"""The summariser that needs no model."""
+"""The summariser that needs no model: what it looks for, and how the findings share a summary."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from compaction_hooks.extractive.facts import fact_items
 from compaction_hooks.extractive.identifiers import collect, identifier_items, recall
-from compaction_hooks.extractive.outline import Item, Section, parse, render, select
+from compaction_hooks.extractive.outline import Item, Section, parse, render
+from compaction_hooks.extractive.selection import select
 from compaction_hooks.extractive.statements import (
     constraint_items,
     decision_items,
-    fact_items,
     foreign_summaries,
     next_items,
     request_items,
@@ -23,99 +23,129 @@ from compaction_hooks.extractive.text import one_line
 from compaction_hooks.files import file_operations, without_file_tags
 from compaction_hooks.messages import Message, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest
+from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
+from compaction_hooks.transcript import neutralised
 
-
-def estimate(text):
-    a = len(text.encode("ascii", "ignore"))
-    return int(a / 2.8 + (len(text) - a) * 1.2) + 1
-
-
-AGENT_SHARES = {
-    Section.GOAL: 0.38,
+REQUESTS_SHARE = 0.36
+"""Of a summary, what the first and the newest request may take together."""
+WORK_SHARES = {
+    Section.GOAL: 0.42,
     Section.CONSTRAINTS: 0.08,
     Section.DONE: 0.24,
     Section.IN_PROGRESS: 0.07,
     Section.BLOCKED: 0.07,
     Section.DECISIONS: 0.08,
     Section.NEXT: 0.03,
-    Section.IDENTIFIERS: 0.12,
+    Section.USER_FACTS: 0.05,
+    Section.ASSISTANT_FACTS: 0.03,
+    Section.IDENTIFIERS: 0.14,
     Section.NOTES: 0.06,
 }
+"""Of a summary of work with tools, what each kind may take before the others had their turn. They overlap on purpose."""
 CHAT_SHARES = {
+    **WORK_SHARES,
     Section.GOAL: 0.10,
     Section.USER_FACTS: 0.50,
     Section.ASSISTANT_FACTS: 0.30,
-    Section.NOTES: 0.06,
 }
-CHARS_PER_TOKEN = 2.6
+"""The same for a conversation without tools: what was told is what can be asked for."""
 NOTE_CHARS = 400
-_META = re.compile(
-    r"\[?(?:the )?conversation (?:history|summary)\b|(?:please )?continue (?:the conversation|from where|with the)|<summary>|</summary>",
-    re.I,
-)
+"""Of one line of a summary written by somebody else."""
+FOCUS_FACTOR = 2.0
+"""How much more an item counts that speaks of what the caller asked to pay attention to."""
+TRIES = 4
+"""How often the choice is made again because what was chosen is larger or smaller than allowed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveSummarizer:
+    """Summarises by choosing, not by writing: the same messages give the same summary, without a model or a network.
+
+    It carries the user's requests and constraints word for word, what was done step by step with its outcome, what is open or
+    still fails, the assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
+    read back, merged, and aged out item by item; one by a model or by hand is carried line by line.
+
+    Attributes:
+        estimator: Measures the summary against `max_tokens`.
+    """
+
+    estimator: TokenEstimator = field(default_factory=CharacterEstimator)
+
     def __call__(self, request: SummaryRequest, /) -> Summary:
-        text = self._text(request)
+        """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
+        messages = [message for message in request.messages if message.role != "system"]
+        summaries = [*foreign_summaries(messages), request.previous_summary or ""]
+        earlier = [item for text in summaries for item in parse(without_file_tags(text))]
+        is_chat = not any(message.calls or message.results for message in messages)
+        is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
+        items = _items([m for m in messages if not m.is_summary], earlier, request.max_tokens, is_chat=is_chat)
+        if request.focus:
+            items = _focused(items, request.focus)
+        text = self._written(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
         return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop")
 
-    def _text(self, request: SummaryRequest) -> str:
-        messages = [message for message in request.messages if message.role != "system"]
-        earlier = parse(without_file_tags(request.previous_summary or "")) if request.previous_summary else []
-        earlier = [item for item in earlier if not _META.match(item.text)]
-        for text in foreign_summaries(messages):
-            earlier += parse(without_file_tags(text))
-        is_chat = not any(message.calls for message in messages) and not any(i.section is Section.DONE for i in earlier)
-        items = (
-            _chat_items(messages, earlier, request.max_tokens)
-            if is_chat
-            else _agent_items(messages, earlier, request.max_tokens)
-        )
-        items += [
-            replace(item, text=one_line(item.text, NOTE_CHARS)) for item in earlier if item.section is Section.NOTES
-        ]
-        shares = CHAT_SHARES if is_chat else AGENT_SHARES
-        budget = request.max_tokens
-        chosen = select(items, budget, shares, estimate)
-        gone = {id(item) for item in chosen}
-        line = omitted_line(
-            (i for i in _of(items, Section.DONE, Section.BLOCKED) if id(i) not in gone), _of(earlier, Section.DONE)
-        )
-        if line:
-            chosen = select(items, budget - estimate(line) - 4, shares, estimate)
-            chosen.insert(0, Item(section=Section.DONE, text=line, must=True))
-        text = render(chosen, is_prefix=request.kind == "turn_prefix")
-        while chosen and estimate(text) > request.max_tokens:
-            chosen.remove(min(chosen, key=lambda item: (item.must, item.value)))
-            text = render(chosen, is_prefix=request.kind == "turn_prefix")
-        return text
+    def _written(
+        self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: dict[Section, float]
+    ) -> str:
+        """Return the items that fit, as text."""
+        best = ""
+        room = float(request.max_tokens)
+        for _ in range(TRIES):
+            chosen = select(items, room, shares)
+            kept = {id(item) for item in chosen}
+            dropped = (item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept)
+            line = omitted_line(dropped, _under(earlier, Section.DONE))
+            if line:
+                chosen.insert(0, Item(section=Section.DONE, text=line))
+            text = neutralised(render(chosen, is_prefix=request.kind == "turn_prefix"))
+            tokens = self.estimator.estimate_tokens(text)
+            if tokens <= request.max_tokens:
+                best = max(best, text, key=len)
+                if len(chosen) >= len(items) or tokens > 0.95 * request.max_tokens:
+                    break
+            room *= 0.98 * request.max_tokens / max(tokens, 1)
+        return best
 
 
-def _of(items: Iterable[Item], *sections: Section) -> list[Item]:
-    return [item for item in items if item.section in sections]
-
-
-def _agent_items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int) -> list[Item]:
-    asked = [item.text for item in _of(earlier, Section.GOAL)] + request_texts(messages)
-    mentions = collect(messages)
+def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
+    """Return everything worth carrying, in the order of the text's sections."""
+    asked = [item.text for item in _under(earlier, Section.GOAL)] + request_texts(messages)
+    requests = request_items(asked, max_tokens * REQUESTS_SHARE)
+    facts = _under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+    if is_chat:
+        facts = _under(earlier, Section.GOAL) + facts
+        requests = [item for item in requests if item.must]
+    mentions = {} if is_chat else collect(messages)
     recall(mentions, earlier)
-    operations = file_operations(messages)
-    known = frozenset(operations.modified)
     return [
-        *request_items(asked, int(max_tokens * 0.3 * CHARS_PER_TOKEN)),
-        *constraint_items(asked, _of(earlier, Section.CONSTRAINTS)),
-        *step_items(_of(earlier, Section.DONE, Section.BLOCKED), steps(messages)),
-        *task_items(messages, _of(earlier, Section.IN_PROGRESS)),
-        *decision_items(messages, _of(earlier, Section.DECISIONS)),
-        *next_items(messages, _of(earlier, Section.NEXT)),
-        *identifier_items(mentions, known),
+        *requests,
+        *constraint_items(asked, _under(earlier, Section.CONSTRAINTS)),
+        *step_items(_under(earlier, Section.DONE, Section.BLOCKED), steps(messages)),
+        *task_items(messages, _under(earlier, Section.IN_PROGRESS)),
+        *([] if is_chat else decision_items(messages, _under(earlier, Section.DECISIONS))),
+        *next_items(messages, _under(earlier, Section.NEXT)),
+        *fact_items(messages if is_chat else (), facts),
+        *identifier_items(mentions, frozenset(file_operations(messages).modified)),
+        *_notes(_under(earlier, Section.NOTES)),
     ]
 
 
-def _chat_items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int) -> list[Item]:
-    asked = [item.text for item in _of(earlier, Section.GOAL)] + request_texts(messages)
+def _under(items: Iterable[Item], *sections: Section) -> list[Item]:
+    return [item for item in items if item.section in sections]
+
+
+def _notes(notes: Sequence[Item]) -> list[Item]:
+    """What somebody else summarised begins with what matters most."""
     return [
-        *[i for i in request_items(asked, int(max_tokens * 0.3 * CHARS_PER_TOKEN)) if i.must],
-        *fact_items(messages, _of(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)),
+        replace(item, text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(notes))
+        for index, item in enumerate(notes)
+    ]
+
+
+def _focused(items: Iterable[Item], focus: str) -> list[Item]:
+    """Return the items, those that share a longer word with the focus worth more."""
+    words = [word for word in focus.casefold().split() if len(word) > 3 or not word.isascii()]
+    return [
+        replace(item, value=item.value * FOCUS_FACTOR) if any(word in item.text.casefold() for word in words) else item
+        for item in items
     ]

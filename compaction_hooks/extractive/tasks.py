@@ -1,4 +1,4 @@
-"""Open tasks: from to-do tools, whatever they are called, and from check boxes in prose."""
+"""Open tasks: from to-do tools, whatever they are called, and from check boxes the assistant writes."""
 
 from __future__ import annotations
 
@@ -8,63 +8,63 @@ from collections.abc import Mapping, Sequence
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import one_line
 from compaction_hooks.files.operations import as_fields, as_items, call_arguments, is_failure, paired_calls
-from compaction_hooks.messages import Message
+from compaction_hooks.messages import Message, ToolCall, ToolResult
 
 TASK_CHARS = 160
 """Of one task's text."""
+BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
+"""Values of a task in progress, of one that waits, and of a check box."""
 
 _TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "description", "name")
+_ID_KEYS = ("taskId", "task_id", "id")
 _DONE_STATES = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted", "finished"})
 _BOX = re.compile(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
 _CREATED = re.compile(r"#(\w{1,12})\b")
-_NUMBERED = re.compile(r"#(\w{1,12}) ")
 
 
 def task_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
     """Return the tasks that are still open, oldest first.
 
-    A tool call that hands over a whole list replaces what was known; one that creates or updates a single task (recognised
-    by its arguments, a text and a state or an id) adds or closes it. Check boxes in the assistant's prose add tasks too.
+    A call that hands over a whole list (objects with a text and a status) takes the place of what was known. One with a
+    subject adds a task, and one with an id and a status closes it; the id stands before the task as "#3".
     """
-    tasks = {item.text: item.value for item in earlier}
-    results = {call.id: result for call, result in paired_calls(messages) if result is not None}
+    tasks = {item.text: OPEN for item in earlier}
+    answered = {id(call): result for call, result in paired_calls(messages)}
     for message in messages:
         if message.role == "assistant":
             _read_boxes(message.text, tasks)
         for call in message.calls:
-            result = results.get(call.id)
-            if result is None or not is_failure(result):
-                _read_call(call_arguments(call), result.text if result is not None else "", tasks)
+            _read_call(call, answered.get(id(call)), tasks)
     return [Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items()]
 
 
-def _read_call(arguments: Mapping[str, object], answer: str, tasks: dict[str, float]) -> None:
-    """Apply one call to the open tasks."""
+def _read_call(call: ToolCall, result: ToolResult | None, tasks: dict[str, float]) -> None:
+    """Apply one call to the open tasks; a failed one changes nothing."""
+    if result is not None and is_failure(result):
+        return
+    arguments = call_arguments(call)
     for value in arguments.values():
         rows = [fields for item in as_items(value) or () if (fields := as_fields(item)) is not None]
         if rows and all("status" in row and _text(row) for row in rows):
             tasks.clear()
-            tasks.update({_text(row): _value(row) for row in rows if not _is_done(row)})
+            tasks.update((_text(row), _value(row)) for row in rows if not _is_done(row))
             return
-    number = next((str(arguments[key]) for key in ("taskId", "task_id", "id") if key in arguments), "")
-    if number and "status" in arguments:
-        if _is_done(arguments):
-            for text in [text for text in tasks if _NUMBERED.match(text) and text.startswith(f"#{number} ")]:
-                del tasks[text]
-    elif "subject" in arguments and "status" not in arguments:
-        created = _CREATED.search(answer)
-        tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = 4.0
+    number = next((str(arguments[key]) for key in _ID_KEYS if key in arguments), "")
+    if number and _is_done(arguments):
+        for text in [text for text in tasks if text.startswith(f"#{number} ")]:
+            del tasks[text]
+    elif isinstance(arguments.get("subject"), str) and not number:
+        created = _CREATED.search(result.text if result is not None else "")
+        tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = OPEN
 
 
 def _read_boxes(text: str, tasks: dict[str, float]) -> None:
-    if "[ ]" not in text and "[x]" not in text and "[X]" not in text:
-        return
-    for mark, task in _BOX.findall(text):
-        task = one_line(task, TASK_CHARS)
+    for mark, task in _BOX.findall(text) if "] " in text else ():
+        line = one_line(task, TASK_CHARS)
         if mark == " ":
-            tasks.setdefault(task, 2.0)
+            tasks.setdefault(line, BOXED)
         else:
-            tasks.pop(task, None)
+            tasks.pop(line, None)
 
 
 def _text(row: Mapping[str, object]) -> str:
@@ -73,7 +73,7 @@ def _text(row: Mapping[str, object]) -> str:
 
 
 def _value(row: Mapping[str, object]) -> float:
-    return 6.0 if str(row.get("status")).replace("-", "_").lower() == "in_progress" else 4.0
+    return BEGUN if str(row.get("status")).replace("-", "_").lower() == "in_progress" else OPEN
 
 
 def _is_done(row: Mapping[str, object]) -> bool:

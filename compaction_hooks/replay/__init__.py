@@ -1,0 +1,34 @@
+"""Replays recorded sessions through a controller. Needs no extra; the command does: `pip install 'compaction-hooks[cli]'`."""
+
+from compaction_hooks.replay.errors import ReplayError
+from compaction_hooks.replay.readers import read_sessions
+from compaction_hooks.replay.recorded import Probe, RecordedCall, RecordedCompaction, RecordedSession
+from compaction_hooks.replay.replayed import (
+    NamesUsedAgain,
+    Replay,
+    ReplayedCall,
+    ReplayedCompaction,
+    ReplayedProbe,
+    Totals,
+    UnfitCall,
+    total,
+)
+from compaction_hooks.replay.run import replay
+
+__all__ = [
+    "NamesUsedAgain",
+    "Probe",
+    "RecordedCall",
+    "RecordedCompaction",
+    "RecordedSession",
+    "Replay",
+    "ReplayError",
+    "ReplayedCall",
+    "ReplayedCompaction",
+    "ReplayedProbe",
+    "Totals",
+    "UnfitCall",
+    "read_sessions",
+    "replay",
+    "total",
+]

@@ -17,9 +17,7 @@ import pytest
 
 from compaction_hooks.tokens import CharacterEstimator
 from tests.data import needs_data, sessions
-from tests.token_accuracy import PERCENTS, growths, quantiles, read, reported, text_ratio
-
-tiktoken_estimator = pytest.importorskip("compaction_hooks.tiktoken_estimator")
+from tests.token_accuracy import PERCENTS, growths, quantiles, read, real_tokenizer, reported, text_ratio
 
 ESTIMATOR = CharacterEstimator()
 MINIMUM_BYTES_PER_SECOND = 10_000_000
@@ -37,7 +35,7 @@ def print_table(title: str, ratios: Mapping[str, Iterable[float]]) -> None:
 @needs_data
 @pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base"])
 def test_no_conversation_is_counted_below_a_real_tokenizer(encoding: str) -> None:
-    count = tiktoken_estimator.TiktokenEstimator(encoding).estimate_tokens
+    count = real_tokenizer(encoding).estimate_tokens
     ratios: defaultdict[str, list[float]] = defaultdict(list)
     for session in sessions():
         ratio = text_ratio(read(session), ESTIMATOR.estimate_tokens, count)

@@ -67,6 +67,7 @@ class ConversationBuilder:
         self._owners: dict[str, _Answer] = {}
         self._growing: _Answer | None = None
         self._notes: list[str] = []
+        self._nameless = 0
 
     @property
     def has_answer(self) -> bool:
@@ -88,7 +89,7 @@ class ConversationBuilder:
             answer = _Answer(key=key, blocks=[], usage=None, model=None)
             self._items.append(answer)
             self._growing = answer
-        answer.blocks.extend(blocks)
+        answer.blocks.extend(self._with_id(block) for block in blocks)
         answer.usage = usage or answer.usage
         answer.model = model or answer.model
         self._owners.update(dict.fromkeys(answer.call_ids, answer))
@@ -115,7 +116,6 @@ class ConversationBuilder:
         """Mark where the agent itself compacted. `first_kept_index` counts the items added so far; None: nothing was kept."""
         kept = None if first_kept_index is None else self._next_message(first_kept_index)
         self._items.append(_Compaction(tokens_before=tokens_before, trigger=trigger, summary=summary, first_kept=kept))
-        self._growing = None
 
     def summary(self, content: str) -> None:
         """Give the last compaction its summary; a compaction is marked here when the log has none at this place."""
@@ -157,6 +157,13 @@ class ConversationBuilder:
             ),
             notes=(*self._notes, *self._unanswered()),
         )
+
+    def _with_id(self, block: Fields) -> Fields:
+        """A call that was logged without an id gets one, or nothing could answer it."""
+        if block.get("type") != "tool_use" or text(block.get("id")):
+            return block
+        self._nameless += 1
+        return {**block, "id": f"call_without_id_{self._nameless}"}
 
     def _next_message(self, index: int) -> _Prompt | _Answer | None:
         return next((item for item in self._items[index:] if not isinstance(item, _Compaction)), None)

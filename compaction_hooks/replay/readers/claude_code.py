@@ -19,7 +19,7 @@ from compaction_hooks import Usage
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
+from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "Claude Code session"
@@ -96,9 +96,7 @@ def _add(builder: ConversationBuilder, line: Line) -> Iterator[str]:
 def _add_answer(builder: ConversationBuilder, line: Line) -> Iterator[str]:
     message = fields(line.value.get("message"))
     content = blocks(message.get("content"))
-    if line.value.get("isApiErrorMessage") is True or message.get("model") == _SYNTHETIC:
-        yield f"line {line.number}: an answer that no model gave"
-    elif not content:
+    if not content:
         yield f"line {line.number}: an answer without content"
     else:
         builder.answer(
@@ -122,8 +120,7 @@ def _add_user(builder: ConversationBuilder, line: Line) -> Iterator[str]:
             said.append(block)
     if said:
         builder.prompt(content if isinstance(content, str) else said, is_meta=line.value.get("isMeta") is True)
-    lost = not isinstance(content, str | list) or len(blocks(content)) < len(items(content))
-    if lost:
+    if not is_content(content):
         yield f"line {line.number}: content that is neither text nor blocks"
 
 
@@ -136,9 +133,10 @@ def _usage(usage: Fields) -> Usage | None:
 
 def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     """The lines that belong to the conversation, in the order of the file, and notes on the others."""
-    notes = [f"line {line.number}: its message is no object" for line in lines if _is_broken(line.value)]
     speaking = [line for line in lines if _belongs(line.value)]
-    others = [line.value for line in lines if not _belongs(line.value) and not _is_broken(line.value)]
+    unusable = {line.number: problem for line in lines if (problem := _problem(line.value))}
+    notes = [f"line {number}: {problem}" for number, problem in unusable.items()]
+    others = [line.value for line in lines if not _belongs(line.value) and line.number not in unusable]
     if others:
         kinds = Counter(text(value.get("type")) or "unknown" for value in others)
         notes.append("lines without messages: " + ", ".join(f"{kind} {times}" for kind, times in kinds.most_common()))
@@ -228,11 +226,18 @@ def _parent(value: Fields) -> str:
 
 
 def _is_message(value: Fields) -> bool:
-    return value.get("type") in _SPEAKERS and isinstance(value.get("message"), dict)
+    return value.get("type") in _SPEAKERS and not _problem(value)
 
 
-def _is_broken(value: Fields) -> bool:
-    return value.get("type") in _SPEAKERS and not _is_message(value)
+def _problem(value: Fields) -> str:
+    """What is wrong with a line that claims to be a message; empty when nothing is."""
+    if value.get("type") not in _SPEAKERS:
+        return ""
+    if not isinstance(value.get("message"), dict):
+        return "its message is no object"
+    if value.get("isApiErrorMessage") is True or fields(value.get("message")).get("model") == _SYNTHETIC:
+        return "an answer that no model gave"
+    return ""
 
 
 def _is_boundary(value: Fields) -> bool:

@@ -122,10 +122,8 @@ def _compactions(value: Fields) -> Iterator[RecordedCompaction]:
 
 def _probes(value: Fields) -> Iterator[Probe]:
     for entry in map(fields, items(value.get("probes"))):
-        answer = entry.get("answer")
-        answers = tuple(
-            str(each) for each in (items(answer) if isinstance(answer, list) else [answer]) if each is not None
-        )
+        listed = items(entry.get("answer")) or [entry.get("answer")]
+        answers = tuple(str(answer) for answer in listed if isinstance(answer, str | int | float))
         if answers:
             yield Probe(
                 kind=text(entry.get("kind")) or "probe",

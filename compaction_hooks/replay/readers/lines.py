@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from compaction_hooks.replay.errors import ReplayError
-from compaction_hooks.replay.readers.values import fields
+from compaction_hooks.replay.readers.values import is_object, items
 from compaction_hooks.replay.recorded import Fields
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -53,14 +52,14 @@ def load(path: Path) -> SessionFile:
     if not content.strip():
         raise ReplayError(path, "the file is empty", _GIVE_A_SESSION)
     try:
-        whole = json.loads(content)
+        whole: object = json.loads(content)
     except (ValueError, RecursionError):
         return _json_lines(path, content)
+    if is_object(whole):
+        return SessionFile(path=path, lines=(Line(1, whole),))
     if isinstance(whole, list):
-        whole = {"messages": whole}
-    if not isinstance(whole, Mapping):
-        raise ReplayError(path, f"holds {_kind(whole)}, not a session", _GIVE_A_SESSION, line=1)
-    return SessionFile(path=path, lines=(Line(1, fields(whole)),))
+        return SessionFile(path=path, lines=(Line(1, {"messages": items(cast(object, whole))}),))
+    raise ReplayError(path, f"{_kind(whole)} instead of a session", _GIVE_A_SESSION, line=1)
 
 
 def _content(path: Path) -> str:
@@ -89,10 +88,8 @@ def _json_lines(path: Path, content: str) -> SessionFile:
     texts = content.split("\n")
     for number, line in enumerate(texts, 1):
         values, rest = _objects(line.strip())
-        lines.extend(Line(number, fields(value)) for value in values if isinstance(value, Mapping))
-        problems.extend(
-            (number, f"{_kind(value)} instead of an object") for value in values if not isinstance(value, Mapping)
-        )
+        lines.extend(Line(number, value) for value in values if is_object(value))
+        problems.extend((number, f"{_kind(value)} instead of an object") for value in values if not is_object(value))
         if len(values) > 1:
             problems.append((number, f"{len(values)} objects on one line, all read"))
         if rest:

@@ -9,7 +9,7 @@ from typing import Final
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import fields, text
+from compaction_hooks.replay.readers.values import fields, is_object, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "message lines"
@@ -21,17 +21,20 @@ def recognises(lines: Sequence[Line]) -> bool:
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation of the file. A result answers the nearest call above it that has none."""
+    """The conversation of the file. A result answers the oldest call above it that has the same name and no result yet."""
     builder = ConversationBuilder()
     notes: list[str] = []
-    waiting: list[str] = []
+    waiting: dict[str, str] = {}
     for line in file.lines:
         kind = text(line.value.get("type"))
         if kind == "tool_call":
-            waiting.append(f"call_{line.number}")
-            builder.answer([_call(line.value, waiting[-1])])
+            call = _call(line.value, f"call_{line.number}")
+            waiting[text(call["id"])] = text(call["name"])
+            builder.answer([call])
         elif kind == "tool_result":
-            call_id = waiting.pop() if waiting else ""
+            name = text(line.value.get("name"))
+            call_id = next((each for each, asked in waiting.items() if asked == name), "")
+            waiting.pop(call_id, None)
             builder.result(
                 {"type": "tool_result", "tool_use_id": call_id, "content": text(line.value.get("result"))},
                 line=line.number,
@@ -64,8 +67,8 @@ def _add(builder: ConversationBuilder, value: Fields) -> bool:
 def _call(value: Fields, call_id: str) -> Fields:
     arguments = value.get("arguments")
     try:
-        parsed = json.loads(arguments) if isinstance(arguments, str) else arguments
+        parsed: object = json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
         parsed = arguments
-    given = parsed if isinstance(parsed, dict) else {"arguments": parsed}
+    given = parsed if is_object(parsed) else {"arguments": parsed}
     return {"type": "tool_use", "id": call_id, "name": text(fields(value.get("function")).get("name")), "input": given}

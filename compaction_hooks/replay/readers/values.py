@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeGuard, cast
 
 from compaction_hooks.replay.recorded import Fields
 
 
+def is_object(value: object) -> TypeGuard[Fields]:
+    """Whether `value` is a JSON object."""
+    return isinstance(value, Mapping)
+
+
 def fields(value: object) -> Fields:
     """The object, or an empty one when `value` is anything else."""
-    return cast(Fields, value) if isinstance(value, Mapping) else {}
+    return value if is_object(value) else {}
 
 
 def items(value: object) -> list[object]:
@@ -28,8 +33,13 @@ def count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
+def is_content(value: object) -> bool:
+    """Whether `value` is what a message may hold: text, or a list of content blocks."""
+    return isinstance(value, str) or (isinstance(value, list) and all(map(is_object, items(cast(object, value)))))
+
+
 def blocks(content: object) -> list[Fields]:
     """The content blocks of a message: text becomes a text block, what is no object is left out."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return [fields(block) for block in items(content) if isinstance(block, Mapping)]
+    return [block for block in items(content) if is_object(block)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from compaction_hooks.overflow_words import Word
+from compaction_hooks.overflow.words import Word
 
 _Role: TypeAlias = Literal["limit", "total", "output", "excess"] | None
 
@@ -36,20 +36,30 @@ class Amounts:
         return 2 * (self.limit is not None) + (self.total is not None)
 
 
-_NOTHING: Final = Amounts()
+NOTHING: Final = Amounts()
 
 
-def read_amounts(words: list[Word]) -> Amounts:
-    """Return the amounts in these words, one statement of a few sentences.
+def read_amounts(words: list[Word], source: str) -> Amounts:
+    """Return the amounts in these words, one statement of a few sentences, taken from `source`.
 
     Nothing is returned where the unit is not tokens, and where limit and total contradict an overflow.
     """
     letters = "".join(word.tag for word in words)
     if not set("TC") & set(letters) and (set("bB") & set(letters) or "I" not in letters):
-        return _NOTHING
+        return NOTHING
+    if _is_code(words, letters, source):
+        return NOTHING
     reader = _Reader(words, letters)
     reader.read()
     return reader.amounts()
+
+
+def _is_code(words: list[Word], letters: str, source: str) -> bool:
+    """Whether the only number is an error code: MiniMax and Zhipu end their sentence in "(2013)", without a unit."""
+    if letters.count("N") != 1 or "T" in letters:
+        return False
+    start = words[letters.index("N")].start
+    return source[start - 1 : start] == "(" and letters.rstrip(".").endswith("N")
 
 
 @dataclass(slots=True)
@@ -66,6 +76,7 @@ class _Reader:
     totals: list[int] = field(default_factory=list[int])
     inputs: list[int] = field(default_factory=list[int])
     outputs: list[int] = field(default_factory=list[int])
+    unnamed: list[int] = field(default_factory=list[int])
 
     def read(self) -> None:
         for place, word in enumerate(self.words):
@@ -76,24 +87,27 @@ class _Reader:
                 self._listen(word.tag, self.letters[place - 1 : place])
 
     def _listen(self, tag: str, before: str) -> None:
-        """Take from one word what the next number will be."""
+        """Take from one word, and the tag before it, what the next number will be."""
         if tag in ".,":
             self.role, self.names_input = None, False
-        elif tag in "MXQ":
+        elif tag in "MXGQ":
             self.role = "limit"
-        elif tag in "Cc":  # "input sequence length M exceeds", "requires a sequence length of M"
-            self.role = "total" if self.role == "total" and (self.names_input or before == "D") else "limit"
+        elif tag in "Cc":  # but "input sequence length M exceeds", "requires a sequence length of M"
+            is_total = self.role == "total" and (self.names_input or before == "D")
+            self.role = "total" if is_total else "limit"
         elif tag == "Y":
             self.role = "excess"
-        elif tag in "VD":  # "maximum total tokens N"
-            self.role = self.role if before == "M" else "total"
-        elif tag in "xy" and self.role != "output":
+        elif tag in "VD" and before != "M":  # but "maximum total tokens N"
             self.role = "total"
+        elif tag in "xy" and self.role != "output":  # "does not fit into a window of N"
+            self.role, self.names_input = "total", False
         elif tag == "O" and not self.names_input:
             self.role = "output"
-        elif tag in "IRT":
-            self.role = "total" if tag == "I" and self.role == "output" else self.role or "total"
-            self.names_input = self.names_input or tag == "I"
+        elif tag == "I":
+            self.role = self.role if self.role in ("limit", "excess") else "total"
+            self.names_input = True
+        elif tag in "RT":
+            self.role = self.role or "total"
 
     def _assign(self, place: int, word: Word) -> None:
         """Put one number where it belongs; what follows it ("N maximum", "N in the completion") wins over what went before."""
@@ -121,6 +135,8 @@ class _Reader:
         elif self.role == "total" or after.lstrip("T")[:1] in ("X", "x"):
             self.totals.append(word.value)
             self.is_lower_bound |= before == "A"
+        elif after[:1] == "T":  # "cannot encode M tokens": a verb nobody thought of
+            self.unnamed.append(word.value)
 
     def _assign_sum(self, first: int, second: int) -> None:
         self.inputs.append(first)
@@ -136,12 +152,12 @@ class _Reader:
         total, input_tokens = _first(self.totals), _first(self.inputs)
         if total is None and input_tokens is not None:
             total = input_tokens + (output or 0)
+        if total is None:
+            total = _first(self.unnamed)
         if total is None and "b" not in self.letters and len(self.limits) > 1 and self.limits[0] > self.limits[1]:
             total, limit = self.limits[0], self.limits[1]
-        if self._limit_is_code(limit, total):
-            return _NOTHING
         if limit is not None and total is not None and total < limit:
-            return _NOTHING
+            return NOTHING
         return Amounts(
             limit=limit,
             total=total,
@@ -151,15 +167,13 @@ class _Reader:
             begins_with_output=self.begins_with_output,
         )
 
-    def _limit_is_code(self, limit: int | None, total: int | None) -> bool:
-        """Whether the only number is an error code: MiniMax ends its sentence in "(2013)", without a unit."""
-        return limit is not None and total is None and self.letters.count("N") == 1 and self.letters.endswith("XMN")
-
 
 def _label(after: str) -> str:
     """Return the tag that names the number just read, or "": not when that tag belongs to the next number."""
     rest = after.lstrip("TRL") if after[:1] in ("T", "R") else after
-    return rest[:1] if rest[1:2] not in ("N", "U") else ""
+    if rest[1:2] in ("N", "U") and rest[2:3] not in ("I", "O"):
+        return ""
+    return rest[:1]
 
 
 def _first(values: list[int]) -> int | None:

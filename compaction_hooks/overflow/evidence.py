@@ -15,28 +15,35 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
 
-from compaction_hooks.overflow_words import READ_CHARS
+from compaction_hooks.overflow.words import READ_CHARS
 
 _VALUES: Final = 200
-"""Values inside one error that are read. A failed OpenAI Responses object, the largest seen, has about 60."""
+"""Values inside one error that are read: a bound for objects that invent attributes, far above what errors hold."""
 _ITEMS: Final = 64
 """Items of one list or mapping that are read."""
 _TEXTS: Final = 16
-"""Texts of one error that are read. A client's exception repeats one sentence up to five times."""
+"""Texts of one error that are read: a bound, as clients repeat one sentence as message, body and text."""
 _CODE_CHARS: Final = 80
-"""Longer values of a code's key are sentences."""
+"""Longer values under a key for codes are sentences; the longest code on record has 32 characters."""
 
 _TEXT_KEYS: Final = frozenset(
-    "message msg errormessage errormsg error detail details title description reason cause raw statusmsg body".split()
+    (
+        *("message", "msg", "errormessage", "errormsg", "error", "detail", "details", "title", "description", "reason"),
+        *("cause", "raw", "statusmsg", "body"),
+    )
 )
 _NESTED_KEYS: Final = frozenset(
-    "error errors message detail details cause raw body response data metadata failure baseresp innererror lasterror choices"
-    " candidates incompletedetails providerdetails responsemetadata".split()
+    (
+        *("error", "errors", "message", "detail", "details", "cause", "raw", "body", "response", "data", "metadata"),
+        *("failure", "baseresp", "innererror", "lasterror", "choices", "candidates", "incompletedetails"),
+        *("providerdetails", "responsemetadata"),
+    )
 )
-_CODE_KEYS: Final = frozenset("code type errortype errorcode status reason providererrorcode".split())
-_FINISH_KEYS: Final = frozenset("finishreason stopreason donereason nativefinishreason".split())
-_STATUS_KEYS: Final = frozenset("status statuscode httpstatus httpstatuscode code".split())
-_PROVIDER_KEYS: Final = frozenset("provider llmprovider providername".split())
+_CODE_KEYS: Final = frozenset({"code", "type", "errortype", "errorcode", "status", "reason", "providererrorcode"})
+_FINISH_KEYS: Final = frozenset({"finishreason", "stopreason", "donereason", "nativefinishreason"})
+_STATUS_KEYS: Final = frozenset({"status", "statuscode", "httpstatus", "httpstatuscode", "code"})
+_PROVIDER_KEYS: Final = frozenset({"provider", "llmprovider", "providername"})
+_ROOT_KEY: Final = "message"
 _KNOWN_KEYS: Final = _TEXT_KEYS | _NESTED_KEYS | _CODE_KEYS | _FINISH_KEYS | _STATUS_KEYS | _PROVIDER_KEYS
 _ATTRIBUTES: Final = (
     *("message", "error_message", "error", "errors", "body", "response", "detail", "details", "reason", "description"),
@@ -47,6 +54,7 @@ _ATTRIBUTES: Final = (
 """What is looked for on objects; on an HTTP response also its `text`."""
 _FINISHED_BY_WINDOW: Final = {"model_length": "context length exceeded"}
 """Finish reasons that mean the window without saying so: Mistral's enum (docs.mistral.ai, API reference, read 2026)."""
+_STATUS = re.compile(r"[1-5]\d\d")
 _STATUS_IN_TEXT = re.compile(r"(?:^|(?:code|status|http)\W{1,4})[\"'\[(]?([45]\d\d)(?![\w.,])", re.IGNORECASE)
 _STATUS_CHARS: Final = 200
 """Clients write the status at the beginning: "Error code: 400 - ..."."""
@@ -73,20 +81,28 @@ class Evidence:
     members: list[object] = field(default_factory=list[object])
     wrapped: list[object] = field(default_factory=list[object])
 
+    def add_code(self, code: str) -> None:
+        """Take a code; one of three digits is a status as well (OpenRouter: "code": 429)."""
+        self.codes.append(code)
+        if _STATUS.fullmatch(code):
+            self.statuses.add(int(code))
+
+    def add(self, other: Evidence) -> None:
+        """Take what another source says of the same error; its members and wrapped errors stay behind."""
+        self.texts += other.texts
+        self.codes += other.codes
+        self.statuses |= other.statuses
+        self.providers += other.providers
+
 
 def read_evidence(error: object) -> Evidence:
     """Return what an error says. Never raises, whatever the object's attributes do, and reads at most `_VALUES` of them."""
     reader = _Reader()
-    reader.read(error)
+    reader.queue.append((_ROOT_KEY, error))
     if isinstance(error, BaseException):
-        reader.read_exception(error)
+        reader.add_exception(error)
+    reader.read()
     return reader.evidence
-
-
-def status_in(text: str) -> int | None:
-    """Return the HTTP status a client wrote at the beginning of its text."""
-    match = _STATUS_IN_TEXT.search(text, 0, _STATUS_CHARS)
-    return int(match[1]) if match else None
 
 
 @dataclass(slots=True)
@@ -95,23 +111,20 @@ class _Reader:
 
     evidence: Evidence = field(default_factory=Evidence)
     queue: deque[tuple[str, object]] = field(default_factory=deque[tuple[str, object]])
-    seen: set[int] = field(default_factory=set[int])
+    seen: dict[int, object] = field(default_factory=dict[int, object])
 
-    def read(self, error: object) -> None:
-        self.queue.append(("message", error))
+    def read(self) -> None:
         for _ in range(_VALUES):
             if not self.queue:
                 break
-            key, value = self.queue.popleft()
-            self._take(key, value)
+            self._take(*self.queue.popleft())
 
-    def read_exception(self, error: BaseException) -> None:
+    def add_exception(self, error: BaseException) -> None:
         """Add what only exceptions have: their text, their classes, and other exceptions."""
-        self._add_text(_guarded_text(error))
+        self.queue.append((_ROOT_KEY, _guarded_text(error)))
         self.evidence.codes += [cls.__name__ for cls in type(error).__mro__ if cls.__module__ != "builtins"]
-        if isinstance(error, BaseExceptionGroup):
-            self.evidence.members += error.exceptions[:_ITEMS]
-        self.evidence.wrapped += [value for value in _arguments(error) if isinstance(value, BaseException)]
+        self.evidence.members += _exceptions_in(_guarded(error, "exceptions"))
+        self.evidence.wrapped += _exceptions_in(_guarded(error, "args"))
         if error.__cause__ is not None:
             self.evidence.wrapped.append(error.__cause__)
         elif error.__context__ is not None and not error.__suppress_context__ and not _is_other_trouble(error):
@@ -126,7 +139,7 @@ class _Reader:
         elif isinstance(value, int):
             self._take_number(key, value)
         elif key in _NESTED_KEYS and id(value) not in self.seen:
-            self.seen.add(id(value))
+            self.seen[id(value)] = value
             self._open(key, value)
 
     def _take_text(self, key: str, text: str) -> None:
@@ -134,10 +147,8 @@ class _Reader:
             self.evidence.codes.append(_FINISHED_BY_WINDOW.get(text.lower(), text))
         if key in _PROVIDER_KEYS:
             self.evidence.providers.append(text)
-        if key in _STATUS_KEYS and text.isdigit() and len(text) == 3:
-            self._take_number(key, int(text))
         if key in _CODE_KEYS and len(text) <= _CODE_CHARS:
-            self.evidence.codes.append(text)
+            self.evidence.add_code(text)
         elif key in _TEXT_KEYS:
             self._add_text(text)
 
@@ -149,18 +160,20 @@ class _Reader:
         """Keep a text; one that is JSON is opened instead, so that what it quotes of a conversation is passed over."""
         parsed = _parsed(text)
         if parsed is not None:
-            self.queue.append(("message", parsed))
+            self.queue.append((_ROOT_KEY, parsed))
         elif text and text not in self.evidence.texts and len(self.evidence.texts) < _TEXTS:
             self.evidence.texts.append(text)
+            status = _STATUS_IN_TEXT.search(text, 0, _STATUS_CHARS)
+            self.evidence.statuses.update((int(status[1]),) if status else ())
 
     def _open(self, key: str, value: object) -> None:
         """Queue what stands inside a mapping, a list or an object."""
         if isinstance(value, Mapping):
             for name, item in _items(cast("Mapping[object, object]", value)):
-                self._queue(_plain(str(name)), item)
+                self._queue(_plain(name), item)
         elif isinstance(value, list | tuple):
             self.queue.extend((key, item) for item in cast("list[object]", value)[:_ITEMS])
-        elif isinstance(value, BaseException) and len(self.seen) > 1:
+        elif isinstance(value, BaseException) and len(self.seen) > 1:  # any but the error itself
             self.evidence.wrapped.append(value)
         else:
             for name in _ATTRIBUTES:
@@ -180,7 +193,7 @@ def _plain(name: str) -> str:
 
 def _parsed(text: str) -> object:
     """Return what a JSON object or array holds; None for any other text."""
-    if not text.lstrip()[:1] in ("{", "[") or len(text) > 2 * READ_CHARS:
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > 2 * READ_CHARS:
         return None
     try:
         return json.loads(text)
@@ -202,16 +215,18 @@ def _guarded_text(error: BaseException) -> str:
         return ""
 
 
-def _items(value: Mapping[object, object]) -> list[tuple[object, object]]:
+def _items(value: Mapping[object, object]) -> list[tuple[str, object]]:
     try:
-        return list(islice(value.items(), _ITEMS))
+        return [(name, item) for name, item in islice(value.items(), _ITEMS) if isinstance(name, str)]
     except Exception:  # noqa: BLE001  a foreign mapping may raise anything
         return []
 
 
-def _arguments(error: BaseException) -> tuple[object, ...]:
-    arguments = _guarded(error, "args")
-    return cast("tuple[object, ...]", arguments)[:_ITEMS] if isinstance(arguments, tuple) else ()
+def _exceptions_in(value: object) -> list[BaseException]:
+    """Return the exceptions of a group's `exceptions` or an error's `args`, which hold the wrapped error in some clients."""
+    if not isinstance(value, list | tuple):
+        return []
+    return [item for item in cast("list[object]", value)[:_ITEMS] if isinstance(item, BaseException)]
 
 
 def _is_other_trouble(error: BaseException) -> bool:

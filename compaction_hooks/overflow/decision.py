@@ -7,10 +7,10 @@ length of the answer is more than the model gives (lower it). Everything else is
 The order of the decision:
     1. a pattern of the caller's own
     2. a veto: statuses and codes of authentication, billing and rate limits
-    3. a code that names the context (`context_length_exceeded`)
-    4. what the sentences say (`overflow_grammar`)
-    5. what status 413 means where no sentence says more: bytes
-    6. other codes; and an empty answer of a provider known to send one on overflow
+    3. an overflow in the sentences (`grammar`), or a code that names the context
+    4. an empty answer of a provider known to send one on overflow
+    5. the other kinds in the sentences
+    6. status 413, which means bytes where no sentence speaks of tokens; then other codes
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from compaction_hooks.overflow_evidence import Evidence, read_evidence, status_in
-from compaction_hooks.overflow_grammar import OverflowKind, Reading, names_quota, read_statement
+from compaction_hooks.overflow.evidence import Evidence, read_evidence
+from compaction_hooks.overflow.grammar import OverflowKind, Reading, names_quota, read_statement
 
+_OVERFLOW: Final = "context_overflow"
+_OTHER_KINDS: Final[tuple[OverflowKind, ...]] = ("output_cap", "too_large")
 _ERRORS: Final = 32
-"""Errors of one chain or group that are judged. Deep wrappers have 6; a group holds one error per fallback model."""
+"""Errors of one chain or group that are judged: a bound for cycles through new objects, far above real chains."""
 _VETO_STATUSES: Final = frozenset({401, 402, 403, 429})
-"""Never an overflow in 587 labelled texts of 50 providers (2026); 429 once triggered compactions on rate limits (pi #1038)."""
+"""Authentication, billing, permission, rate limit. In 587 labelled texts (2026) none was an unambiguous overflow; taking 429
+for one made pi compact on rate limits (pi #1038)."""
 _BYTES_STATUS: Final = 413
 """The body has too many bytes, unless its text speaks of tokens or the context (pi #11016)."""
 _BODYLESS: Final = {"cerebras": frozenset({400, 413})}
 """Providers that answer an overflow with a status and nothing else. Taken for all providers it misfires (pi #9482)."""
 _STATUS_LINE = re.compile(r"error|http|status|code|bad request|payload too large|no body|[45]\d\d|\W", re.IGNORECASE)
 _STATUS_LINE_CHARS: Final = 80
+"""More than a status line has; it bounds the search."""
 _HEADROOM_RATIO: Final = 0.05
 """Of the limit, what must be left beside the requested answer for a shorter conversation to fit at all."""
 
@@ -113,14 +117,17 @@ def parse_overflow(
     """
     own = (patterns,) if isinstance(patterns, str | re.Pattern) else tuple(patterns)
     given = Evidence()
-    given.statuses.update(() if status is None else (status,))
-    given.codes.extend(() if code is None else (str(code),))
-    given.providers.extend(() if provider is None else (provider,))
-    return _best(_judge_all(error, given, own))
+    if status is not None:
+        given.statuses.add(status)
+    if code is not None:
+        given.add_code(str(code))
+    if provider is not None:
+        given.providers.append(provider)
+    return _best(list(_judge_all(error, given, own)))
 
 
 def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str], ...]) -> Iterator[OverflowInfo]:
-    """Yield what the error and those it wraps say, outermost first; behind a vetoed error only the members of its group."""
+    """Yield what the error and those it wraps say, outermost first; of a vetoed error only the members of its group."""
     queue = deque([error])
     seen: set[int] = set()
     while queue and len(seen) < _ERRORS:
@@ -129,53 +136,69 @@ def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str],
             continue
         evidence = read_evidence(current)
         if not seen:
-            _add(evidence, given)
+            evidence.add(given)
         seen.add(id(current))
-        verdict = _Verdict(evidence, own)
-        info = verdict.info()
-        if info is not None:
-            yield info
+        verdict = _Verdict.about(evidence, own)
+        if verdict.kind is not None:
+            yield verdict.info(verdict.kind)
         queue.extend(evidence.members)
         if not verdict.is_vetoed:
             queue.extend(evidence.wrapped)
 
 
-def _add(evidence: Evidence, given: Evidence) -> None:
-    evidence.statuses |= given.statuses
-    evidence.codes += given.codes
-    evidence.providers += given.providers
-
-
-def _best(infos: Iterator[OverflowInfo]) -> OverflowInfo | None:
+def _best(infos: list[OverflowInfo]) -> OverflowInfo | None:
     """Return the first overflow with the most numbers, else the first of another kind."""
-    found = list(infos)
-    overflows = [info for info in found if info.kind == "context_overflow"]
-    return max(overflows, key=_fullness, default=found[0] if found else None)
+    overflows = [info for info in infos if info.kind == "context_overflow"]
+    return max(overflows, key=_fullness, default=infos[0] if infos else None)
 
 
 def _fullness(info: OverflowInfo) -> int:
     return 2 * (info.limit_tokens is not None) + (info.actual_tokens is not None)
 
 
+@dataclass(frozen=True, slots=True)
 class _Verdict:
     """The decision about one error, in the order the module's docstring gives."""
 
-    def __init__(self, evidence: Evidence, own: tuple[str | re.Pattern[str], ...]) -> None:
-        self._evidence = evidence
-        self._own = own
-        self._texts = [read_statement(text) for text in evidence.texts]
-        self._codes = {code: read_statement(code) for code in evidence.codes}
-        in_texts = (status_in(text) for text in evidence.texts)
-        self._statuses = evidence.statuses | {status for status in in_texts if status is not None}
-        self.is_vetoed = bool(self._statuses & _VETO_STATUSES) or any(map(names_quota, self._codes))
+    evidence: Evidence
+    texts: list[Reading]
+    codes: dict[str, Reading]
+    is_own: bool
+    is_vetoed: bool
 
-    def info(self) -> OverflowInfo | None:
-        kind = self._kind()
-        if kind != "context_overflow":
-            return None if kind is None else OverflowInfo(kind=kind)
-        amounts = max((reading.amounts for reading in self._texts), key=lambda amounts: amounts.fullness, default=None)
-        if amounts is None:
+    @classmethod
+    def about(cls, evidence: Evidence, own: tuple[str | re.Pattern[str], ...]) -> _Verdict:
+        texts = [read_statement(text) for text in evidence.texts]
+        codes = {code: read_statement(code) for code in evidence.codes}
+        spoken = (*evidence.texts, *evidence.codes)
+        is_own = any(_occurs(pattern, text) for pattern in own for text in spoken)
+        is_vetoed = bool(evidence.statuses & _VETO_STATUSES) or any(map(names_quota, codes))
+        return cls(evidence, texts, codes, is_own, is_vetoed)
+
+    @property
+    def kind(self) -> OverflowKind | None:
+        said = {reading.kind for reading in self.texts}
+        coded = {reading.kind for reading in self.codes.values()}
+        if self.is_own:
+            return "context_overflow"
+        if self.is_vetoed:
+            return "too_large" if said & {"context_overflow", "too_large"} else None
+        if "context_overflow" in said or self._names_context() or self._is_bodyless_overflow():
+            return "context_overflow"
+        for kind in _OTHER_KINDS:
+            if kind in said:
+                return kind
+        if _BYTES_STATUS in self.evidence.statuses:
+            return "too_large"
+        if any(reading.is_quota for reading in self.texts):
+            return None
+        return next((kind for kind in (*_OTHER_KINDS, _OVERFLOW) if kind in coded), None)
+
+    def info(self, kind: OverflowKind) -> OverflowInfo:
+        """Return the verdict with the fullest amounts the texts state."""
+        if kind != _OVERFLOW or not self.texts:
             return OverflowInfo(kind=kind)
+        amounts = max((reading.amounts for reading in self.texts), key=lambda amounts: amounts.fullness)
         return OverflowInfo(
             kind=kind,
             limit_tokens=amounts.limit,
@@ -185,35 +208,14 @@ class _Verdict:
             is_lower_bound=amounts.is_lower_bound,
         )
 
-    def _kind(self) -> OverflowKind | None:
-        said = {reading.kind for reading in self._texts}
-        coded = {reading.kind for reading in self._codes.values()}
-        if self._matches_own():
-            return "context_overflow"
-        if self.is_vetoed:
-            return "too_large" if said & {"context_overflow", "too_large"} else None
-        if "context_overflow" in said or any(map(self._names_context, self._codes)):
-            return "context_overflow"
-        if self._is_bodyless_overflow():
-            return "context_overflow"
-        for kind in ("output_cap", "too_large"):
-            if kind in said:
-                return kind
-        if _BYTES_STATUS in self._statuses or "too_large" in coded:
-            return "too_large"
-        return None if any(reading.is_quota for reading in self._texts) else next(iter(coded - {None}), None)
-
-    def _matches_own(self) -> bool:
-        spoken = (*self._evidence.texts, *self._evidence.codes)
-        return any(_occurs(pattern, text) for pattern in self._own for text in spoken)
-
-    def _names_context(self, code: str) -> bool:
-        return self._codes[code].kind == "context_overflow" and "context" in code.lower()
+    def _names_context(self) -> bool:
+        """Whether a code says overflow of the context, as context_length_exceeded does and TOO_MANY_TOKENS does not."""
+        return any(reading.kind == _OVERFLOW and "context" in code.lower() for code, reading in self.codes.items())
 
     def _is_bodyless_overflow(self) -> bool:
-        names = " ".join(self._evidence.providers).lower()
+        names = " ".join(self.evidence.providers).lower()
         statuses = {status for provider, taken in _BODYLESS.items() if provider in names for status in taken}
-        return bool(self._statuses & statuses) and all(map(_is_status_line, self._evidence.texts))
+        return bool(self.evidence.statuses & statuses) and all(map(_is_status_line, self.evidence.texts))
 
 
 def _occurs(pattern: str | re.Pattern[str], text: str) -> bool:

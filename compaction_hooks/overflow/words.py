@@ -16,9 +16,11 @@ wording seldom needs a new rule.
     N  a number                                      P  a quota: rate limit, per minute, billing
     U  a range; its number is the upper end          E  an error of another kind: validation, time-out
     n  a negative number                             B  bytes
-    A  at least                                      b  characters
-    Y  by, as in "exceeded by"                       Z  something else that can be too long: string, file, batch
-    +  plus        ,  end of a clause                .  end of a sentence or of a quoted text
+    G  reached, which answers do as well             b  characters
+    A  at least                                      u  another unit: seconds, attempts
+    Y  by, as in "exceeded by"                       K  a batch of inputs
+    +  plus                                          Z  something else that can be too long: string, file
+    ,  end of a clause                               .  end of a sentence or of a quoted text
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import re
 from typing import Final, NamedTuple
 
 READ_CHARS: Final = 20_000
-"""Characters read at each end of a text. Provider errors stay under 2 000; longer texts quote the request or an HTML page."""
+"""Characters read at each end of a text. Recorded errors have at most 500; longer texts quote the request or an HTML page."""
 _NUMBER_LIMIT: Final = 1_000_000_000
 """Larger numbers are ids or times. The largest window on offer is 10 million tokens (Llama 4 Scout, 2025)."""
 
@@ -54,67 +56,127 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def normalise(text: str) -> str:
     """Return the text as the grammar reads it: bounded, unescaped, without addresses, camelCase split, lower case, one line.
 
-    A blank line becomes a full stop, any other line break a space: terminals wrap inside sentences.
+    Line breaks become spaces: terminals wrap inside sentences, some with blank lines between.
     """
     if len(text) > 2 * READ_CHARS:
-        text = f"{text[:READ_CHARS]}\n\n{text[-READ_CHARS:]}"
+        text = f"{text[:READ_CHARS]} . {text[-READ_CHARS:]}"
     text = _UNICODE_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     text = _BACKSLASHES.sub("", _LINE_ESCAPE.sub("\n", text)).translate(_FOLD)
     text = _ENTITY.sub(lambda match: _ENTITIES[match[1]], text)
     text = _CAMEL.sub("_", _ADDRESS.sub(" ", text)).lower()
-    return " ".join(" ".join(line.strip() or " . " for line in text.splitlines()).split())
+    return " ".join(text.split())
 
 
 # Earlier lines win over later ones at the same place. A space in an English phrase stands for a space, an underscore or a
 # hyphen, so that codes and class names read like prose: context_length_exceeded, ContextWindowExceededError; an underscore
 # stands for itself. No tag: the words mean nothing here and must not be read as their parts.
 _ENGLISH: Final = (
-    ("", r"context (?:deadline|cancel\w*|manager|switch\w*|menu|id)|chat completions?|token too (?:long|large)"),
+    (
+        "",
+        r"context (?:deadline|cancel\w*|manager|switch\w*|menu|id)|chat completions?|token too (?:long|large)|prompt cach\w+",
+    ),
     ("", r"(?:bad|invalid) request(?: error)?|request fewer|request id"),
-    ("P", r"rate limit\w*|ratelimit\w*|(?:call|token|request) rate|usage limit|[tri]?tp[md]|rp[md]|\w*quota\w*|throttl\w*"),
-    ("P", r"(?:per|this|each|every|last|past) (?:minute|min|second|hour|day|week|month)|today|daily|hourly|monthly|minutes?"),
-    ("P", r"too many requests|(?:requests? )?per request|resource (?:has been )?exhausted|overloaded|concurren\w+|please wait"),
-    ("P", r"billing|credits?|afford|payment|subscription|balance|funds|(?:paid|free|current|pricing|your) (?:account|plan|tier)"),
+    (
+        "P",
+        r"rate limit\w*|ratelimit\w*|(?:call|token|request) rate|usage limit|[tri]?tp[md]|rp[md]|\w*quota\w*|throttl\w*",
+    ),
+    (
+        "P",
+        r"(?:per|this|each|every|last|past) (?:minute|min|second|hour|day|week|month)|today|daily|hourly|monthly|minutes?",
+    ),
+    ("P", r"too many requests|resource (?:has been )?exhausted|overloaded|concurren\w+|please wait"),
+    (
+        "P",
+        r"billing|credits?|afford|payment|subscription|balance|funds|(?:paid|free|current|pricing|your) (?:account|plan|tier)",
+    ),
     ("P", r"upgrade|extra usage|(?:try again|retry) (?:later|after|in)"),
-    ("E", r"malformed input request|validation errors? for|type=\w+|input value|assertion error|invalid (?:schema|json)|content (?:filter\w*|policy)"),
+    (
+        "E",
+        r"malformed input request|input should (?:be|have)|validation errors? for|type=(?:less|greater|string|missing|value)\w*",
+    ),
+    (
+        "E",
+        r"input value|assertion error|invalid (?:schema|json)|content (?:filter\w*|policy)|incomplete|before any response|errno",
+    ),
     ("E", r"timed out|time ?out|deadline|out of memory|memory|oom|not supported|unsupported|not found|field required"),
     ("b", r"(?:max|min)_length"),
-    ("O", r"max(?:imum)? (?:new|output|completion|gen\w*|response) (?:tokens?|length)|max_?tokens(?:_to_sample)?|draft tokens"),
-    ("O", r"max tokens (?=must|value|param)|maximum tokens (?:value|you requested)|n predict|num predict"),
+    (
+        "O",
+        r"max(?:imum)? (?:new|output|completion|gen\w*|response) (?:tokens?|length)|max_?tokens(?:_to_sample)?|draft tokens",
+    ),
+    ("O", r"max tokens(?= must| value| param)|maximum tokens (?:value|you requested)|n predict|num predict"),
     ("O", r"(?:output|completion|generat\w+|response|reply|answer|sampling) (?:tokens?|length|size|limit)"),
-    ("Z", r"(?:access|api|auth\w*|bearer|refresh|session|security|id|jwt|csrf|oauth|secret|device|push|expired|invalid) tokens?"),
+    (
+        "Z",
+        r"(?:access|api|auth\w*|bearer|refresh|session|security|id|jwt|csrf|oauth|secret|device|push|expired|invalid) tokens?",
+    ),
     ("Z", r"tokens? (?:has |is |was |have )?(?:expired|invalid|revoked)|tokeni[sz]er"),
     ("C", r"(?:max )?context (?:length|window|size|limit|budget|capacity|space|tokens?|len|range)s?(?: size| length)?"),
-    ("C", r"n ctx|num ctx|ctx(?: (?:len\w*|size|window))?|max model len\w*|max seq(?:uence)? len\w*|(?:model|sequence|seq) len\w*"),
+    (
+        "C",
+        r"n ctx|num ctx|ctx(?: (?:len\w*|size|window))?|max model len\w*|max seq(?:uence)? len\w*|(?:model|sequence|seq) len\w*",
+    ),
     ("C", r"model(?:'s)? max(?:imum)? len\w*|max position embeddings|window size"),
-    ("c", r"contexts?"),
+    ("c", r"contexts?|window"),
     ("T", r"tokens?"),
-    ("I", r"(?:system )?prompts?|inputs?|messages|conversations?|dialog(?:ue)?s?|(?:chat |message )?history|chats?|transcripts?"),
+    (
+        "I",
+        r"(?:system )?prompts?|inputs?|messages|conversations?|dialog(?:ue)?s?|(?:chat |message )?history|chats?|transcripts?",
+    ),
     ("R", r"requests?|message|texts?|quer(?:y|ies)|questions?|documents?|payloads?|body|contents?|examples?|passages?"),
     ("W", r"models?(?:'s)?|endpoints?(?:'s)?|llm"),
     ("L", r"lengths?|sizes?|counts?|number of|amount of|budget"),
     ("A", r"at least"),
     ("Y", r"by(?= (?:about |approximately |~)?\d)"),
-    ("Q", r"(?:must|should|shall|may|can)(?: not|n't)? (?:be|have|exceed|contain)|cannot (?:be|exceed|have|contain)|can't exceed"),
-    ("Q", r"(?:less|fewer|smaller|shorter|lower) than(?: or equal to)?|no (?:longer|larger|greater|bigger) than|not exceed"),
-    ("M", r"limit(?:s|ed|ation)?|max(?:imum|imal)?|allow(?:ed|s|ance|able)|permitted|capacity|cap|support(?:s|ed)|accept(?:s|ed)"),
-    ("M", r"up to|no more than|at most|available|ceiling|upper bound|threshold|only|can (?:handle|process|take)|configured"),
+    ("V", r"(?:result(?:s|ed|ing)? in|contain(?:s|ed)?|ha(?:s|ve)|got|received|sent|used) (?:over|more than)(?= \d)"),
+    (
+        "Q",
+        r"(?:must|should|shall|may|can)(?: not|n't)? (?:be|have|exceed|contain)|cannot (?:be|exceed|have|contain)|can't exceed",
+    ),
+    (
+        "Q",
+        r"(?:less|fewer|smaller|shorter|lower) than(?: or equal to)?|no (?:longer|larger|greater|bigger) than|not exceed",
+    ),
+    (
+        "M",
+        r"limit(?:s|ed|ation)?|max(?:imum|imal)?|allow(?:ed|s|ance|able)|permitted|capacity|cap|support(?:s|ed)|accept(?:s|ed)",
+    ),
+    (
+        "M",
+        r"up to|no more than|at most|available|ceiling|upper bound|threshold|only|can (?:handle|process|take)|configured",
+    ),
     ("x", r"too (?:long|large|big|lengthy|great|much)|over(?:ly)? ?(?:long|sized?)"),
     ("x", r"(?:not|cannot|can't|doesn't|don't|won't|unable to|longer)(?: be)? (?:fit|fits|fitted|accommodated?)"),
     ("y", r"too many"),
-    ("X", r"exceed(?:s|ed|ing)?|excess(?:ive)?|overflow(?:s|ed|ing)?|overr[au]n|above|beyond|over|surpass(?:es|ed|ing)?|past"),
-    ("X", r"(?:longer|larger|greater|bigger|higher|more) than|not less|outside (?:of )?the range|out of (?:range|bounds)"),
-    ("X", r"reached|hit|full|exhausted|r[au]n out|not enough|insufficient"),
+    (
+        "X",
+        r"exceed(?:s|ed|ing)?|excess(?:ive)?|overflow(?:s|ed|ing)?|overr[au]n|above|beyond|over|surpass(?:es|ed|ing)?|past",
+    ),
+    (
+        "X",
+        r"(?:longer|larger|greater|bigger|higher|more) than|not less|outside (?:of )?the range|out of (?:range|bounds)",
+    ),
+    ("X", r"full|exhausted|r[au]n out|not enough|insufficient"),
+    ("G", r"reached|hit"),
     ("S", r"reduc(?:e|ing)|shorten(?:ing)?|decreas(?:e|ing)|trim(?:ming)?|shrink(?:ing)?|shorter|smaller|fewer"),
     ("D", r"request(?:ed|ing)|asked|need(?:s|ed)?|requir(?:es?|ed)|t(?:akes?|ook)"),
-    ("V", r"contain(?:s|ed|ing)?|ha(?:s|ve|d|ving)|result(?:s|ed|ing)? in|got|received|given|passed|provided|supplied|sent"),
-    ("V", r"submitted|current(?:ly)?|actual(?:ly)?|used|found|total(?:s|l?ing|l?ed)?|estimated|projected|counted|includ(?:es?|ed)"),
+    (
+        "V",
+        r"contain(?:s|ed|ing)?|ha(?:s|ve|d|ving)|result(?:s|ed|ing)? in|got|received|given|passed|provided|supplied|sent",
+    ),
+    (
+        "V",
+        r"submitted|current(?:ly)?|actual(?:ly)?|used|found|total(?:s|l?ing|l?ed)?|estimated|projected|counted|includ(?:es?|ed|ing)",
+    ),
     ("V", r"consum(?:es|ed)|comes? to|n keep|keep"),
     ("O", r"completions?|outputs?|generation"),
     ("B", r"bytes?|[kmg]i?b"),
     ("u", r"digits|pixels|seconds?|pages?|attempts?|retries|times"),
     ("b", r"characters?|chars|words"),
-    ("Z", r"strings?|stop|files?|file ?names?|images?|audio|videos?|pdfs?|attachments?|columns?|fields?|arrays?|lists?|items?"),
+    (
+        "Z",
+        r"strings?|stop|files?|file ?names?|images?|audio|videos?|pdfs?|attachments?|columns?|fields?|arrays?|lists?|items?",
+    ),
     ("Z", r"elements?|stack|recursion|headers?|ur[il]s?|paths?|names?|titles?|descriptions?|tools?|functions?"),
     ("K", r"batch(?:es)?"),
     ("Z", r"packets?|chunks?|buffers?|integers?|passwords?|labels?|metadata|schemas?|uploads?|dimensions?"),
@@ -143,7 +205,7 @@ _CHINESE: Final = (
 _NO_AMOUNT: Final = (
     # vLLM's arithmetic "(X > N - a)" and its repetition of the parameter; a status in a marker; a place in a file.
     ("", r"\(\d{1,12} ?> ?\d{1,12} ?- ?\d{1,12}\)|\(parameter=[^)]{0,80}\)|<\d{3}>|\.\w{1,4}:\d{1,6}"),
-    ("", r"(?<![a-z0-9])(?:code|status|http|errno|id|line|port|index|pid|char)[ :='\"(#]{0,4}\d{1,12}(?![\w,])"),
+    ("", r"(?<![a-z0-9])(?:code|status|http|id|line|port|index|pid|char)[ :='\"(#]{0,4}\d{1,12}(?![\w,])"),
     ("", r"(?:^|error|exception)[\W_]{0,4}[1-5]\d\d(?![\w.,]| tokens)|^\W{0,4}\d{1,6}(?=:)"),
 )
 _SYMBOLS: Final = (

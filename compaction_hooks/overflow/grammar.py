@@ -1,6 +1,6 @@
 """What a provider's sentence says: that the context overflowed, that something else is too large, or neither.
 
-Rules are patterns over the tags of `overflow_words`. Most need a subject (the input, tokens), a relation (exceeds, is too
+Rules are patterns over the tags of `words`. Most need a subject (the input, tokens), a relation (exceeds, is too
 long, must be at most) and a bound (a limit, the context window), in any order in which such sentences are built.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from compaction_hooks.overflow_amounts import Amounts, read_amounts
-from compaction_hooks.overflow_words import Word, normalise, tag_words
+from compaction_hooks.overflow.amounts import NOTHING, Amounts, read_amounts
+from compaction_hooks.overflow.words import Word, normalise, tag_words
 
 OverflowKind: TypeAlias = Literal["context_overflow", "too_large", "output_cap"]
 """The context window; a quota or a number of bytes; the requested length of the answer."""
@@ -23,7 +24,7 @@ class Reading:
     """What one text says. `kind` None: nothing of the sort; `is_quota`: a quota was exceeded, so that codes count no more."""
 
     kind: OverflowKind | None = None
-    amounts: Amounts = Amounts()
+    amounts: Amounts = NOTHING
     is_quota: bool = False
 
 
@@ -39,26 +40,35 @@ def _rule(pattern: str, *, is_weak: bool = False) -> _Rule:
     return _Rule(re.compile(pattern), is_weak)
 
 
-# A clause whose subject may be the input: it begins with no other thing that can be too long.
+# Repetitions are bounded, so that no text makes a search quadratic.
+# A clause whose subject may be the input: it does not begin with another thing that can be too long.
 _CLAUSE: Final = r"(?:^|[.,])(?:[^.,Z]{0,8}[IRT][^.,PE]{0,8}|[^.,PEZ]{0,8})"
 
 _OVERFLOW: Final = (
     # "exceeds the context window", "context_length_exceeded", "longer than the model's context length"
-    _rule(r"C[^.SEZ]{0,5}[Xxy]|[Xx][^.SEZ]{0,5}C"),
+    _rule(r"C[^.SEZ]{0,5}[XxyG]|[XxG][^.SEZ]{0,5}C"),
     # "context is too long", "the context overflows", "exceeds maximum context"
-    _rule(r"cI?[xX]|XM*c"),
+    _rule(r"cI?N?[xX]|X[WM]{0,3}c"),
     # "prompt is too long", "too many input tokens", "request has too many tokens"
-    _rule(r"I[^.PEZBS]{0,8}x|y[IRL]*T|T[^.PEZBS]{0,3}x"),
+    _rule(r"I[^.PEZBS]{0,8}x|y[IRL]{0,4}T|T[^.PEZBS]{0,3}x"),
     # "input length exceeds the maximum", "prompt token count of M exceeds the limit of N"
     _rule(r"I[^.PEZBSQ]{0,8}X[^.PEZB]{0,4}[MLTN]"),
     # "tokens in request more than max tokens allowed", "Message exceeds token limit"
     _rule(_CLAUSE + r"(?:T[^.,PEZBSQ]{0,5}X[^.PEZBS]{0,4}M|X[MLRI]{0,3}TM|X[MLRI]{1,3}T)"),
-    # "maximum input length exceeded", "token limit exceeded", "max tokens of N exceeded", "reached its conversation limit"
-    _rule(r"M+[ITLR]*[IT][ITL]*N?X|[IR]?T[IL]*M+L?V?X|[IT][TL]*LX|XI[TL]*M"),
+    # "maximum input length exceeded", "max tokens of N exceeded", "reached its conversation limit", "hit the maximum length
+    # for this conversation"
+    _rule(r"M[MITLR]{0,4}[IT][ITL]{0,3}N?X|[IT][TL]{0,3}LX|[XG]I[TL]{0,3}M|[XG]MLI"),
+    # "token limit exceeded"
+    _rule(r"[IR]?T[IL]{0,3}M{1,3}L?V?X", is_weak=True),
     # "input length must be smaller than the context length", "`inputs` must have less than N tokens"
-    _rule(r"[IT][^.PEZBO]{0,4}\+?[^.PEZB]{0,3}Q(?![^.]{0,4}N[bB])[^.PEZB]{0,5}[NUCM]|I[LQ]*U|[RI]L[^.]{0,4}XU", is_weak=True),
-    # "the request is too long for this model"
-    _rule(r"R[^.PEZBS]{0,6}[Xx]W"),
+    _rule(
+        r"(?:T|I(?=[^.]{0,10}[TLC]))[^.PEZBO]{0,4}\+?[^.PEZB]{0,3}Q(?![^.]{0,4}N[bB])[^.PEZB]{0,5}[NUCM]",
+        is_weak=True,
+    ),
+    # "Range of input length should be [1, N]", "text length is M, which is outside the range (0, N]"
+    _rule(r"I[LQ]{0,3}U|[RI]L[^.]{0,4}XU", is_weak=True),
+    # "the request is too long for this model", "the message was too long, please reload the conversation"
+    _rule(r"R[^.PEZBS]{0,6}(?:[Xx]W|x,I)"),
     # "please reduce the length of the messages"
     _rule(r"S[LTRM]{0,3}[IcC]", is_weak=True),
     # Bedrock's schema check of the prompt, in characters. "Malformed input request: expected maxLength: N, actual: M"
@@ -66,30 +76,35 @@ _OVERFLOW: Final = (
 )
 # vLLM: nothing is left for the answer. "max_tokens must be at least 1, got -123"
 _NOTHING_LEFT: Final = _rule(r"O[^.]{0,6}n")
+# A limit with its number; an overflow where more tokens than that are stated beside it.
 _STATED: Final = _rule(r"[MC][^.BZ]{0,4}[NU]|N[^.BZ]{0,2}M", is_weak=True)
-"""A limit with its number; an overflow when more tokens than that are stated beside it."""
+# "maximum context length is N", and nothing more
+_BOUND: Final = _rule(r"MC[^.,QXxMO]?N", is_weak=True)
+_RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED, _BOUND)
+
 # "request entity too large", "Request exceeds the maximum number of bytes", "Invalid 'messages[4].content': string too long",
 # "too many messages"
-_TOO_LARGE: Final = re.compile(r"[IR][^.SOZ]{0,4}[xX]|I[^QXxZ]{0,4}Zx|yI")
+_TOO_LARGE: Final = re.compile(r"(?<!Z)[IR][^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])|I[^QXxZ]{0,4}Zx|yI")
 # The same about a quota: only what is wrong with this one request, not with its neighbours. "Request too large ... tokens
 # per minute", "please reduce your message size", "Prompt tokens limit exceeded: M > N", "required for long context requests"
 _QUOTA_TOO_LARGE: Final = re.compile(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
 _QUOTA_REQUEST: Final = re.compile(r"MN(?:,V?N)?,DN")
-_OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.SPEI]{0,4}O")
+_OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
 _OTHER_UNIT: Final = re.compile(r"N[BZ]")
+_OUTPUT_EXCEEDS: Final = re.compile(r"[^IT]*O[^IT]{0,4}[XxQ]")
+_OTHER_SUBJECT: Final = re.compile(r"[^.ITCR]{0,20}Z")
 _INPUT_NAMED: Final = re.compile(r"[IRC]|c[xX]")
 
-_RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED)
-
 _VETO_CHARS: Final = 300
-"""A quota named within so many characters of a statement is what the statement is about. Rate-limit errors span 100 to 300."""
+"""A quota named within so many characters of a statement is what the statement is about: recorded rate-limit errors have a
+median of 200 characters and at most 440."""
 _SENTENCES_BEFORE: Final = 2
 _SENTENCES_AFTER: Final = 3
 """Sentences around a match that are read for numbers: providers say limit, amount and advice in up to four."""
 _STATEMENT_WORDS: Final = 80
-"""Words read for numbers where a code or a pattern of the caller's says overflow and the text does not."""
+"""Words on each side of a match that may belong to its statement; the longest recorded overflow has 48 tagged ones."""
 _MATCHES: Final = 20
-"""Matches of one rule that are looked at; a text with more is no error message."""
+"""Matches of one rule that are looked at, so that a text that repeats itself costs no more than its length."""
 
 
 def read_statement(text: str) -> Reading:
@@ -98,7 +113,7 @@ def read_statement(text: str) -> Reading:
     reading = page.find_overflow()
     if reading.kind is not None:
         return reading
-    amounts = read_amounts(page.words[:_STATEMENT_WORDS])
+    amounts = read_amounts(page.words[:_STATEMENT_WORDS], page.source)
     return Reading(kind=page.find_other_kind(), amounts=amounts, is_quota=reading.is_quota)
 
 
@@ -156,31 +171,52 @@ class _Page:
         """Return what the statement around a match says; None when it is none after all."""
         first, last = self._statement(match)
         letters = self.letters[first:last]
-        amounts = read_amounts(self.words[first:last])
-        if rule is not _NOTHING_LEFT and "O" in letters and _INPUT_NAMED.search(letters) is None:
+        amounts = read_amounts(self.words[first:last], self.source)
+        if rule is not _NOTHING_LEFT and "O" in letters and self._is_about_output(match, rule, letters):
             return Reading(kind="output_cap")
         if amounts.begins_with_output and amounts.limit and (amounts.output or 0) >= amounts.limit:
             return Reading(kind="output_cap")
-        if _OTHER_UNIT.search(letters) and not set("TC") & set(letters):
-            return Reading(kind="too_large")
         if "K" in letters and "C" not in letters:
             return Reading(kind="too_large")
-        if rule is _STATED and not (amounts.limit and amounts.total and set("TC") & set(letters)):
+        if rule is _BOUND and "O" in letters:
             return None
+        if rule is _STATED and not (amounts.limit and amounts.total and self._is_about_tokens(match, letters)):
+            return None
+        if _OTHER_UNIT.search(letters) and not set("TC") & set(letters):
+            return Reading(kind="too_large")
         return Reading(kind="context_overflow", amounts=amounts)
+
+    def _is_about_output(self, match: re.Match[str], rule: _Rule, letters: str) -> bool:
+        """Whether the requested output is what is too long: nothing else is named, or it alone stands before the relation."""
+        if _INPUT_NAMED.search(letters) is None:
+            return True
+        first = self._sentence_start(match)
+        return rule is not _STATED and _OUTPUT_EXCEEDS.match(self.letters, first, match.end()) is not None
+
+    def _is_about_tokens(self, match: re.Match[str], letters: str) -> bool:
+        """Whether a statement counts tokens, and not those of a file or another thing its sentence begins with."""
+        is_other = _OTHER_SUBJECT.match(self.letters, self._sentence_start(match)) is not None
+        return not is_other and bool(set("TC") & set(letters))
+
+    def _sentence_start(self, match: re.Match[str]) -> int:
+        return max(0, match.start() - _STATEMENT_WORDS, self.letters.rfind(".", 0, match.start()) + 1)
 
     def _statement(self, match: re.Match[str]) -> tuple[int, int]:
         """Return the range of words of the sentences around a match."""
-        before = [stop.end() for stop in _STOPS.finditer(self.letters, 0, match.start())]
-        after = [stop.start() for stop in _STOPS.finditer(self.letters, match.end())]
-        first = before[-_SENTENCES_BEFORE - 1] if len(before) > _SENTENCES_BEFORE else 0
-        last = after[_SENTENCES_AFTER] if len(after) > _SENTENCES_AFTER else len(self.letters)
+        first, last = max(0, match.start() - _STATEMENT_WORDS), min(len(self.letters), match.end() + _STATEMENT_WORDS)
+        before = [stop.end() for stop in _STOPS.finditer(self.letters, first, match.start())]
+        after = [stop.start() for stop in _STOPS.finditer(self.letters, match.end(), last)]
+        if len(before) > _SENTENCES_BEFORE:
+            first = before[-_SENTENCES_BEFORE - 1]
+        if len(after) > _SENTENCES_AFTER:
+            last = after[_SENTENCES_AFTER]
         return first, last
 
     def _has_near(self, match: re.Match[str], tag: str) -> bool:
         """Whether a word of this tag stands within `_VETO_CHARS` of a match."""
         start, end = self.words[match.start()].start - _VETO_CHARS, self.words[match.end() - 1].end + _VETO_CHARS
-        return any(word.tag == tag and start <= word.start <= end for word in self.words)
+        first = bisect_left(self.words, start, key=_start)
+        return tag in self.letters[first : bisect_right(self.words, end, key=_start)]
 
     def _is_quoted(self, place: int) -> bool:
         """Whether a word stands in quotation marks that are no error's own: somebody's text, quoted by another error."""
@@ -189,7 +225,13 @@ class _Page:
         opened: re.Match[str] | None = None
         for quote in _QUOTE.finditer(self.source, start, end + 1):
             opened = quote if quote["open"] else None
-        return opened is not None and _WRAPPER.search(self.source, max(0, opened.start() - 60), opened.start()) is None
+        if opened is None:
+            return False
+        return _WRAPPER.search(self.source, max(0, opened.start() - _WRAPPER_CHARS), opened.start()) is None
+
+
+def _start(word: Word) -> int:
+    return word.start
 
 
 def _better(old: Reading | None, new: Reading | None) -> Reading | None:
@@ -203,9 +245,11 @@ def _weight(reading: Reading) -> int:
 
 _STOPS = re.compile(r"\.+")
 _QUOTE_CHARS: Final = 2_000
-"""How far back an opening quotation mark is looked for."""
+"""How far back an opening quotation mark is looked for; further back it belongs to a dump, not to the sentence."""
 _QUOTE = re.compile(r"(?P<open>(?<![a-z0-9)\]}.!?%])[\"'](?=\S))|[\"'](?![a-z0-9_])")
+_WRAPPER_CHARS: Final = 60
 _WRAPPER = re.compile(
-    r"(?:^[^a-z]*|(?:error|exception|message|msg|details?|raw|cause|reason|body|response|data|code|type|status|param|failed|failure"
-    r"|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?[ :=(\[{]{0,6}b?)$"
+    r"(?:^[^a-z]*|(?:errors?|exception|fault|failed|failure|message|msg|details?|reason|cause|raw|body|response|data|stack|code"
+    r"|type|status|param|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?[ :=(\[{]{0,6}b?)$"
 )
+"""What stands before a quotation that is an error's own text: nothing, or a word that names errors, as key or in prose."""

@@ -1,0 +1,31 @@
+"""Entry points: the command `compaction-hooks`, and `python -m compaction_hooks.replay FILE...`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from compaction_hooks.errors import MissingExtraError
+
+MISSING_EXTRA = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `compaction-hooks` and return its exit code; without the extra, say how to install it.
+
+    Args:
+        arguments: Without the program's name; None: those of this process.
+    """
+    try:
+        from compaction_hooks.replay.cli import run
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in ("rich", "typer"):
+            raise
+        sys.stderr.write(f"error: {MissingExtraError('compaction-hooks replay', package, 'cli')}\n")
+        return MISSING_EXTRA
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(["replay", *sys.argv[1:]]))

@@ -1,0 +1,260 @@
+"""The command `compaction-hooks replay`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias, cast
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from compaction_hooks import CompactionSettings, ContextOverflowError
+from compaction_hooks.replay import as_json
+from compaction_hooks.replay.errors import ReplayError
+from compaction_hooks.replay.numbers import parse_tokens, short
+from compaction_hooks.replay.readers import read_sessions
+from compaction_hooks.replay.recorded import RecordedSession
+from compaction_hooks.replay.replayed import Replay
+from compaction_hooks.replay.report import clean, print_replay, print_totals
+from compaction_hooks.replay.run import call_indexes, replay
+
+DEFAULT_WINDOW: Final = 16_000
+"""Tokens; smaller than that of today's models, so that a session of half an hour is compacted several times."""
+MINIMUM_WINDOW: Final = 1_024
+"""The controller takes no window to be smaller."""
+PROGRESS_AFTER_SECONDS: Final = 0.5
+"""Shorter work gets no progress bar."""
+
+BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130
+"""128 and the number of SIGINT, as shells report it."""
+NOBODY_READS: Final = 1
+
+_UsageError = cast("type[Exception]", typer.BadParameter.__base__)  # typer exports only this child of it
+_QUIET: Final = logging.NullHandler()
+_DEFAULTS: Final = CompactionSettings()
+
+Done: TypeAlias = tuple[str, RecordedSession, Replay]
+"""The file, a session in it, and what its replay showed."""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 2 after bad input, 130 after Ctrl-C.
+
+    Args:
+        arguments: Without the program's name; None: those of this process. None at all: the help.
+    """
+    logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report says it, and says it once
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)
+    except _UsageError as wrong:
+        message = clean(getattr(wrong, "format_message", wrong.__str__)())
+        sys.stderr.write(f"error: {' '.join(message.split())} (see compaction-hooks replay --help)\n")
+        return BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+
+
+@app.callback()
+def compaction_hooks() -> None:
+    """Keeps LLM agents' conversations inside the context window."""
+
+
+def _tokens(value: object) -> int:
+    """A number of tokens from the command line, or the default."""
+    number = parse_tokens(str(value))
+    if number is None:
+        raise typer.BadParameter(f"{value!r} is no number of tokens; write 16k, 200000 or 1M")
+    return number
+
+
+def _window(value: object) -> int:
+    window = _tokens(value)
+    if window < MINIMUM_WINDOW:
+        raise typer.BadParameter(f"{value!r} is below the smallest window of {MINIMUM_WINDOW:,} tokens; write 16k")
+    return window
+
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="Claude Code and pi session files, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or gzipped.",
+        show_default=False,
+    ),
+]
+Window = Annotated[
+    int,
+    typer.Option(
+        parser=_window, metavar="TOKENS", help="Context window: 16k, 200000, 1M.", show_default=short(DEFAULT_WINDOW)
+    ),
+]
+Keep = Annotated[
+    int,
+    typer.Option(
+        parser=_tokens,
+        metavar="TOKENS",
+        help="Recent messages kept word for word, as far as the window allows.",
+        show_default=short(_DEFAULTS.keep_recent_tokens),
+    ),
+]
+Reserve = Annotated[
+    int,
+    typer.Option(
+        parser=_tokens,
+        metavar="TOKENS",
+        help="Left free for the answer, as far as the window allows.",
+        show_default=short(_DEFAULTS.reserve_tokens),
+    ),
+]
+WithSummaries = Annotated[bool, typer.Option("--summary", help="Show the summaries too.")]
+WithUsage = Annotated[
+    bool, typer.Option("--usage", help="Believe the recorded token counts until the first compaction, not estimates.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the same as JSON, and nothing else.")]
+
+
+@app.command("replay")
+def replay_files(
+    files: Files,
+    window: Window = DEFAULT_WINDOW,
+    keep: Keep = _DEFAULTS.keep_recent_tokens,
+    reserve: Reserve = _DEFAULTS.reserve_tokens,
+    summary: WithSummaries = False,
+    usage: WithUsage = False,
+    as_data: AsJson = False,
+) -> None:
+    """Show what compaction would have done to recorded sessions: replay them call by call through a real controller.
+
+    Needs no key, no model and no network: summaries are extracted by rules.
+    """
+    settings = CompactionSettings(keep_recent_tokens=keep, reserve_tokens=reserve)
+    replayer = _Replayer(window=window, settings=settings, uses_recorded_usage=usage)
+    try:
+        if as_data:
+            _print_json(replayer, files)
+        else:
+            _print_reports(replayer, files, shows_summaries=summary)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # What is still in the buffer must not fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(NOBODY_READS) from None
+    raise typer.Exit(BAD_INPUT if replayer.errors else 0)
+
+
+# -- work
+
+
+class _Replayer:
+    """Replays files one after the other and says on standard error what is wrong with them."""
+
+    def __init__(self, *, window: int, settings: CompactionSettings, uses_recorded_usage: bool) -> None:
+        self.errors: list[str] = []
+        self._window = window
+        self._settings = settings
+        self._uses_recorded_usage = uses_recorded_usage
+
+    def replayed(self, files: Sequence[Path]) -> Iterator[Done]:
+        """Yield what can be replayed, in order. A bar tells how far it is, except while the caller works."""
+        for file in files:
+            try:
+                sessions = list(read_sessions(file))
+            except ReplayError as error:
+                self._complain(error)
+                continue
+            with _Bar(str(file), sum(len(call_indexes(session)) for session in sessions)) as bar:
+                for session in sessions:
+                    done = self._replayed(file, session, bar)
+                    if done is not None:
+                        with bar.hidden():
+                            yield str(file), session, done
+
+    def _replayed(self, file: Path, session: RecordedSession, bar: _Bar) -> Replay | None:
+        try:
+            return replay(
+                session,
+                window=self._window,
+                settings=self._settings,
+                uses_recorded_usage=self._uses_recorded_usage,
+                on_call=bar.advance,
+            )
+        except ContextOverflowError as too_large:
+            fix = f"use a larger --window than {short(self._window)}"
+            with bar.hidden():
+                self._complain(ReplayError(file, f"session {session.id}: {too_large}", fix))
+            return None
+
+    def _complain(self, error: ReplayError) -> None:
+        line = " ".join(clean(str(error)).split())
+        self.errors.append(line)
+        sys.stderr.write(f"error: {line}\n")
+
+
+def _print_reports(replayer: _Replayer, files: Sequence[Path], *, shows_summaries: bool) -> None:
+    console = Console(highlight=False)
+    finished: list[Replay] = []
+    for file, session, done in replayer.replayed(files):
+        print_replay(console, file, session, done, shows_summaries=shows_summaries)
+        finished.append(done)
+    if len(finished) > 1:
+        print_totals(console, finished)
+
+
+def _print_json(replayer: _Replayer, files: Sequence[Path]) -> None:
+    found = as_json.report(list(replayer.replayed(files)), replayer.errors)
+    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    sys.stdout.flush()
+
+
+class _Bar:
+    """How many calls of a file are done, on standard error; shown on a terminal only, and only when it takes long."""
+
+    def __init__(self, name: str, calls: int) -> None:
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("calls"),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(clean(name), total=calls)
+        self._since = time.monotonic()
+        self._is_shown = False
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._hide()
+
+    def advance(self) -> None:
+        """Count one call."""
+        self._progress.advance(self._task)
+        is_late = time.monotonic() - self._since > PROGRESS_AFTER_SECONDS
+        if is_late and not self._is_shown and self._progress.console.is_terminal:
+            self._progress.start()
+            self._is_shown = True
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Leave the terminal to others; the next call brings the bar back."""
+        self._hide()
+        yield
+
+    def _hide(self) -> None:
+        if self._is_shown:
+            self._progress.stop()
+            self._is_shown = False

@@ -1,0 +1,58 @@
+"""Numbers as people write and read them: 16k is 16,000 both ways."""
+
+from __future__ import annotations
+
+import re
+
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
+_WRITTEN = re.compile(r"(\d+(?:[_,]\d{3})*(?:\.\d+)?)\s?([km]?)", re.IGNORECASE)
+
+
+def parse_tokens(text: str) -> int | None:
+    """Return the number of tokens a text names; None when it names none above zero.
+
+    >>> [parse_tokens(text) for text in ("16k", "1.5M", "200000", "200_000", "0", "-5", "much")]
+    [16000, 1500000, 200000, 200000, None, None, None]
+    """
+    match = _WRITTEN.fullmatch(text.strip())
+    if match is None:
+        return None
+    number = float(re.sub("[_,]", "", match[1]))
+    return int(number * _FACTORS[match[2].lower()]) or None
+
+
+def short(number: int) -> str:
+    """Return a number in at most five characters up to 999 million.
+
+    >>> [short(number) for number in (0, 999, 1_234, 16_000, 99_960, 860_400, 1_234_567, 52_000_000)]
+    ['0', '999', '1.2k', '16k', '100k', '860k', '1.2M', '52M']
+    """
+    for factor, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= factor * 0.9995 or (unit == "k" and number >= factor):
+            value = number / factor
+            return f"{value:.0f}{unit}" if value >= 99.95 else f"{value:.1f}".removesuffix(".0") + unit
+    return str(number)
+
+
+def percent(part: float) -> str:
+    """Return a part of one, rounded so that neither 0 nor 100 is said of what is only near it.
+
+    >>> [percent(part) for part in (0, 0.001, 0.666, 0.9999, 1, -0.25)]
+    ['0 %', '1 %', '67 %', '99 %', '100 %', '-25 %']
+    """
+    rounded = round(part * 100)
+    if 0 < part < 1:
+        rounded = min(max(rounded, 1), 99)
+    return f"{rounded} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the plural it takes.
+
+    >>> counted(1, "call"), counted(0, "call"), counted(2, "summary")
+    ('1 call', '0 calls', '2 summaries')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {plural}"

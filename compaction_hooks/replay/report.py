@@ -1,0 +1,280 @@
+"""Replays for people: what happened in plain words, a plot, the compactions, what it saved and what it lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from compaction_hooks.replay.numbers import counted, percent, short
+from compaction_hooks.replay.plot import ASCII, UNICODE, Cell, Ink, columns, plot, upper_edge
+from compaction_hooks.replay.recorded import RecordedSession
+from compaction_hooks.replay.replayed import Replay, ReplayedCompaction, Totals, total
+
+SHOWN_NOTES = 3
+SHOWN_NAMES = 5
+SHOWN_COMPACTIONS = 30
+"""Rows of the table of compactions; the first and the last of more than these."""
+ROOMY_COLUMNS = 100
+"""A terminal from this width on has room for a table with all its columns well apart."""
+
+_STYLES = {
+    Ink.NOTHING: "",
+    Ink.LABEL: "dim",
+    Ink.SENT: "green",
+    Ink.WITHOUT: "red",
+    Ink.WINDOW: "bold",
+    Ink.TRIGGER: "yellow",
+    Ink.COMPACTION: "bold magenta",
+}
+_HEAD = "bold"
+
+
+def clean(text: str) -> str:
+    """Return a text that may be shown: control characters, which steer a terminal, and lone surrogates become question marks."""
+    safe = "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+    return safe.encode("utf-8", "replace").decode("utf-8")
+
+
+def print_replay(
+    console: Console, file: str, session: RecordedSession, replay: Replay, *, shows_summaries: bool = False
+) -> None:
+    """Print one session's report. A session that simply fits gets its headline only."""
+    console.print(_rule(file))
+    console.print(Text(headline(replay), style=_HEAD))
+    if replay.compactions or replay.unfit:
+        console.print()
+        console.print(_Plot(replay))
+        console.print()
+    if replay.compactions:
+        console.print(_compaction_table(replay.compactions, console.width))
+        console.print()
+    console.print(_facts(_findings(session, replay)))
+    for compaction in replay.compactions if shows_summaries else ():
+        console.print()
+        console.print(_rule(f"Summary at call {compaction.call}"))
+        console.print(Text(clean(compaction.summary) or "(no summary: results were cleared)"))
+    console.print()
+
+
+def print_totals(console: Console, replays: Sequence[Replay]) -> None:
+    """Print one row for each session, and the sums."""
+    console.print(_rule(f"All {len(replays)} sessions"))
+    sums = total(replays)
+    rows = [_total_cells(replay.totals) for replay in replays]
+    headings = [heading for heading in rows[0] if any(row[heading] for row in rows)]
+    table = _table("\nsession", *headings, gap=_gap(console.width))
+    for replay, row in zip(replays, rows, strict=True):
+        table.add_row(clean(replay.session_id), *(row[heading] for heading in headings))
+    table.add_section()
+    table.add_row("all", *(_total_cells(sums)[heading] for heading in headings), style=_HEAD)
+    console.print(table)
+
+
+def _rule(title: str) -> Rule:
+    return Rule(Text(clean(title), style="dim"), align="left", style="dim", characters="-")
+
+
+# -- in words
+
+
+def headline(replay: Replay) -> str:
+    """Return what happened, in plain words."""
+    totals, window = replay.totals, short(replay.window)
+    if not replay.calls:
+        return "No call to replay: no answer of a model has anything before it."
+    calls = counted(totals.calls, "call")
+    if not replay.compactions and not replay.unfit:
+        largest = short(max(call.tokens_sent for call in replay.calls))
+        return (
+            f"{calls}, the largest with {largest} tokens: everything fits a window of {window}. Try a smaller --window."
+        )
+    said = [f"{calls} in a window of {window}, {counted(totals.compactions, 'compaction')}."]
+    if totals.compactions:
+        without = counted(totals.overflows_without, "call")
+        it = "it" if totals.compactions == 1 else "them"
+        said.append(f"Without {it} {without} would not have fitted.")
+        said.append(f"{percent(totals.saving)} fewer tokens sent.")
+    if replay.unfit:
+        said.append(f"{counted(len(replay.unfit), 'call')} could not be made to fit.")
+    return " ".join(said)
+
+
+def _findings(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, str]]:
+    """What is worth saying below the table, each with its heading."""
+    totals = replay.totals
+    kind = f"{session.format_name}, {session.model}" if session.model else session.format_name
+    yield "Session", clean(f"{session.id} ({kind}, {counted(len(session.messages), 'message')})")
+    if replay.compactions:
+        yield (
+            "Tokens sent",
+            f"{short(totals.tokens_sent)} in all calls, {short(totals.tokens_without)} without compaction",
+        )
+    if replay.unfit:
+        first = replay.unfit[0]
+        error = first.error.partition(": ")[2] or first.error
+        yield "Does not fit", clean(f"{counted(len(replay.unfit), 'call')}, first call {first.call}: {error}")
+    if replay.put_off:
+        reasons = ", ".join(f"{why} ({count}x)" for why, count in replay.put_off.items())
+        yield "Put off", clean(f"over the trigger but inside the window: {reasons}")
+    if totals.probes:
+        yield "Answers kept", _probe_words(replay)
+    if totals.names_used_again:
+        yield "Names kept", _name_words(replay.compactions)
+    if session.compactions:
+        yield "Recording", f"the recorded agent itself compacted {_times(len(session.compactions))}"
+    if notes := session.skipped:
+        more = f" (and {len(notes) - SHOWN_NOTES} more)" if len(notes) > SHOWN_NOTES else ""
+        yield "Notes", clean("; ".join(notes[:SHOWN_NOTES]) + more)
+    if replay.compactions or replay.unfit:
+        counts = "what the provider counted up to the first compaction, then " if replay.used_recorded_usage else ""
+        yield "Sizes", f"{counts}the controller's own estimates, which rather say too many tokens than too few"
+
+
+def _probe_words(replay: Replay) -> str:
+    totals = replay.totals
+    said = f"{totals.probes_kept} of {totals.probes} probes can be answered from the context at the end"
+    never = Counter(probe.kind for probe in replay.probes if not probe.is_in_session)
+    lost = Counter(probe.kind for probe in replay.probes if probe.is_in_session and not probe.is_kept)
+    for kinds, why in ((lost, "lost"), (never, "never in the session word for word")):
+        if kinds:
+            said += f"; {why}: {', '.join(f'{kind} ({count})' for kind, count in kinds.items())}"
+    return clean(said)
+
+
+def _name_words(compactions: Sequence[ReplayedCompaction]) -> str:
+    found = [compaction.names for compaction in compactions]
+    shown, summary = sum(each.in_messages for each in found), sum(each.in_summary for each in found)
+    gone = [name for each in found for name in each.gone]
+    lost = list(dict.fromkeys(gone))
+    said = (
+        f"of {shown + summary + len(gone)} paths, URLs, ids and numbers from compacted messages that the agent used again, "
+        f"{shown} stood in kept messages, {summary} in the summary, {len(gone)} nowhere"
+    )
+    if lost:
+        more = ", ..." if len(lost) > SHOWN_NAMES else ""
+        said += f": {', '.join(lost[:SHOWN_NAMES])}{more}"
+    return clean(said)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _facts(findings: Iterator[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for heading, text in findings:
+        grid.add_row(heading, Text(text))
+    return grid
+
+
+# -- tables
+
+
+def _table(first: str, *others: str, gap: int = 2) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+    table.add_column(first, overflow="ellipsis")
+    for heading in others:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _gap(width: int) -> int:
+    return 2 if width >= ROOMY_COLUMNS else 1
+
+
+def _compaction_table(compactions: Sequence[ReplayedCompaction], width: int) -> Table:
+    """One row for each compaction; columns that would hold nothing but zeros are left out."""
+    cells = [_compaction_cells(compaction) for compaction in compactions]
+    headings = [heading for heading in cells[0] if any(row[heading] != "0" for row in cells)]
+    table = _table(headings[0], *headings[1:], gap=_gap(width))
+    left_out = len(cells) - SHOWN_COMPACTIONS
+    for place, row in enumerate(cells):
+        if left_out > 0 and place == SHOWN_COMPACTIONS // 2:
+            table.add_row("...", f"{left_out} more")
+        if left_out <= 0 or not SHOWN_COMPACTIONS // 2 <= place < SHOWN_COMPACTIONS // 2 + left_out:
+            table.add_row(*(row[heading] for heading in headings))
+    return table
+
+
+def _compaction_cells(compaction: ReplayedCompaction) -> dict[str, str]:
+    return {
+        "\ncall": str(compaction.call),
+        "\nwhy": compaction.reason.value,
+        "tokens\nbefore": short(compaction.tokens_before),
+        "\nafter": short(compaction.tokens_after),
+        "messages\nsummarised": str(compaction.summarised_messages),
+        "kept word\nfor word": str(compaction.kept_messages),
+        "\npinned": str(compaction.pinned_messages),
+        "results\ncleared": str(compaction.cleared_results),
+        "parts\ncut short": str(compaction.shortened_parts),
+        "files\nlisted": str(len(compaction.read_files) + len(compaction.modified_files)),
+    }
+
+
+def _total_cells(totals: Totals) -> dict[str, str]:
+    return {
+        "\ncalls": f"{totals.calls:,}",
+        "compac-\ntions": f"{totals.compactions:,}",
+        "over\nwindow": f"{totals.overflows_without:,}",
+        "still\nover": f"{totals.unfit_calls:,}" if totals.unfit_calls else "",
+        "tokens\nwithout": short(totals.tokens_without),
+        "tokens\nsent": short(totals.tokens_sent),
+        "\nsaved": percent(totals.saving),
+        "answers\nkept": f"{totals.probes_kept}/{totals.probes}" if totals.probes else "",
+        "names\nkept": f"{totals.names_kept}/{totals.names_used_again}" if totals.names_used_again else "",
+    }
+
+
+# -- the plot
+
+
+class _Plot:
+    """The plot as wide as the console, with its legend."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        replay = self._replay
+        glyphs = ASCII if options.ascii_only else UNICODE
+        names = [
+            (replay.window, f"window {short(replay.window)}"),
+            (replay.trigger, f"trigger {short(replay.trigger)}"),
+        ]
+        margin = max(len(name) for _, name in names) + 1
+        without = [call.tokens_without for call in replay.calls]
+        drawn = columns(
+            without,
+            [call.tokens_sent for call in replay.calls],
+            frozenset(compaction.call - 1 for compaction in replay.compactions),
+            max(options.max_width - margin, 1),
+        )
+        top = upper_edge(drawn, replay.window)
+        names.append((int(top), short(int(top))))
+        for row in plot(drawn, window=replay.window, trigger=replay.trigger, labels=names, glyphs=glyphs):
+            yield _row(row)
+        last = str(len(without))
+        yield _row([(f"{'call 1':>{margin + 6}}{last:>{max(len(drawn) - 6, len(last) + 1)}}", Ink.LABEL)])
+        legend = [
+            (" " * margin, Ink.NOTHING),
+            (glyphs.bars[-1], Ink.SENT),
+            (" context sent   ", Ink.LABEL),
+            (glyphs.without, Ink.WITHOUT),
+            (" without compaction   ", Ink.LABEL),
+            (glyphs.mark, Ink.COMPACTION),
+            (" compaction", Ink.LABEL),
+        ]
+        if max(without) > top:
+            legend += [(f"   {glyphs.beyond}", Ink.WITHOUT), (f" up to {short(max(without))}", Ink.LABEL)]
+        yield _row(legend)
+
+
+def _row(cells: Sequence[Cell]) -> RenderableType:
+    return Text.assemble(*((text, _STYLES[ink]) for text, ink in cells), no_wrap=True, overflow="crop", end="\n")

@@ -1,0 +1,103 @@
+"""Conversations for tests, as OpenAI chat dicts: short to write, real in shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compaction_hooks import CompactionController, CompactionSettings, Summarizer, Summary, SummaryRequest
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.tokens import CharacterEstimator
+
+Chat = Mapping[str, Any]
+
+WORDS = "the parser reads every line of the file and keeps what it found in a table for the next pass over it "
+
+
+def prose(tokens: int) -> str:
+    """Return prose of about this many tokens, never fewer by the default estimator."""
+    per_word_line = CharacterEstimator().estimate_tokens(WORDS)
+    return WORDS * (tokens // per_word_line + 1)
+
+
+def system(text: str = "You are a careful engineer.") -> Chat:
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> Chat:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str | None = None, *calls: Chat) -> Chat:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    return {**message, "tool_calls": list(calls)} if calls else message
+
+
+def call(id: str, name: str = "read_file", **arguments: Any) -> Chat:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def tool(id: str, text: str, **fields: Any) -> Chat:
+    return {"role": "tool", "tool_call_id": id, "content": text, **fields}
+
+
+def step(number: int, result_tokens: int = 300, name: str = "read_file") -> list[Chat]:
+    """One tool step: a call with its result."""
+    path = f"src/module_{number}.py"
+    return [
+        assistant(f"Reading {path}.", call(f"call_{number}", name, path=path)),
+        tool(f"call_{number}", f"# {path}\n{prose(result_tokens)}"),
+    ]
+
+
+def steps(count: int, result_tokens: int = 300, first: int = 0, name: str = "read_file") -> list[Chat]:
+    """Several tool steps in a row."""
+    return [message for n in range(first, first + count) for message in step(n, result_tokens, name)]
+
+
+def talk(count: int, tokens: int = 200, first: int = 0) -> list[Chat]:
+    """Turns without tools: a request and its answer each."""
+    return [
+        message
+        for n in range(first, first + count)
+        for message in (user(f"Question {n}: {prose(tokens)}"), assistant(f"Answer {n}: {prose(tokens)}"))
+    ]
+
+
+class Scripted:
+    """A summariser that answers what it is told to, and remembers what it was asked."""
+
+    def __init__(self, *answers: str | Summary | Exception) -> None:
+        self._answers = list(answers) or ["## Goal\n- keep going"]
+        self.requests: list[SummaryRequest] = []
+
+    def __call__(self, request: SummaryRequest) -> str | Summary:
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+Controller = CompactionController[Mapping[str, object]]
+
+
+def controller(
+    window: int | None = 8_192,
+    *,
+    summarizer: Summarizer | None = None,
+    events: list[CompactionEvent] | None = None,
+    settings: CompactionSettings | None = None,
+    **more: Any,
+) -> Controller:
+    """A controller for a small window."""
+    on_event: Callable[[CompactionEvent], None] = (lambda _: None) if events is None else events.append
+    return CompactionController(
+        context_window=window, summarizer=summarizer, settings=settings, on_event=on_event, **more
+    )
+
+
+def texts(messages: list[Mapping[str, object]]) -> str:
+    """All text of a view, for looking something up in it."""
+    return json.dumps(messages, ensure_ascii=False)

@@ -1,0 +1,64 @@
+"""Session files as their agents write them, made up for the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from compaction_hooks.replay.readers import read_sessions
+from compaction_hooks.replay.recorded import Fields, RecordedSession
+
+Json = dict[str, Any]
+
+
+def write(path: Path, *objects: object) -> Path:
+    """JSON Lines; text is written as it is."""
+    path.write_text(
+        "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in objects), encoding="utf-8"
+    )
+    return path
+
+
+def read_one(path: Path) -> RecordedSession:
+    """The only session of a file."""
+    (session,) = read_sessions(path)
+    return session
+
+
+def blocks(message: Fields) -> list[Json]:
+    """The content blocks of an Anthropic message; none for text."""
+    content = message["content"]
+    return cast(list[Json], content) if isinstance(content, list) else []
+
+
+def shape(session: RecordedSession) -> list[str]:
+    """Who speaks and what: "user", "assistant:text,tool_use"; one entry for each message."""
+    said: list[str] = []
+    for message in session.messages:
+        kinds = ",".join(str(block["type"]) for block in blocks(message))
+        said.append(f"{message['role']}:{kinds}" if kinds else str(message["role"]))
+    return said
+
+
+def assert_calls_are_answered(messages: Iterable[Mapping[str, Any]]) -> None:
+    """Every tool_use is answered in the next message and nothing else is."""
+    waiting: list[str] = []
+    for message in messages:
+        results = [block["tool_use_id"] for block in blocks(message) if block["type"] == "tool_result"]
+        assert results == waiting
+        waiting = [block["id"] for block in blocks(message) if block["type"] == "tool_use"]
+    assert not waiting
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def call(call_id: str, name: str = "read") -> Json:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": {"path": f"{call_id}.py"}}
+
+
+def result(call_id: str) -> Json:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": f"content of {call_id}.py"}

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+
+from compaction_hooks.calibration import (
+    FALL_RATE,
+    MAXIMUM_RATIO,
+    MINIMUM_GROWTH_TOKENS,
+    MINIMUM_RATIO,
+    PRIOR_TOKENS,
+    Calibration,
+)
+
+
+def reports(law: tuple[float, int], sizes: list[int], calibration: Calibration | None = None) -> Calibration:
+    """What is learned from a view that grows through these estimated sizes, counted as `ratio * size + hidden`."""
+    ratio, hidden = law
+    calibration = calibration or Calibration()
+    previous: int | None = None
+    for size in sizes:
+        if previous is not None:
+            growth = size - previous
+            calibration = calibration.observe_growth(estimated=growth, counted=round(ratio * growth))
+        calibration = calibration.observe(estimated=size, counted=hidden + round(ratio * size))
+        previous = size
+    return calibration
+
+
+def test_nothing_known_means_the_estimate_itself() -> None:
+    assert Calibration().calibrated(5_000) == 5_000
+    assert Calibration().growth(5_000) == 5_000
+
+
+def test_estimates_are_rounded_up() -> None:
+    """R22."""
+    assert Calibration(ratio=1.1, overhead_tokens=7).calibrated(101) == 7 + 112
+
+
+def test_what_a_first_report_exceeds_the_estimate_by_is_hidden_prefix() -> None:
+    """E31: system prompt and tools of 25k to 40k which the estimate does not see."""
+    learned = Calibration().observe(estimated=1_000, counted=31_000)
+    assert (learned.ratio, learned.overhead_tokens) == (1.0, 30_000)
+    assert learned.calibrated(1_000) == 31_000
+
+
+def test_one_report_of_a_large_view_is_not_taken_for_a_heavy_tokenizer() -> None:
+    """A resumed session: no second report to compare with, so the excess is overhead, not ratio."""
+    assert Calibration().observe(estimated=80_000, counted=110_000) == Calibration(
+        overhead_tokens=30_000, overhead_seen_at=80_000, overhead_counted=110_000
+    )
+
+
+def test_a_report_below_the_estimate_leaves_no_negative_overhead() -> None:
+    assert Calibration().observe(estimated=10_000, counted=8_000).overhead_tokens == 0
+
+
+def test_the_ratio_is_learned_from_growth_whatever_hides_in_front() -> None:
+    without, with_prefix = (reports((1.3, hidden), [1_000, 9_000, 20_000, 40_000]) for hidden in (0, 35_000))
+    assert without.ratio == with_prefix.ratio
+    assert without.ratio == pytest.approx(1.3, abs=0.03)
+
+
+def test_growth_of_less_than_a_thousand_waits_until_it_adds_up() -> None:
+    learned = Calibration()
+    for _ in range(3):
+        learned = learned.observe_growth(estimated=300, counted=450)
+        assert learned.ratio == 1.0
+    learned = learned.observe_growth(estimated=300, counted=450)
+    assert learned.ratio == pytest.approx((PRIOR_TOKENS + 1_800) / (PRIOR_TOKENS + 1_200))
+
+
+def test_a_rise_is_taken_up_at_once_and_a_fall_slowly() -> None:
+    risen = Calibration().observe_growth(estimated=20_000, counted=28_000)
+    assert risen.ratio == pytest.approx((PRIOR_TOKENS + 28_000) / (PRIOR_TOKENS + 20_000))
+    lesson = (PRIOR_TOKENS + 15_000) / (PRIOR_TOKENS + 20_000)
+    fallen = Calibration().observe_growth(estimated=20_000, counted=15_000)
+    assert fallen.ratio == pytest.approx(1.0 + FALL_RATE * (lesson - 1.0))
+
+
+def test_the_ratio_falls_all_the_way_when_the_reports_insist() -> None:
+    """cl100k_base takes about 0.78 of what the estimator by characters says."""
+    assert reports((0.78, 5_000), list(range(1_000, 60_000, 4_000))).ratio == pytest.approx(0.78, abs=0.04)
+
+
+def test_what_was_learned_long_ago_fades() -> None:
+    """The host moved to a model under the same name, or from English to Chinese."""
+    learned = reports((1.0, 0), list(range(0, 100_000, 5_000)))
+    assert reports((1.5, 0), list(range(0, 60_000, 5_000)), learned).ratio > 1.38
+
+
+def test_one_hidden_reminder_does_not_triple_the_ratio() -> None:
+    learned = Calibration().observe_growth(estimated=MINIMUM_GROWTH_TOKENS, counted=MINIMUM_GROWTH_TOKENS + 2_000)
+    assert learned.ratio < 1.7
+
+
+@pytest.mark.parametrize(
+    ("counted", "bound"),
+    [
+        pytest.param(10**9, MAXIMUM_RATIO, id="absurdly much"),
+        pytest.param(0, MINIMUM_RATIO, id="nothing"),
+    ],
+)
+def test_the_ratio_keeps_its_bounds(counted: int, bound: float) -> None:
+    learned = Calibration()
+    for _ in range(40):
+        learned = learned.observe_growth(estimated=50_000, counted=counted)
+    assert learned.ratio == pytest.approx(bound, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("estimated", "counted"),
+    [pytest.param(2_000, -500, id="by count"), pytest.param(-2_000, 500, id="by estimate")],
+)
+def test_a_view_that_shrank_teaches_nothing(estimated: int, counted: int) -> None:
+    """Claude drops thinking of earlier turns by itself; a rewind makes another view."""
+    waiting = Calibration().observe_growth(estimated=900, counted=900)
+    learned = waiting.observe_growth(estimated=estimated, counted=counted)
+    assert learned == Calibration()
+
+
+def test_the_view_after_a_compaction_is_overhead_and_ratio_not_the_old_count() -> None:
+    """R24, E25, E29: what was reported before measured another view; what it taught still holds."""
+    learned = reports((1.25, 20_000), [1_000, 40_000, 100_000])
+    truth = 20_000 + round(1.25 * 12_000)
+    assert truth <= learned.calibrated(12_000) <= 1.05 * truth
+
+
+def test_a_smaller_view_corrects_the_overhead() -> None:
+    """A session resumed large: its ratio was put into the overhead, which the small view after a compaction shows."""
+    resumed = Calibration().observe(estimated=100_000, counted=145_000)
+    assert resumed.overhead_tokens == 45_000
+    assert resumed.observe(estimated=8_000, counted=30_400).overhead_tokens == 22_400
+
+
+def test_a_larger_view_never_lowers_the_overhead() -> None:
+    """On a large view a small error of the ratio outweighs the whole prefix."""
+    learned = Calibration().observe(estimated=1_000, counted=21_000)
+    assert learned.observe(estimated=100_000, counted=105_000) == learned
+
+
+def test_a_prefix_that_grew_raises_the_overhead() -> None:
+    """More tools in the middle of a conversation."""
+    learned = Calibration().observe(estimated=1_000, counted=21_000).observe(estimated=2_000, counted=30_000)
+    assert learned.overhead_tokens == 28_000
+
+
+def test_what_the_ratio_learns_is_taken_off_the_overhead() -> None:
+    learned = Calibration().observe(estimated=50_000, counted=75_000)
+    learned = learned.observe_growth(estimated=20_000, counted=26_000)
+    assert learned.calibrated(50_000) == pytest.approx(75_000, abs=1)
+
+
+def test_another_conversation_inherits_the_ratio_only() -> None:
+    learned = reports((1.3, 30_000), [1_000, 20_000, 20_500]).for_another_conversation()
+    assert learned.ratio > 1.2
+    assert learned.calibrated(0) == 0
+    assert learned.observe(estimated=500, counted=650).overhead_tokens < 50

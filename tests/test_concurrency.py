@@ -1,0 +1,193 @@
+"""One controller, many callers: a summary for one conversation is made once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from compaction_hooks import SummaryRequest
+from tests.conversations import Scripted, controller, steps, system, talk, texts, user
+
+Chat = Mapping[str, object]
+
+
+def long() -> list[Chat]:
+    return [system(), *talk(15)]
+
+
+async def test_callers_of_one_conversation_share_one_summary() -> None:
+    """E52: overlapping calls do not compact the same text twice."""
+    requests = 0
+    release = asyncio.Event()
+
+    async def slow(request: SummaryRequest) -> str:
+        nonlocal requests
+        requests += 1
+        await release.wait()
+        return "- shared"
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+    tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(8)]
+    while requests == 0:
+        await asyncio.sleep(0)
+    release.set()
+    views = await asyncio.gather(*tasks)
+    assert requests == 1
+    assert all("- shared" in texts(view) for view in views)
+
+
+async def test_a_failure_is_shared_too() -> None:
+    """R16: those who waited do not each try again."""
+    requests = 0
+    release = asyncio.Event()
+
+    async def fails(request: SummaryRequest) -> str:
+        nonlocal requests
+        requests += 1
+        await release.wait()
+        raise ConnectionError("down")
+
+    hooks, messages = controller(8_192, summarizer=fails), long()
+    tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(4)]
+    while requests == 0:
+        await asyncio.sleep(0)
+    release.set()
+    assert all(view is messages for view in await asyncio.gather(*tasks))
+    assert requests == 1
+
+
+async def test_manual_and_automatic_compaction_do_not_overlap() -> None:
+    """E52: the manual one waits, then finds nothing left to do twice."""
+    active = most = 0
+
+    async def slow(request: SummaryRequest) -> str:
+        nonlocal active, most
+        active += 1
+        most = max(most, active)
+        await asyncio.sleep(0)
+        active -= 1
+        return "- one at a time"
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+    await asyncio.gather(hooks.transform_context(messages), hooks.compact(messages), hooks.transform_context(messages))
+    assert most == 1
+
+
+async def test_a_waiter_that_is_cancelled_does_not_cancel_the_leader() -> None:
+    release, started = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: SummaryRequest) -> str:
+        started.set()
+        await release.wait()
+        return "- done"
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+    leader = asyncio.create_task(hooks.transform_context(messages))
+    await started.wait()
+    waiter = asyncio.create_task(hooks.transform_context(messages))
+    await asyncio.sleep(0)
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    release.set()
+    assert "- done" in texts(await leader)
+
+
+async def test_when_the_leader_is_cancelled_a_waiter_takes_over() -> None:
+    started = asyncio.Event()
+    requests = 0
+
+    async def slow_once(request: SummaryRequest) -> str:
+        nonlocal requests
+        requests += 1
+        if requests == 1:
+            started.set()
+            await asyncio.Event().wait()
+        return "- second try"
+
+    hooks, messages = controller(8_192, summarizer=slow_once), long()
+    leader = asyncio.create_task(hooks.transform_context(messages))
+    await started.wait()
+    waiter = asyncio.create_task(hooks.transform_context(messages))
+    await asyncio.sleep(0)
+    leader.cancel()
+    assert "- second try" in texts(await waiter)
+    await asyncio.gather(leader, return_exceptions=True)
+
+
+async def test_a_sync_caller_inside_the_leading_loop_does_not_deadlock() -> None:
+    """Waiting never blocks a running loop: the one that leads would never end."""
+    release, started = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: SummaryRequest) -> str:
+        started.set()
+        await release.wait()
+        return "- done"
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+    leader = asyncio.create_task(hooks.transform_context(messages))
+    await started.wait()
+    assert hooks.transform_context_sync(messages) is messages
+    release.set()
+    assert "- done" in texts(await leader)
+
+
+def test_threads_and_loops_share_one_summary() -> None:
+    requests: list[int] = []
+    everybody = threading.Barrier(8)
+
+    def slow(request: SummaryRequest) -> str:
+        requests.append(1)
+        return "- shared"
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+
+    def sync_caller(_: int) -> list[Chat]:
+        everybody.wait(10)
+        return hooks.transform_context_sync(messages)
+
+    def async_caller(_: int) -> list[Chat]:
+        everybody.wait(10)
+        return asyncio.run(hooks.transform_context(messages))
+
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(sync_caller if n % 2 else async_caller, n) for n in range(8)]
+        views = [future.result(30) for future in futures]
+    assert len(requests) == 1
+    assert all("- shared" in texts(view) for view in views)
+
+
+async def test_conversations_do_not_mix() -> None:
+    async def echo(request: SummaryRequest) -> str:
+        await asyncio.sleep(0)
+        return f"- about {request.messages[0].text}"
+
+    hooks = controller(8_192, summarizer=echo)
+
+    async def run(name: str) -> str:
+        session = hooks.session(name)
+        messages: list[Chat] = [user(f"task of {name}")]
+        view: list[Chat] = []
+        for n in range(20):
+            messages = [*messages, *steps(1, 300, first=n)]
+            view = await session.transform_context(messages)
+        return texts(view)
+
+    views = await asyncio.gather(*(run(f"agent-{n}") for n in range(16)))
+    for n, view in enumerate(views):
+        assert f"agent-{n}" in view
+        assert not any(f"task of agent-{m}\"" in view or f"task of agent-{m}\\n" in view for m in range(16) if m != n)
+
+
+def test_forks_of_one_conversation_each_get_what_is_true_of_them() -> None:
+    """E11: two branches over one session."""
+    asked = Scripted("- common", "- left", "- right")
+    hooks = controller(8_192, summarizer=asked)
+    trunk = long()
+    hooks.transform_context_sync(trunk)
+    left, right = [*trunk, *talk(12, first=100)], [*trunk, *talk(12, first=200)]
+    views = [texts(hooks.transform_context_sync(branch)) for branch in (left, right, left, right)]
+    assert ["- left" in view for view in views] == [True, False, True, False]
+    assert ["- right" in view for view in views] == [False, True, False, True]
+    assert len(asked.requests) == 3

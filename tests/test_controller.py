@@ -1,0 +1,363 @@
+"""The hook at work: when it compacts, and what it guarantees about every list it hands out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionFinished,
+    CompactionOutcome,
+    CompactionReason,
+    CompactionSettings,
+    CompactionSkipped,
+    ContextOverflowError,
+    Usage,
+)
+from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.events import CompactionEvent, CompactionFailed
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
+from tests.conversations import Scripted, assistant, call, controller, prose, step, steps, system, talk, texts, tool, user
+
+Chat = Mapping[str, object]
+
+
+def size(messages: list[Chat]) -> int:
+    """The estimate that the controller uses too."""
+    format = OpenAIChatFormat()
+    return estimate_messages_tokens([p for m in messages for p in format.read(m)], CharacterEstimator())
+
+
+def of_tokens(tokens: int) -> list[Chat]:
+    """A conversation of exactly so many estimated tokens."""
+    messages: list[Chat] = talk(tokens // 600)
+    filler, goal = "", tokens
+    messages.append(user(filler))
+    for chunk in ("word " * 64, "word ", "w"):
+        while size([*messages[:-1], user(filler + chunk)]) <= goal:
+            filler += chunk
+    return [*messages[:-1], user(filler)]
+
+
+# -- when
+
+
+def test_the_threshold_is_strict() -> None:
+    """R1, R3: at the trigger nothing happens; one token above it does."""
+    trigger = CompactionSettings().budget(8_192).trigger
+    at = of_tokens(trigger)
+    assert size(at) == trigger
+    assert controller(8_192).transform_context_sync(at) is at
+    above = [*at, assistant("."), user(".")]
+    assert controller(8_192).transform_context_sync(above) is not above
+
+
+async def test_the_hook_has_the_form_frameworks_call() -> None:
+    """R99: async, positional (messages, signal), returns a list."""
+    messages = talk(2)
+    assert await controller(8_192).transform_context(messages, None) is messages
+
+
+def test_usage_and_a_large_tool_result_are_caught_before_the_next_call() -> None:
+    """R4, R12, R17: 180,000 reported, then 100 KB of tool output: found above the window before the call, not after."""
+    events: list[CompactionEvent] = []
+    hooks = controller(200_000, events=events)
+    messages = [system(), user("go"), *steps(30)]
+    view = hooks.transform_context_sync(messages)
+    hooks.report_usage(Usage(input_tokens=180_000), view)
+    messages = [*messages, assistant(None, call("big")), tool("big", "x = 1\n" * 17_000)]
+    hooks.transform_context_sync(messages)
+    assert any(isinstance(event, CompactionFinished) for event in events)
+
+
+def test_it_compacts_inside_a_turn_without_new_user_input() -> None:
+    """R10, D3: the check happens before every model call, so multi-step tool loops are covered."""
+    hooks = controller(8_192)
+    messages = [system(), user("go")]
+    sizes = []
+    for n in range(40):
+        messages = [*messages, *step(n, 400)]
+        sizes.append(size(hooks.transform_context_sync(messages)))
+    assert max(sizes) <= CompactionSettings().budget(8_192).trigger
+    assert hooks.state().compaction_count >= 3
+
+
+def test_one_controller_compacts_once_for_one_list() -> None:
+    """R15: asked again with the same list it gives the same view and compacts no further."""
+    events: list[CompactionEvent] = []
+    hooks = controller(8_192, events=events)
+    messages = [system(), user("go"), *steps(20, 400)]
+    first, second = hooks.transform_context_sync(messages), hooks.transform_context_sync(messages)
+    assert first == second
+    assert sum(isinstance(event, CompactionFinished) for event in events) == 1
+
+
+def test_auto_compact_off_leaves_the_list_alone() -> None:
+    """R9, E47: the two switches are independent."""
+    messages = [user("go"), *steps(30, 400)]
+    hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
+    assert hooks.transform_context_sync(messages) is messages
+
+
+def test_a_subagent_leaves_the_threshold_to_its_parent() -> None:
+    """R11."""
+    messages = [user("go"), *steps(30, 400)]
+    hooks = controller(8_192, settings=CompactionSettings(is_subagent=True))
+    assert hooks.transform_context_sync(messages) is messages
+
+
+def test_system_prompt_and_tools_beside_the_list_count() -> None:
+    """R27, E31."""
+    messages = talk(8)
+    assert controller(8_192).transform_context_sync(messages) is messages
+    tools = [{"type": "function", "function": {"name": "grep", "description": prose(1_500)}}]
+    view = controller(8_192).transform_context_sync(messages, system=prose(1_500), tools=tools)
+    assert view is not messages
+
+
+def test_a_smaller_model_compacts_before_it_is_called() -> None:
+    """E21: the window of the model of this very call."""
+    hooks: CompactionController[Chat] = CompactionController(
+        model="gpt-4.1", settings=CompactionSettings(default_context_window=8_192)
+    )
+    messages = [user("go"), *steps(30, 400)]
+    assert hooks.transform_context_sync(messages, model="gpt-4.1") is messages
+    assert hooks.transform_context_sync(messages, model="a-small-one") is not messages
+
+
+def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.LogCaptureFixture) -> None:
+    """D5, R30."""
+    messages = [user("go"), *steps(40, 400)]
+    hooks: CompactionController[Chat] = CompactionController(model="nobody-knows-me")
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        for _ in range(3):
+            assert hooks.transform_context_sync(messages) is messages
+    assert [record.message.count("context_window=") for record in caplog.records] == [1]
+
+
+def test_an_assumed_window_is_an_option() -> None:
+    """D5: `default_context_window`."""
+    messages = [user("go"), *steps(40, 400)]
+    settings = CompactionSettings(default_context_window=8_192)
+    assert CompactionController(model="nobody-knows-me", settings=settings).transform_context_sync(messages) is not messages
+
+
+def test_a_window_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="context_window=0"):
+        CompactionController(context_window=0)
+
+
+def test_a_message_that_cannot_be_read_names_its_field() -> None:
+    with pytest.raises(FormatError, match="role"):
+        controller().transform_context_sync([{"content": "no role"}])
+
+
+# -- what
+
+
+def test_a_view_holds_at_most_the_target_after_a_compaction() -> None:
+    """Rule 4: 60 % of the trigger, so that the next compaction is far away."""
+    messages = [system(), user("go"), *steps(40, 150)]
+    hooks = controller(8_192)
+    view = hooks.transform_context_sync(messages)
+    assert size(view) <= CompactionSettings().budget(8_192).target
+
+
+def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:
+    """E57, E8: the user's words survive verbatim, as the same object, in front of what is kept."""
+    request = user("Port the parser, and never touch the public API of tokens.py.")
+    messages = [system(), user("hello"), assistant("hi"), request, *steps(40, 200)]
+    view = controller(8_192).transform_context_sync(messages)
+    assert view[2] is request
+
+
+def test_the_hosts_list_is_never_changed() -> None:
+    """Rule 2."""
+    messages = [system(), user("go"), *steps(40, 300)]
+    before = copy.deepcopy(messages)
+    controller(8_192).transform_context_sync(messages)
+    assert messages == before
+
+
+def test_the_prefix_is_byte_identical_between_compactions() -> None:
+    """E61: prompt caches hold until the next compaction."""
+    hooks = controller(8_192)
+    messages = [system(), user("go"), *steps(20, 400)]
+    last = json.dumps(hooks.transform_context_sync(messages))
+    count = hooks.state().compaction_count
+    for n in range(20, 24):
+        messages = [*messages, *step(n, 100)]
+        view = json.dumps(hooks.transform_context_sync(messages))
+        assert view.startswith(last[:-1])
+        last = view
+    assert hooks.state().compaction_count == count
+
+
+def test_old_results_are_cleared_first_and_no_summariser_is_asked() -> None:
+    """R89: runs before and independent of a summary."""
+    asked = Scripted()
+    messages = [user("go"), *steps(24, 500)]
+    view = controller(16_384, summarizer=asked).transform_context_sync(messages)
+    assert asked.requests == []
+    assert "Old tool result cleared" in texts(view)
+    assert len(view) == len(messages)
+
+
+def test_clearing_can_be_switched_off() -> None:
+    asked = Scripted()
+    settings = CompactionSettings(clear_tool_results=False)
+    controller(16_384, summarizer=asked, settings=settings).transform_context_sync([user("go"), *steps(24, 500)])
+    assert len(asked.requests) == 1
+
+
+def test_a_result_larger_than_the_window_is_shortened() -> None:
+    """E7, R86: one huge result in the last step; nobody has seen it yet, so its head and tail stay."""
+    huge = "first line\n" + prose(30_000) + "\nlast line"
+    messages = [user("go"), assistant(None, call("1")), tool("1", huge)]
+    view = controller(8_192).transform_context_sync(messages)
+    assert size(view) <= CompactionSettings().budget(8_192).trigger
+    shown = str(view[-1]["content"])
+    assert shown.startswith("first line")
+    assert shown.endswith("last line")
+    assert "characters left out" in shown
+
+
+def test_huge_arguments_are_shortened_and_stay_json() -> None:
+    """E33: arguments count and can be shortened like results."""
+    messages = [user("go"), assistant(None, call("1", "write", path="a", content=prose(30_000))), tool("1", "written")]
+    view = controller(8_192).transform_context_sync(messages)
+    assert size(view) <= CompactionSettings().budget(8_192).trigger
+    calls = view[1]["tool_calls"]
+    assert isinstance(calls, list)
+    assert json.loads(calls[0]["function"]["arguments"])["path"] == "a"
+
+
+def test_what_cannot_be_made_to_fit_comes_back_as_it_was_and_loudly(caplog: pytest.LogCaptureFixture) -> None:
+    """Rule 4: system prompt and request alone exceed the window."""
+    events: list[CompactionEvent] = []
+    messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
+    with caplog.at_level(logging.ERROR, "compaction_hooks"):
+        assert controller(8_192, events=events).transform_context_sync(messages) is messages
+    failed = [event for event in events if isinstance(event, CompactionFailed)]
+    assert failed[0].is_over_window
+    assert "system prompt" in failed[0].error
+    assert caplog.records
+
+
+def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_again() -> None:
+    """E48, E49, E51: no second compaction before the context has grown by a fifth, as long as it fits the window."""
+    asked = Scripted("- short")
+    messages = [system(prose(5_500)), user("go"), *steps(6, 60)]
+    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
+    for n in range(6, 14):
+        messages = [*messages, *step(n, 5)]
+        hooks.transform_context_sync(messages)
+    assert len(asked.requests) <= 2
+
+
+def test_a_compaction_that_gains_nothing_is_thrown_away() -> None:
+    """E48, E49: what it gives must be smaller by a tenth."""
+    events: list[CompactionEvent] = []
+    messages = [system(prose(5_800)), user("go"), assistant("short"), user("x"), assistant("y"), user(prose(500))]
+    view = controller(8_192, events=events).transform_context_sync(messages)
+    assert view is messages
+    assert isinstance(events[-1], CompactionSkipped)
+
+
+# -- by hand
+
+
+def test_manual_compaction_ignores_the_threshold() -> None:
+    """R19, R95."""
+    messages = [system(), *talk(4)]
+    result = controller(200_000, summarizer=Scripted()).compact_sync(messages)
+    assert (result.outcome, result.reason) == (CompactionOutcome.COMPACTED, CompactionReason.MANUAL)
+    assert len(result.messages) < len(messages)
+    assert result.tokens_after < result.tokens_before
+
+
+def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
+    """R65, R95."""
+    asked = Scripted()
+    messages = talk(20)
+    few = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
+    many = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=6_000)
+    assert len(few.messages) < len(many.messages)
+    assert asked.requests[0].focus == "the schema"
+    assert "the schema" in asked.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([], id="empty"),
+        pytest.param([system()], id="only a system prompt"),
+        pytest.param([user("hello")], id="one message"),
+        pytest.param([user("hello"), assistant("hi")], id="one turn"),
+    ],
+)
+def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -> None:
+    """E13: no empty summary, and no error either."""
+    asked = Scripted()
+    result = controller(200_000, summarizer=asked).compact_sync(messages)
+    assert result.outcome is CompactionOutcome.NOTHING_TO_COMPACT
+    assert result.messages is messages
+    assert asked.requests == []
+
+
+def test_manual_compaction_right_after_another_is_refused_and_later_works() -> None:
+    """E13: "already compacted" must not block later compactions."""
+    hooks = controller(200_000, summarizer=Scripted())
+    first = hooks.compact_sync(talk(10), keep_recent_tokens=300)
+    again = hooks.compact_sync(first.messages, keep_recent_tokens=300)
+    assert again.outcome is CompactionOutcome.NOTHING_TO_COMPACT
+    later = hooks.compact_sync([*first.messages, *talk(10, first=10)], keep_recent_tokens=300)
+    assert later.outcome is CompactionOutcome.COMPACTED
+
+
+def test_manual_compaction_that_cannot_fit_names_the_part() -> None:
+    """Rule 4: a typed error with the numbers and the remedy."""
+    messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
+    with pytest.raises(ContextOverflowError, match="system prompt") as caught:
+        controller(8_192).compact_sync(messages)
+    assert (caught.value.part, caught.value.window) == ("system prompt", 8_192)
+    assert caught.value.tokens is not None
+    assert caught.value.tokens > 8_192
+
+
+def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
+    """R95, D14: the host replaces its list; the next view of the trimmed list is that list."""
+    hooks = controller(8_192, summarizer=Scripted())
+    result = hooks.compact_sync([system(), *talk(12)])
+    stored = [*result.messages, user("next")]
+    assert hooks.transform_context_sync(stored) is stored
+
+
+def test_a_stored_list_without_its_record_is_still_recognised() -> None:
+    """R58: by the text's prefix, when the record is gone; the summary is updated, not summarised again."""
+    asked = Scripted("the old facts", "the new facts")
+    stored = controller(8_192, summarizer=asked).compact_sync([system(), *talk(12)]).messages
+    result = controller(8_192, summarizer=asked).compact_sync([*stored, *talk(12, first=12)])
+    assert asked.requests[1].previous_summary == "the old facts"
+    assert "the old facts" not in asked.requests[1].transcript
+    assert "the old facts" not in texts(result.messages)
+
+
+def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
+    """E10, E26: the second starts where the first ended; nothing falls between."""
+    asked = Scripted("one", "two")
+    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
+    messages = talk(12)
+    hooks.compact_sync(messages, keep_recent_tokens=1_500)
+    messages = [*messages, *talk(12, first=12)]
+    view = hooks.compact_sync(messages, keep_recent_tokens=1_500).messages
+    asked_for = [message.text for request in asked.requests for message in request.messages]
+    shown = [str(message["content"]) for message in view]
+    assert all(str(message["content"]) in [*asked_for, *shown] for message in messages)
+    assert len(asked_for) == len(set(asked_for))

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from compaction_hooks.cut_point import find_cut
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history import History, HistoryReader, Known
+from tests.conversations import assistant, call, step, steps, system, talk, tool, user
+
+Chat = Mapping[str, object]
+
+
+def history(messages: Sequence[Chat], tokens: int = 100) -> History[Chat]:
+    """A history in which every message weighs the same."""
+    return HistoryReader(OpenAIChatFormat(), lambda _: tokens, "[S]").read(messages, Known())
+
+
+def kept(messages: Sequence[Chat], keep_tokens: int, *, after: int = 0, room: int = 10**9) -> list[Chat]:
+    read = history(messages)
+    cut = find_cut(
+        read, after=after, keep_tokens=keep_tokens, fits=lambda run: read.tokens(read.run_start(run)) <= room
+    )
+    return [] if cut is None else [read.host(piece.host) for piece in read.pieces(read.run_start(cut))]
+
+
+def test_keeps_what_reaches_the_number_and_the_cut_message_itself() -> None:
+    """R37, R43, R46: walk back until the tokens are reached, inclusive; the message that reaches them stays."""
+    messages = [user("a"), assistant("b"), user("c"), assistant("d"), user("e"), assistant("f")]
+    assert kept(messages, 400) == messages[2:]
+
+
+@pytest.mark.parametrize("keep_tokens", [100, 150, 200, 250, 300, 350, 450])
+def test_never_begins_with_a_tool_result(keep_tokens: int) -> None:
+    """R38, R39, E1, E3: wherever the number falls, the kept part begins where no call is open."""
+    messages = [user("go"), *steps(6)]
+    assert kept(messages, keep_tokens)[0]["role"] == "assistant"
+
+
+def test_parallel_calls_stay_with_all_their_results() -> None:
+    messages = [
+        user("go"),
+        *step(0),
+        assistant(None, call("a"), call("b"), call("c")),
+        tool("a", "1"),
+        tool("b", "2"),
+        tool("c", "3"),
+        assistant("x"),
+    ]
+    for keep_tokens in (200, 300, 400):
+        assert kept(messages, keep_tokens) in (messages[3:], messages[7:])
+
+
+def test_a_turn_that_begins_nearby_is_preferred() -> None:
+    """R41, D8: giving up a little of what is kept to begin with the user's words."""
+    messages = [user("a"), *steps(4), assistant("x"), user("b"), *steps(5), assistant("y")]
+    assert kept(messages, 1_300)[0] == user("b")
+
+
+def test_a_turn_that_costs_too_much_is_not_waited_for() -> None:
+    """R40, R47, D8: the cut may fall inside a turn, after a completed step."""
+    messages = [user("a"), *steps(10), assistant("x"), user("b"), assistant("y")]
+    assert kept(messages, 1_500)[0]["role"] == "assistant"
+
+
+def test_one_huge_turn_is_cut_between_its_steps() -> None:
+    """E8: a headless run with a single user message."""
+    messages = [user("the only request"), *steps(30)]
+    assert kept(messages, 500) == messages[-4:]
+
+
+def test_trailing_results_larger_than_the_number_keep_their_step() -> None:
+    """E7: the results at the end alone exceed what is to be kept; the step stays whole and the cut is still found."""
+    messages = [user("a"), *steps(3), assistant(None, call("a"), call("b")), tool("a", "1"), tool("b", "2")]
+    assert kept(messages, 100) == messages[-3:]
+
+
+def test_the_cut_moves_on_until_the_view_fits() -> None:
+    messages = talk(10)
+    assert len(kept(messages, 1_500, room=700)) == 6
+
+
+def test_when_nothing_fits_the_last_step_is_kept_alone() -> None:
+    """R45: the force floor; nothing that the model has not answered yet is given up."""
+    messages = [user("a"), *steps(3)]
+    assert kept(messages, 1_500, room=0) == messages[-2:]
+
+
+def test_a_short_history_is_cut_at_its_first_boundary_when_asked() -> None:
+    messages = talk(2)
+    assert kept(messages, 10_000) == messages[1:]
+
+
+def test_the_cut_lies_above_what_is_covered() -> None:
+    """E10: a second compaction starts where the first ended; R44."""
+    read = history([user("go"), *steps(10)])
+    cut = find_cut(read, after=11, keep_tokens=100_000, fits=lambda _: True)
+    assert cut == 13
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param([system()], id="only a system prompt"),
+        pytest.param([user("a")], id="one message"),
+        pytest.param([user("a"), user("b")], id="one side only"),
+    ],
+)
+def test_where_no_context_may_begin_there_is_no_cut(messages: list[Chat]) -> None:
+    """E13: nothing to summarise."""
+    assert kept(messages, 10) == []

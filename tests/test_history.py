@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.history import CHAIN_START, History, HistoryReader, Known, canonical_arguments, text_digest
+from compaction_hooks.messages import Message
+from tests.conversations import assistant, call, steps, system, talk, tool, user
+
+MARKER = "[Conversation summary]"
+READS: list[int] = []
+
+
+class CountingFormat(OpenAIChatFormat):
+    """Counts what it reads."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self, message: Mapping[str, object], /) -> Sequence[Message]:
+        self.reads += 1
+        return super().read(message)
+
+
+def reader(format: OpenAIChatFormat | None = None) -> HistoryReader[Mapping[str, object]]:
+    return HistoryReader(format or OpenAIChatFormat(), lambda message: 10 + len(message.text), MARKER)
+
+
+def history(messages: Sequence[Mapping[str, object]]) -> History[Mapping[str, object]]:
+    return reader().read(messages, Known())
+
+
+def chain(messages: Sequence[Mapping[str, object]]) -> list[str | None]:
+    read = history(messages)
+    return [read.digest_before(run) for run in range(read.run_count)]
+
+
+def test_runs_follow_the_sides_and_ignore_system_messages() -> None:
+    read = history([system(), user("a"), user("b"), assistant("c"), system("note"), assistant("d"), user("e")])
+    assert [list(read.run_pieces(run)) for run in range(read.run_count)] == [[1, 2], [3, 4, 5], [6]]
+    assert [read.starts_turn(run) for run in range(read.run_count)] == [True, False, True]
+
+
+def test_no_boundary_lies_between_a_call_and_its_result() -> None:
+    """R38, R39, E1."""
+    read = history([user("go"), *steps(2), assistant("done"), user("more")])
+    assert list(read.boundaries(0)) == [1, 3, 5, 6]
+
+
+def test_a_system_message_between_call_and_result_makes_no_boundary() -> None:
+    """E2."""
+    read = history([user("go"), assistant(None, call("1")), system("hint"), tool("1", "ok"), assistant("done")])
+    assert list(read.boundaries(0)) == [1, 3]
+
+
+def test_a_late_result_binds_everything_up_to_its_call() -> None:
+    """E5: an asynchronous tool answers after another message of the assistant."""
+    read = history([user("go"), assistant(None, call("1")), user("hurry"), assistant("wait"), tool("1", "ok"), assistant("x")])
+    assert list(read.boundaries(0)) == [1, 5]
+
+
+def test_an_unanswered_call_binds_nothing() -> None:
+    """E5: a history that is broken already can still be cut."""
+    read = history([user("go"), assistant(None, call("1")), user("again"), assistant("fine"), user("next")])
+    assert list(read.boundaries(0)) == [1, 2, 3, 4]
+
+
+def test_reused_call_ids_pair_with_the_nearest_call() -> None:
+    read = history([user("a"), *steps(1), assistant("x"), user("b"), *steps(1), assistant("y")])
+    assert list(read.boundaries(0)) == [1, 3, 4, 5, 7]
+
+
+def test_only_new_messages_are_read() -> None:
+    """Rule 6: while the host passes the same objects, a call looks at what is new."""
+    format = CountingFormat()
+    reads = HistoryReader(format, lambda _: 1, MARKER)
+    messages = talk(200)
+    first = reads.sync(None, messages, Known())
+    format.reads = 0
+    second = reads.sync(first, [*messages, user("new")], Known())
+    assert format.reads <= 3
+    assert second.host_count == 401
+    assert first.host_count == 400
+
+
+def test_a_shorter_history_stays_true_while_a_longer_one_grows() -> None:
+    reads = reader()
+    messages = talk(3)
+    short = reads.sync(None, messages, Known())
+    tokens, runs, request = short.tokens(), short.run_count, short.request
+    reads.sync(short, [*messages, user("x"), assistant("y")], Known())
+    assert (short.tokens(), short.run_count, short.request) == (tokens, runs, request)
+
+
+def test_equal_objects_made_anew_are_not_read_again() -> None:
+    format = CountingFormat()
+    reads = HistoryReader(format, lambda _: 1, MARKER)
+    messages = talk(50)
+    first = reads.sync(None, messages, Known())
+    format.reads = 0
+    copied = json.loads(json.dumps(messages))
+    second = reads.sync(first, copied, Known())
+    assert format.reads <= 3
+    assert second.host(0) is copied[0]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param(lambda m: m[:4], id="rewind"),
+        pytest.param(lambda m: [*m[:4], user("else"), *m[6:]], id="edit"),
+        pytest.param(lambda m: [*m[:2], user("new"), assistant("yes"), *m[2:]], id="insertion"),
+        pytest.param(lambda m: [*m[:2], *m[4:]], id="deletion"),
+    ],
+)
+def test_an_edited_list_is_read_as_if_it_were_new(edit: object) -> None:
+    """E12: rewinds, edits, insertions and deletions."""
+    assert callable(edit)
+    messages = [user("a"), *steps(3), assistant("x"), *talk(2)]
+    reads = reader()
+    synced = reads.sync(reads.sync(None, messages, Known()), edit(messages), Known())
+    fresh = history(edit(messages))
+    assert synced.pieces() == fresh.pieces()
+    assert [synced.digest_before(run) for run in range(synced.run_count)] == chain(edit(messages))
+
+
+def test_a_change_in_place_since_the_last_answer_is_noticed_at_once() -> None:
+    question = {"role": "user", "content": "short"}
+    messages = [*talk(2), question]
+    reads = reader()
+    first = reads.sync(None, messages, Known())
+    question["content"] = "a longer question"
+    assert reads.sync(first, messages, Known()).piece(4).message.text == "a longer question"
+
+
+def test_an_older_change_in_place_is_noticed_when_asked_to_verify() -> None:
+    messages = [dict(message) for message in talk(4)]
+    reads = reader()
+    first = reads.sync(None, messages, Known())
+    assert reads.verify(first, messages) is first
+    messages[1]["content"] = "edited"
+    assert reads.verify(first, messages).piece(1).message.text == "edited"
+
+
+def test_the_chain_is_the_same_however_a_side_is_cut_into_messages() -> None:
+    one = [user("Hello world"), assistant("Yes, sir"), user("x")]
+    other = [user("Hello "), user("world"), assistant("Yes,"), assistant(" sir"), user("x")]
+    assert chain(one) == chain(other)
+
+
+def test_the_chain_does_not_depend_on_the_format() -> None:
+    """Atoms: the same conversation as OpenAI dicts and as Anthropic dicts has the same digests."""
+    openai = [system(), user("go"), assistant("look", call("c1", path="a.py")), tool("c1", "text"), assistant("done"), user("x")]
+    anthropic: list[Mapping[str, object]] = [
+        {"role": "user", "content": "go"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "look"},
+                {"type": "tool_use", "id": "t9", "name": "read_file", "input": {"path": "a.py"}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t9", "content": "text"}]},
+        {"role": "assistant", "content": "done"},
+        {"role": "user", "content": "x"},
+    ]
+    read = HistoryReader(AnthropicFormat(), lambda _: 1, MARKER).read(anthropic, Known())
+    assert chain(openai) == [read.digest_before(run) for run in range(read.run_count)]
+
+
+def test_the_order_of_parallel_results_does_not_matter_but_their_calls_do() -> None:
+    calls = assistant(None, call("1", path="a"), call("2", path="b"))
+    one = [user("go"), calls, tool("1", "A"), tool("2", "B"), assistant("x")]
+    other = [user("go"), calls, tool("2", "B"), tool("1", "A"), assistant("x")]
+    swapped = [user("go"), calls, tool("1", "B"), tool("2", "A"), assistant("x")]
+    assert chain(one) == chain(other)
+    assert chain(one)[-1] != chain(swapped)[-1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param([user("a!"), assistant("b"), user("c")], id="user text"),
+        pytest.param([user("a"), assistant("B"), user("c")], id="assistant text"),
+        pytest.param([assistant("b"), user("a"), user("c")], id="order"),
+        pytest.param([user("a"), assistant("b", call("1")), user("c")], id="a call more"),
+    ],
+)
+def test_the_chain_changes_with_the_content(changed: list[Mapping[str, object]]) -> None:
+    assert chain([user("a"), assistant("b"), user("c")])[-1] != chain(changed)[-1]
+
+
+def test_the_chain_leaves_out_what_frameworks_disagree_on() -> None:
+    plain = [user("a"), assistant("b"), user("c")]
+    dressed = [system(), {**user("a"), "name": "bob"}, {**assistant("b"), "reasoning_content": "hm"}, user("c")]
+    assert chain(plain) == chain(dressed)
+
+
+def test_the_empty_history_has_the_start_of_the_chain() -> None:
+    assert history([]).digest_before(0) == CHAIN_START
+    assert history([]).digest_before(1) is None
+
+
+def test_surrogates_can_be_hashed() -> None:
+    """E44."""
+    assert text_digest("\ud83d") != text_digest("\ude00")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "canonical"),
+    [
+        pytest.param('{"b": 1,  "a": [1, 2]}', '{"a":[1,2],"b":1}', id="sorted and compact"),
+        pytest.param("", "{}", id="nothing is no arguments"),
+        pytest.param("{broken", "{broken", id="no JSON stays"),
+    ],
+)
+def test_arguments_have_one_form(arguments: str, canonical: str) -> None:
+    assert canonical_arguments(arguments) == canonical

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from compaction_hooks import CompactionRecord, project
+from compaction_hooks.formats import AnthropicFormat
+from tests.conversations import Scripted, assistant, call, controller, prose, steps, system, talk, texts, tool, user
+
+Chat = Mapping[str, object]
+
+
+def compacted(messages: list[Chat], window: int = 8_192, **more: object) -> CompactionRecord:
+    """The record of a compaction of these messages."""
+    result = controller(window, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=600)
+    assert result.record is not None
+    return result.record
+
+
+CONVERSATION = [system(), user("Port the parser."), *steps(12), assistant("Ported."), *talk(3)]
+
+
+def test_the_view_is_system_summary_then_the_recent_messages() -> None:
+    """R70, R73, D14, D17: a user message stands for what is covered; nothing is stored in the host's list."""
+    view = project(CONVERSATION, compacted(CONVERSATION))
+    assert view[0] is CONVERSATION[0]
+    assert view[1]["role"] == "user"
+    assert "conversation history before this point was compacted" in texts([view[1]])
+    kept = view[2:]
+    assert kept
+    assert all(mine is theirs for mine, theirs in zip(kept, CONVERSATION[-len(kept) :], strict=True))
+
+
+def test_the_input_is_not_changed() -> None:
+    before = copy.deepcopy(CONVERSATION)
+    project(CONVERSATION, compacted(CONVERSATION))
+    assert before == CONVERSATION
+
+
+def test_without_a_record_the_view_is_the_list() -> None:
+    """R70: without a compaction the view is the history."""
+    assert project(CONVERSATION, None) == CONVERSATION
+
+
+def test_the_same_record_gives_the_same_view_anywhere() -> None:
+    """The record travels as JSON; another process with equal messages sees the same bytes."""
+    record = compacted(CONVERSATION)
+    elsewhere = project(json.loads(json.dumps(CONVERSATION)), CompactionRecord.from_json(record.to_json()))
+    assert json.dumps(elsewhere) == json.dumps(project(CONVERSATION, record))
+
+
+def test_messages_added_later_follow_the_same_prefix() -> None:
+    record = compacted(CONVERSATION)
+    short, long = project(CONVERSATION, record), project([*CONVERSATION, user("next")], record)
+    assert json.dumps(long[:-1]) == json.dumps(short)
+
+
+def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
+    """Rule 7, E12: a rewind before the cut, or an edit of what is covered."""
+    record = compacted(CONVERSATION)
+    rewound = CONVERSATION[:4]
+    edited = [CONVERSATION[0], user("Port the lexer."), *CONVERSATION[2:]]
+    assert project(rewound, record) == rewound
+    assert project(edited, record) == edited
+
+
+def test_a_list_that_begins_with_the_summary_is_its_own_view() -> None:
+    """A host that stored `compact().messages` gets the very same view from the trimmed list as from the full one."""
+    record = compacted(CONVERSATION)
+    trimmed = project(CONVERSATION, record)
+    assert project([*trimmed, user("next")], record) == [*trimmed, user("next")]
+
+
+def test_every_system_message_stays() -> None:
+    """E56 in our terms: what the host put in as system is never summarised away."""
+    messages = [system("first"), user("go"), *steps(5), system("second"), *steps(5, first=5), assistant("done"), *talk(3)]
+    view = project(messages, compacted(messages))
+    assert [m["content"] for m in view if m["role"] == "system"] == ["first", "second"]
+
+
+def test_cleared_results_are_copies_and_all_else_is_the_hosts() -> None:
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    result = controller(16_384, summarizer=Scripted()).compact_sync(messages)
+    assert result.record is not None
+    cleared = [m for m in result.messages if "Old tool result cleared" in str(m["content"])]
+    assert cleared
+    assert all(m["tool_call_id"] for m in cleared)
+    assert sum(any(m is host for host in messages) for m in result.messages) == len(messages) - len(cleared)
+
+
+def test_a_reduction_of_something_else_is_not_applied() -> None:
+    """A result that changed since stays as it is: reductions name their text by digest."""
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    result = controller(16_384, summarizer=Scripted()).compact_sync(messages)
+    assert result.record is not None
+    changed = [*messages]
+    changed[2] = {**messages[2], "content": "another result " + prose(400)}
+    record = replace(result.record, covered_runs=0)
+    assert project(changed, record)[2] is changed[2]
+
+
+def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
+    """E5, rule 2: a new message holds the same part objects."""
+    messages: list[Chat] = [{"role": "user", "content": "go"}]
+    for n in range(12):
+        messages += [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{n}", "name": "read", "input": {"n": n}}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"t{n}", "content": prose(300)},
+                    {"type": "text", "text": f"and now {n}", "cache_control": {"type": "ephemeral"}},
+                ],
+            },
+        ]
+    session = controller(8_192, summarizer=Scripted()).session("a", format=AnthropicFormat())
+    result = session.compact_sync(messages, keep_recent_tokens=900)
+    assert result.record is not None
+    assert result.messages[-1] is messages[-1]
+    assert result.messages[1]["role"] == "assistant"
+
+
+def test_parallel_calls_survive_as_one_step() -> None:
+    calls = [call(str(n), path=f"{n}.py") for n in range(4)]
+    messages = [user("go"), *steps(10), assistant(None, *calls), *[tool(str(n), prose(50)) for n in range(4)]]
+    view = project(messages, compacted(messages))
+    assert [m.get("tool_call_id") for m in view[-4:]] == ["0", "1", "2", "3"]

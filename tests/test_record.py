@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from compaction_hooks import CompactionReason, CompactionRecord, Usage
+from compaction_hooks.errors import RecordError
+from compaction_hooks.record import Pin
+from compaction_hooks.reductions import Reduction
+
+RECORD = CompactionRecord(
+    id="a1",
+    parent="a0",
+    prompt_version=1,
+    reason=CompactionReason.THRESHOLD,
+    summary="## Goal\n- port it",
+    previous_summary=None,
+    rendered="[Conversation summary]\n...",
+    compacted_message_count=12,
+    covered_runs=5,
+    covered_digest="d" * 64,
+    seen_runs=9,
+    tokens_before=14_000,
+    tokens_after=6_000,
+    compaction_count=1,
+    last_compacted_at="2026-02-10T21:30:00Z",
+    pins=(Pin(run=0, digest="p" * 64), Pin(run=2, digest="q" * 64, is_users=True)),
+    reductions=(Reduction(kind="result", run=6, ordinal=0, digest="x", shown_digest="y"),),
+    read_files=("a.py",),
+    modified_files=("b.py",),
+    digest={"messages": {"user": 2}},
+    usage=Usage(input_tokens=900, output_tokens=80),
+)
+
+
+def test_a_record_survives_json() -> None:
+    assert CompactionRecord.from_json(RECORD.to_json()) == RECORD
+
+
+def test_a_record_keeps_the_founding_fields_under_their_names() -> None:
+    """R72, D14: JSON fields exactly; the first record has no previous summary; the time is ISO 8601 in UTC."""
+    fields = json.loads(RECORD.to_json())
+    assert fields["previous_summary"] is None
+    assert {
+        name: fields[name]
+        for name in (
+            "summary",
+            "compacted_message_count",
+            "tokens_before",
+            "tokens_after",
+            "compaction_count",
+            "last_compacted_at",
+        )
+    } == {
+        "summary": "## Goal\n- port it",
+        "compacted_message_count": 12,
+        "tokens_before": 14_000,
+        "tokens_after": 6_000,
+        "compaction_count": 1,
+        "last_compacted_at": "2026-02-10T21:30:00Z",
+    }
+
+
+def test_a_record_holds_no_framework_types() -> None:
+    assert json.loads(json.dumps(RECORD.to_dict())) == RECORD.to_dict()
+
+
+def test_fields_of_a_later_version_are_kept() -> None:
+    fields = {**RECORD.to_dict(), "colour": "blue"}
+    assert CompactionRecord.from_dict(fields).to_dict()["colour"] == "blue"
+
+
+def test_absent_optional_fields_get_their_defaults() -> None:
+    """R72: absent means none, no migration."""
+    needed = ("id", "reason", "summary", "rendered", "compacted_message_count", "covered_runs", "covered_digest")
+    fields = {name: value for name, value in RECORD.to_dict().items() if name in needed}
+    record = CompactionRecord.from_dict(fields)
+    assert (record.pins, record.reductions, record.usage, record.previous_summary) == ((), (), None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        pytest.param({"version": 99}, "version=99 is newer", id="newer version"),
+        pytest.param({"summary": 7}, "summary=7 must be str", id="wrong type"),
+        pytest.param({"reason": "boredom"}, "reason='boredom'", id="unknown reason"),
+        pytest.param({"pins": "x"}, "pins='x' must be a list", id="pins"),
+        pytest.param({"pins": [3]}, "pins=3 must be an object", id="a pin"),
+        pytest.param({"read_files": [1]}, "read_files", id="files"),
+        pytest.param({"covered_runs": True}, "covered_runs=True", id="a bool is no number"),
+        pytest.param({"covered_digest": None}, "covered_digest", id="missing"),
+    ],
+)
+def test_a_damaged_record_names_its_field(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(RecordError, match=says):
+        CompactionRecord.from_dict({**RECORD.to_dict(), **changes})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "[" * 100_000])
+def test_what_is_no_record_is_refused(text: str) -> None:
+    with pytest.raises(RecordError):
+        CompactionRecord.from_json(text)
+
+
+def test_lone_surrogates_are_stored() -> None:
+    """E44."""
+    record = replace(RECORD, summary="half \ud83d")
+    assert CompactionRecord.from_json(record.to_json().encode().decode()) == record

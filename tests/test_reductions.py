@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from compaction_hooks.errors import RecordError
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.reductions import (
+    MINIMUM_KEPT_CHARS,
+    Reducible,
+    Reduction,
+    cleared,
+    reducible_parts,
+    results_to_clear,
+    shorten_arguments,
+    shortened,
+    shortening,
+)
+from compaction_hooks.settings import ToolRule
+from tests.conversations import assistant, call, tool, user
+
+Chat = Mapping[str, object]
+
+
+def size(message: Message) -> int:
+    """Ten characters a token."""
+    sizes = [len(p.text) if isinstance(p, ToolResult) else len(p.arguments) for p in message.parts if isinstance(p, ToolResult | ToolCall)]
+    return sum(sizes) // 10
+
+
+def history(messages: Sequence[Chat]) -> History[Chat]:
+    return HistoryReader(OpenAIChatFormat(), size, "[S]").read(messages, Known())
+
+
+def results(*named: tuple[str, int]) -> list[Chat]:
+    """A run of steps, each with one result of so many characters by the named tool."""
+    messages: list[Chat] = [user("go")]
+    for number, (name, chars) in enumerate(named):
+        messages += [assistant(None, call(str(number), name)), tool(str(number), f"{number}" * chars)]
+    return messages
+
+
+def cleared_steps(
+    messages: Sequence[Chat], protect_tokens: int, rules: Mapping[str, ToolRule] | None = None
+) -> list[int]:
+    read = history(messages)
+    parts = reducible_parts(read, 0, size)
+    chosen = results_to_clear(parts, protect_tokens=protect_tokens, rules=rules or {}, last_run=read.run_count - 1)
+    return [(part.run - 2) // 2 for part in chosen]
+
+
+def test_old_results_are_cleared_and_the_newest_protected() -> None:
+    """R89: walk back over the results, protect the newest tokens, clear the older ones."""
+    assert cleared_steps(results(*[("grep", 1_000)] * 6), protect_tokens=250) == [0, 1, 2]
+
+
+def test_the_last_results_are_never_cleared() -> None:
+    assert cleared_steps(results(("grep", 1_000), ("grep", 1_000)), protect_tokens=1, rules={"grep": "first"}) == [0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "steps"),
+    [
+        pytest.param({"read": "never"}, [1, 3], id="never cleared"),
+        pytest.param({"read": "first"}, [0, 1, 2, 3, 4], id="cleared first, however new"),
+        pytest.param({"read": 2}, [0, 1, 3], id="the newest two kept"),
+    ],
+)
+def test_a_tool_may_have_its_own_rule(rules: dict[str, ToolRule], steps: list[int]) -> None:
+    named = [("read" if n % 2 == 0 else "grep", 1_000) for n in range(6)]
+    assert cleared_steps(results(*named), protect_tokens=150, rules=rules) == steps
+
+
+def test_results_no_larger_than_their_marker_stay() -> None:
+    assert cleared_steps(results(("ls", 20), ("grep", 1_000), ("grep", 1_000)), protect_tokens=1) == [1]
+
+
+def test_a_reduction_in_force_weighs_its_marker() -> None:
+    read = history(results(("grep", 1_000), ("grep", 1_000)))
+    part = next(part for part in reducible_parts(read, 0, size) if part.kind == "result")
+    again = next(p for p in reducible_parts(read, 0, size, [part.reduction()]) if p.kind == "result")
+    assert (part.tokens, again.tokens) == (100, len(cleared("0" * 1_000)) // 10)
+
+
+def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
+    return Reducible("result", 2, ordinal, 0, 0, tool, text, len(text) // 4)
+
+
+def test_the_largest_parts_are_shortened_to_one_length() -> None:
+    """R86, R88: head and tail are kept, the marker says how much is gone."""
+    parts = [part("a" * 40_000), part("b" * 20_000, ordinal=1), part("c" * 800, ordinal=2)]
+    chosen = shortening(parts, excess_tokens=12_000, rules={})
+    kept = {reduction.head_chars + reduction.tail_chars for reduction in chosen}
+    assert [reduction.ordinal for reduction in chosen] == [0, 1]
+    assert len(kept) == 1
+    saved = sum(len(p.text) - len(r.apply(p.text)) for p, r in zip(parts, chosen, strict=False)) // 4
+    assert 12_000 <= saved <= 12_200
+
+
+def test_parts_of_a_protected_tool_and_small_ones_stay_whole() -> None:
+    parts = [part("a" * 9_000, tool="plan"), part("b" * MINIMUM_KEPT_CHARS, ordinal=1)]
+    assert shortening(parts, excess_tokens=10**6, rules={"plan": "never"}) == []
+
+
+def test_shortening_never_goes_below_its_floor() -> None:
+    (reduction,) = shortening([part("a" * 9_000)], excess_tokens=10**6, rules={})
+    assert reduction.head_chars + reduction.tail_chars == MINIMUM_KEPT_CHARS
+
+
+def test_the_marker_says_how_much_is_gone() -> None:
+    text = shortened("a" * 6_000 + "b" * 6_000, 300, 100)
+    assert text.startswith("a" * 300 + "\n")
+    assert text.endswith("\n" + "b" * 100)
+    assert "11,600 characters left out" in text
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 430])
+def test_a_text_that_would_not_get_smaller_stays(text: str) -> None:
+    assert shortened(text, 300, 100) == text
+
+
+def test_shortening_keeps_whole_characters() -> None:
+    """E44: cuts fall between code points, so an emoji is never half an emoji."""
+    text = shortened("\N{GRINNING FACE}" * 2_000, 100, 50)
+    assert text.encode().decode() == text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(json.dumps({"path": "a.py", "content": "x" * 5_000, "tags": ["y" * 5_000], "n": 3}), id="object"),
+        pytest.param(json.dumps(["z" * 5_000]), id="a list"),
+        pytest.param("not json " * 1_000, id="no JSON"),
+        pytest.param(json.dumps({f"key{n}": "v" * 90 for n in range(200)}), id="many short strings"),
+    ],
+)
+def test_shortened_arguments_are_still_a_json_object(arguments: str) -> None:
+    small = shorten_arguments(arguments, 200, 100)
+    assert isinstance(json.loads(small), dict)
+    assert len(small) < len(arguments) / 2
+
+
+def test_short_arguments_keep_their_shape() -> None:
+    small = json.loads(shorten_arguments(json.dumps({"path": "a.py", "content": "x" * 5_000, "n": 3}), 200, 100))
+    assert (small["path"], small["n"]) == ("a.py", 3)
+
+
+def test_a_reduction_survives_json() -> None:
+    reduction = part("a" * 5_000).reduction(300, 100)
+    assert Reduction.from_dict(json.loads(json.dumps(reduction.to_dict()))) == reduction
+
+
+@pytest.mark.parametrize("broken", [{}, {"kind": "result"}, {"kind": "x", "digest": "d", "shown_digest": "s"}])
+def test_a_damaged_reduction_names_its_field(broken: dict[str, object]) -> None:
+    with pytest.raises(RecordError, match="reductions"):
+        Reduction.from_dict(broken)
+
+
+def test_a_missing_number_is_named() -> None:
+    fields = {**part("a" * 5_000).reduction().to_dict(), "run": None}
+    with pytest.raises(RecordError, match="run"):
+        Reduction.from_dict(fields)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.errors import ConfigurationError
+
+
+def test_threshold_is_window_minus_reserve() -> None:
+    """R1, R2, R3, D1: 200,000 - 16,384 = 183,616, and 180,000 is not above it."""
+    budget = CompactionSettings().budget(200_000)
+    assert budget.trigger == 183_616
+    assert not budget.trigger < 180_000
+
+
+@pytest.mark.parametrize(
+    ("window", "trigger"),
+    [
+        pytest.param(8_192, 6_144, id="a quarter of a small window"),
+        pytest.param(65_536, 49_152, id="where both rules meet"),
+        pytest.param(1_000_000, 983_616, id="the fixed reserve of a large one"),
+    ],
+)
+def test_reserve_is_at_most_a_quarter_of_the_window(window: int, trigger: int) -> None:
+    """R2, D2."""
+    assert CompactionSettings().budget(window).trigger == trigger
+
+
+def test_kept_tail_is_at_most_a_third_of_the_window_and_a_fifth_after_an_overflow() -> None:
+    """R34, R35, D6, R81."""
+    small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(200_000)
+    assert (small.keep, small.emergency_keep) == (5_734, 3_276)
+    assert (large.keep, large.emergency_keep) == (20_000, 20_000)
+
+
+def test_summary_and_clearing_scale_with_the_window() -> None:
+    """R89 with the numbers of small windows; E41: the summary's bound is the same in every round."""
+    small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(1_000_000)
+    assert (small.summary, small.protect_results, small.minimum_clear) == (1_638, 3_276, 1_638)
+    assert (large.summary, large.protect_results, large.minimum_clear) == (4_096, 40_000, 20_000)
+
+
+def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> None:
+    """E23 and D2: the model's output is subtracted where input and output share the window."""
+    settings = CompactionSettings(max_output_tokens=32_000)
+    assert settings.budget(200_000).trigger == 168_000
+    assert settings.budget(200_000, is_input_only=True).trigger == 183_616
+
+
+@pytest.mark.parametrize(
+    ("settings", "trigger"),
+    [
+        pytest.param(CompactionSettings(trigger_ratio=0.8), 80_000, id="R6, a ratio"),
+        pytest.param(CompactionSettings(trigger_tokens=50_000), 50_000, id="R8, an absolute number"),
+        pytest.param(CompactionSettings(trigger_tokens=500_000), 83_616, id="never above the reserve"),
+    ],
+)
+def test_threshold_can_be_a_ratio_or_a_number(settings: CompactionSettings, trigger: int) -> None:
+    """D1: the options."""
+    assert settings.budget(100_000).trigger == trigger
+
+
+def test_target_is_six_tenths_of_the_trigger() -> None:
+    assert CompactionSettings().budget(200_000).target == int(183_616 * 0.6)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        pytest.param({"reserve_tokens": 0}, "reserve_tokens=0", id="zero"),
+        pytest.param({"keep_recent_tokens": -5}, "keep_recent_tokens=-5", id="negative"),
+        pytest.param({"summary_timeout_seconds": 0.0}, "summary_timeout_seconds", id="no time"),
+        pytest.param({"trigger_ratio": 1.5}, "trigger_ratio=1.5", id="ratio above one"),
+        pytest.param({"trigger_ratio": 0.8, "trigger_tokens": 5}, "exclude one another", id="two thresholds"),
+        pytest.param({"tool_rules": {"grep": "sometimes"}}, "tool_rules['grep']", id="unknown rule"),
+    ],
+)
+def test_contradictory_settings_name_the_field(keywords: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says.replace("[", r"\[").replace("]", r"\]")):
+        CompactionSettings(**keywords)  # type: ignore[arg-type]  # wrong on purpose

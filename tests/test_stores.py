@@ -1,0 +1,265 @@
+"""Where records live between processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from compaction_hooks.errors import RecordError
+from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore | SQLiteStore]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    with SQLiteStore(tmp_path / "records.db") as opened:
+        yield opened
+
+
+# -- every store
+
+
+def test_gives_back_the_records_of_a_session_in_order(store: MemoryStore | SQLiteStore) -> None:
+    for name in ("c", "a", "b"):
+        store.append("one", name, f'{{"id": "{name}"}}')
+    store.append("two", "a", "other")
+    assert list(store.load("one")) == ['{"id": "c"}', '{"id": "a"}', '{"id": "b"}']
+    assert list(store.load("two")) == ["other"]
+    assert list(store.load("three")) == []
+
+
+def test_appending_twice_changes_nothing(store: MemoryStore | SQLiteStore) -> None:
+    store.append("one", "a", "first")
+    store.append("one", "b", "second")
+    store.append("one", "a", "changed")
+    assert list(store.load("one")) == ["first", "second"]
+
+
+def test_removes_one_record(store: MemoryStore | SQLiteStore) -> None:
+    store.append("one", "a", "first")
+    store.append("one", "b", "second")
+    store.remove("one", "a")
+    store.remove("one", "nothing")
+    store.remove("nobody", "a")
+    assert list(store.load("one")) == ["second"]
+    store.append("one", "a", "again")
+    assert list(store.load("one")) == ["second", "again"]
+
+
+def test_what_was_loaded_does_not_change(store: MemoryStore | SQLiteStore) -> None:
+    store.append("one", "a", "first")
+    before = store.load("one")
+    store.append("one", "b", "second")
+    assert list(before) == ["first"]
+
+
+def test_may_be_shared_by_threads(store: MemoryStore | SQLiteStore) -> None:
+    def write(thread: int) -> None:
+        for number in range(25):
+            store.append("one", f"{thread}-{number}", f"{thread} {number}")
+            store.append("one", f"shared-{number}", f"shared {number}")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(8)))
+    found = list(store.load("one"))
+    assert len(found) == len(set(found)) == 8 * 25 + 25
+    for thread in range(8):
+        assert [text for text in found if text.startswith(f"{thread} ")] == [f"{thread} {n}" for n in range(25)]
+
+
+def test_stores_are_what_a_controller_takes(store: MemoryStore | SQLiteStore) -> None:
+    taken: RecordStore = store
+    taken.append("one", "a", "first")
+    assert store.load("one") == ["first"]
+
+
+# -- SQLite
+
+WRITER = """
+import sys
+from compaction_hooks.stores import SQLiteStore
+path, name = sys.argv[1:]
+sys.stdin.readline()
+with SQLiteStore(path) as store:
+    for number in range(20):
+        store.append("one", f"{name}-{number}", f"{name} {number}")
+"""
+
+
+def test_survives_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with SQLiteStore(path) as store:
+        store.append("one", "a", "zusammengefaßt 要約 😀")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["records.db"]
+    with SQLiteStore(str(path)) as again:
+        assert again.load("one") == ["zusammengefaßt 要約 😀"]
+
+
+def test_opens_again_after_it_was_closed(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "records.db")
+    store.append("one", "a", "first")
+    store.close()
+    store.close()
+    assert store.load("one") == ["first"]
+    store.close()
+
+
+def test_several_processes_make_and_fill_one_file(tmp_path: Path) -> None:
+    """All begin at once, on a file that does not exist: no record is lost, none is there twice."""
+    path = tmp_path / "records.db"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(name)], stdin=subprocess.PIPE)
+        for name in range(4)
+    ]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write(b"\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0] * 4
+    with SQLiteStore(path) as store:
+        found = store.load("one")
+    assert len(found) == 80
+    for name in range(4):
+        assert [text for text in found if text.startswith(f"{name} ")] == [f"{name} {n}" for n in range(20)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_worker_opens_a_connection_of_its_own(tmp_path: Path) -> None:
+    """Servers fork workers after the application was loaded; SQLite forbids sharing a connection with them."""
+    script = """
+import os, sqlite3, sys
+from compaction_hooks.stores import SQLiteStore
+connect, openers = sqlite3.connect, []
+sqlite3.connect = lambda *given, **named: (openers.append(os.getpid()), connect(*given, **named))[1]
+store = SQLiteStore(sys.argv[1])
+store.append("one", "parent", "parent")
+child = os.fork()
+if not child:
+    store.append("one", "child", "child")
+    store.close()
+    os._exit(openers[-1] != os.getpid())
+assert os.waitpid(child, 0)[1] == 0
+store.append("one", "after", "after")
+print(*store.load("one"))
+store.close()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "r.db")], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["parent", "child", "after"]
+
+
+def test_leaves_other_tables_of_the_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    own = sqlite3.connect(path)
+    own.execute("CREATE TABLE notes (text)")
+    own.execute("INSERT INTO notes VALUES ('mine')")
+    own.commit()
+    with SQLiteStore(path) as store:
+        store.append("one", "a", "first")
+    assert own.execute("SELECT text FROM notes").fetchall() == [("mine",)]
+    own.close()
+
+
+def test_says_when_the_folder_does_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "records.db"
+    with pytest.raises(RecordError, match="create its folder") as caught:
+        SQLiteStore(path)
+    assert str(path) in str(caught.value)
+    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
+
+
+def test_says_when_the_path_is_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="unable to open"):
+        SQLiteStore(tmp_path)
+
+
+def test_says_when_the_file_is_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes. " * 100)
+    with pytest.raises(RecordError, match="choose another path"):
+        SQLiteStore(path)
+    assert path.read_text().startswith("These are my notes.")
+
+
+def test_reads_a_read_only_file_and_says_why_it_cannot_write(tmp_path: Path) -> None:
+    """The file's header asks for a newer SQLite to write it, which makes it read-only for every user, root included."""
+    path = tmp_path / "records.db"
+    with SQLiteStore(path) as store:
+        store.append("one", "a", "first")
+    content = bytearray(path.read_bytes())
+    content[18] = 3  # the file format's write version (https://www.sqlite.org/fileformat.html, 1.3.3)
+    path.write_bytes(content)
+    with SQLiteStore(path) as store:
+        assert store.load("one") == ["first"]
+        with pytest.raises(RecordError, match="make the file and its folder writable"):
+            store.append("one", "b", "second")
+
+
+def test_a_failed_opening_leaves_no_connection_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[sqlite3.Connection] = []
+
+    class Watched(sqlite3.Connection):
+        def __init__(self, path: str, timeout: float, isolation_level: None, check_same_thread: bool) -> None:
+            super().__init__(path, timeout, isolation_level=isolation_level, check_same_thread=check_same_thread)
+            opened.append(self)
+
+    monkeypatch.setattr(sqlite3, "connect", Watched)
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes. " * 100)
+    with pytest.raises(RecordError):
+        SQLiteStore(path)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[0].execute("SELECT 1")
+
+
+def test_readers_and_writers_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    """Write-ahead logging: a reader in the middle of its work does not keep a record from being saved."""
+    path = tmp_path / "records.db"
+    with SQLiteStore(path) as store:
+        store.append("one", "a", "first")
+        reader = sqlite3.connect(path, isolation_level=None)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM compaction_records").fetchone() == (1,)
+        store.append("one", "b", "second")
+        assert store.load("one") == ["first", "second"]
+        reader.close()
+
+
+def test_says_when_text_cannot_be_stored(tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "records.db") as store:
+        with pytest.raises(RecordError, match="UTF-8"):
+            store.append("one", "a", "half \ud83d")
+        assert store.load("one") == []
+
+
+def test_says_when_another_process_holds_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compaction_hooks.stores.BUSY_SECONDS", 0.0)
+    path = tmp_path / "records.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    with SQLiteStore(path) as store:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(RecordError, match="let the process that is writing"):
+            store.append("one", "a", "first")
+        other.execute("ROLLBACK")
+        store.append("one", "a", "first")
+        assert store.load("one") == ["first"]
+    other.close()
+
+
+def test_importing_stores_does_not_need_sqlite() -> None:
+    """Some Pythons are built without it."""
+    script = "import sys; sys.modules['sqlite3'] = None; import compaction_hooks.stores as s; print(s.MemoryStore().load('x'))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

@@ -1,0 +1,263 @@
+"""What a summariser is asked, and which of its answers are used."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import pytest
+
+from compaction_hooks.messages import Message, Text, ToolCall, ToolResult, Usage
+from compaction_hooks.prompts import SYSTEM_PROMPT
+from compaction_hooks.summarizers import (
+    LENGTH_TOLERANCE,
+    MINIMUM_TRANSCRIPT_TOKENS,
+    Summary,
+    SummaryKind,
+    SummaryRequest,
+    accepted,
+    halved,
+    refusal,
+    summary_request,
+)
+
+
+def quarter(text: str) -> int:
+    return math.ceil(len(text) / 4)
+
+
+def conversation(steps: int = 3, size: int = 10) -> list[Message]:
+    messages = [Message(role="user", parts=(Text("The task."),))]
+    for number in range(steps):
+        messages.append(Message(role="assistant", parts=(ToolCall(f"c{number}", "run", json.dumps({"n": number})),)))
+        messages.append(Message(role="tool", parts=(ToolResult(f"c{number}", f"result {number} " + "x" * size),)))
+    return messages
+
+
+def ask(
+    messages: list[Message] | None = None,
+    *,
+    kind: SummaryKind = "history",
+    previous_summary: str | None = None,
+    focus: str | None = None,
+    request_tokens: int = 100_000,
+) -> SummaryRequest:
+    return summary_request(
+        conversation() if messages is None else messages,
+        kind=kind,
+        previous_summary=previous_summary,
+        focus=focus,
+        max_tokens=100,
+        request_tokens=request_tokens,
+        estimate=quarter,
+        deadline=7.5,
+    )
+
+
+# -- the question
+
+
+def test_request_carries_what_any_summariser_needs() -> None:
+    """D12: no word about a model; R65: the focus is there as text too; messages uncut for summarisers without a model."""
+    messages = conversation(size=5000)
+    request = ask(messages, kind="update", previous_summary="Old.", focus="the tests")
+    assert request.system == SYSTEM_PROMPT
+    assert f"<conversation>\n{request.transcript}\n</conversation>" in request.prompt
+    assert "<previous-summary>\nOld.\n</previous-summary>" in request.prompt
+    assert "<focus>\nthe tests\n</focus>" in request.prompt
+    assert request.messages == tuple(messages)
+    assert (request.previous_summary, request.focus, request.kind) == ("Old.", "the tests", "update")
+    assert (request.max_tokens, request.deadline, request.omitted_items) == (100, 7.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asks", "shows_previous"),
+    [
+        pytest.param("history", "Summarise the conversation above for an agent", False, id="history"),
+        pytest.param("update", "Write one summary that takes the place of both", True, id="update"),
+        pytest.param("turn_prefix", "is the first part of a turn", False, id="turn prefix"),
+    ],
+)
+def test_each_kind_has_its_prompt(kind: SummaryKind, asks: str, shows_previous: bool) -> None:
+    """R51, R58."""
+    request = ask(kind=kind, previous_summary="Old.")
+    assert asks in request.prompt
+    assert ("Old." in request.prompt) is shows_previous
+
+
+def test_update_without_a_previous_summary_says_there_is_none() -> None:
+    assert "<previous-summary>\n(none)\n</previous-summary>" in ask(kind="update").prompt
+
+
+@pytest.mark.parametrize("request_tokens", [1_700, 3_000, 10_000])
+@pytest.mark.parametrize("previous_summary", [None, "Old. " * 100])
+def test_the_whole_request_keeps_the_bound(request_tokens: int, previous_summary: str | None) -> None:
+    """E34: instructions, previous summary and focus count, not the transcript alone."""
+    kind: SummaryKind = "update" if previous_summary else "history"
+    request = ask(
+        conversation(400, 300),
+        kind=kind,
+        previous_summary=previous_summary,
+        focus="f" * 400,
+        request_tokens=request_tokens,
+    )
+    size = quarter(request.system) + quarter(request.prompt)
+    assert request_tokens * 0.85 < size <= request_tokens
+    assert request.omitted_items > 0
+    assert request.transcript.startswith(f"[{request.omitted_items} older conversation items omitted]")
+
+
+def test_a_window_too_small_for_the_instructions_still_shows_something() -> None:
+    request = ask(conversation(100), request_tokens=100)
+    assert MINIMUM_TRANSCRIPT_TOKENS * 0.9 < quarter(request.transcript) <= MINIMUM_TRANSCRIPT_TOKENS
+
+
+def test_halves_the_transcript_until_nothing_is_left() -> None:
+    """R62, E34: for a summariser that overflows although the estimate said it would not; it ends."""
+    request: SummaryRequest | None = ask(conversation(400, 300))
+    sizes, omitted = [], []
+    while request is not None:
+        sizes.append(quarter(request.transcript))
+        omitted.append(request.omitted_items)
+        assert "[User]: The task." in request.transcript or quarter(request.transcript) < 20
+        assert f"<conversation>\n{request.transcript}\n</conversation>" in request.prompt
+        assert len(request.messages) == 801
+        request = halved(request, quarter)
+    assert all(after <= before // 2 for before, after in pairwise(sizes))
+    assert omitted == sorted(omitted)
+    assert omitted[0] == 0 < omitted[3]
+    assert len(sizes) > 5
+
+
+# -- the answer
+
+GOOD = "## Goal\nFix the bug.\n\n## Progress\n### Done\n- [x] Found it in a.py."
+
+
+def why(answer: object, request: SummaryRequest | None = None) -> str | None:
+    return refusal(answer, request or ask(), quarter)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(GOOD, id="text"),
+        pytest.param(Summary(text=GOOD), id="summary"),
+        pytest.param(Summary(text=GOOD, finish_reason="stop"), id="stop"),
+        pytest.param(Summary(text=GOOD, finish_reason="end_turn"), id="end_turn"),
+        pytest.param(Summary(text=GOOD, finish_reason="FinishReason.STOP"), id="enum"),
+        pytest.param(Summary(text=GOOD, finish_reason="something new"), id="unknown reason"),
+        pytest.param("ok", id="short"),
+        pytest.param("The person asked to wrap it in `<conversation>` tags.", id="mentions a tag"),
+        pytest.param("The log says:\n[User]: hello\nand that is all.", id="one quoted label"),
+        pytest.param("x" * 4 * 125, id="within the tolerance"),
+    ],
+)
+def test_uses_a_good_answer(answer: str | Summary) -> None:
+    assert why(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        pytest.param(None, "NoneType", id="None"),
+        pytest.param({"text": GOOD}, "dict", id="dict"),
+        pytest.param("", "empty", id="E36 empty"),
+        pytest.param(" \n\t", "empty", id="E36 blank"),
+        pytest.param("<think>long thoughts", "empty", id="E35 reasoning ate the answer"),
+        pytest.param("<summary>\n</summary>", "empty", id="empty tags"),
+        pytest.param("## Goal\n(none)\n\n## Progress\n### Done\n- (none)\n", "empty", id="template only"),
+        pytest.param(Summary(text=GOOD, finish_reason="length"), "cut off", id="E35 length"),
+        pytest.param(Summary(text=GOOD, finish_reason="max_tokens"), "cut off", id="E35 Anthropic"),
+        pytest.param(Summary(text=GOOD, finish_reason="MAX_TOKENS"), "cut off", id="E35 Gemini"),
+        pytest.param(Summary(text=GOOD, finish_reason="FinishReason.MAX_TOKENS"), "cut off", id="E35 enum"),
+        pytest.param(Summary(text=GOOD, finish_reason="model_length"), "cut off", id="E35 Mistral"),
+        pytest.param(Summary(text=GOOD, finish_reason="max_output_tokens"), "cut off", id="E35 Responses"),
+        pytest.param(Summary(text=GOOD, finish_reason="incomplete"), "cut off", id="E35 incomplete"),
+        pytest.param(Summary(text=GOOD, finish_reason="model_context_window_exceeded"), "cut off", id="E35 window"),
+        pytest.param(Summary(text=GOOD, finish_reason="content_filter"), "withheld", id="content filter"),
+        pytest.param(Summary(text=GOOD, finish_reason="error"), "withheld", id="E36 error text"),
+        pytest.param(Summary(text=GOOD, finish_reason="refusal"), "withheld", id="E38 refusal"),
+        pytest.param(Summary(text=GOOD, tool_calls=({"name": "ls"},)), "tool", id="E37 call"),
+        pytest.param(Summary(text=GOOD, finish_reason="tool_use"), "tool", id="E37 finish reason"),
+        pytest.param("y" * 4 * 126, "126 tokens", id="E41 over-long"),
+        pytest.param("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues", id="E38 goes on"),
+        pytest.param(f"<conversation>\n{GOOD}", "repeats", id="echoes a tag"),
+        pytest.param(ask().prompt[-140:], "repeats", id="echoes the instructions"),
+    ],
+)
+def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None:
+    reason = why(answer)
+    assert reason is not None
+    assert says in reason
+    assert "Fix the bug" not in reason
+
+
+def test_the_tolerance_is_a_quarter() -> None:
+    """Between the tokenizers of a model and of an estimate lies up to a quarter; beyond it the summary is too long."""
+    assert LENGTH_TOLERANCE == 1.25
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        pytest.param(f"  {GOOD}\n\n", id="blank space"),
+        pytest.param(f"<summary>\n{GOOD}\n</summary>", id="tags"),
+        pytest.param(f"<summary>{GOOD}", id="unclosed tag"),
+        pytest.param(f"Here is the summary:\n\n<summary>\n{GOOD}\n</summary>", id="introduction"),
+        pytest.param(f"<summary>\n{GOOD}\n</summary>\n\nLet me know if you need more.", id="closing remark"),
+        pytest.param(f"```markdown\n{GOOD}\n```", id="fence"),
+        pytest.param(f"```\n{GOOD}\n```", id="plain fence"),
+        pytest.param(f"```md\n<summary>\n{GOOD}\n</summary>\n```", id="fenced tags"),
+        pytest.param(f"<think>\nhm\n</think>\n\n{GOOD}", id="think"),
+        pytest.param(f"<analysis>a</analysis>\n<summary>\n{GOOD}\n</summary>", id="analysis"),
+        pytest.param(f"<thinking>a</thinking><reasoning>b</reasoning>{GOOD}", id="two blocks"),
+        pytest.param(f"hm\nwell\n</think>\n\n{GOOD}", id="think opened by the chat template"),
+    ],
+)
+def test_takes_off_what_models_wrap_around_a_summary(wrapped: str) -> None:
+    assert accepted(wrapped).text == GOOD
+    assert why(wrapped) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Parse `<think>` and\n`</think>` at the start.", id="mentions reasoning tags"),
+        pytest.param("```python\nx = 1\n```", id="code"),
+        pytest.param("Run:\n```\nls\n```", id="ends with a fence"),
+        pytest.param("It uses <summary> tags.", id="mentions a tag"),
+    ],
+)
+def test_leaves_alone_what_is_part_of_the_summary(text: str) -> None:
+    assert accepted(text).text == text
+
+
+def test_keeps_what_the_call_cost() -> None:
+    """E60: also of an answer that is refused."""
+    usage = Usage(input_tokens=900, output_tokens=80)
+    answer = Summary(text=f"<summary>{GOOD}</summary>", usage=usage, finish_reason="length")
+    assert why(answer) is not None
+    assert accepted(answer) == Summary(text=GOOD, usage=usage, finish_reason="length")
+
+
+def test_an_answer_of_another_type_is_an_empty_summary() -> None:
+    assert accepted(42) == Summary(text="")
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        pytest.param(" " * 200_000 + "x", "x", id="spaces"),
+        pytest.param("x" + " \n" * 100_000 + "x", None, id="blank lines"),
+        pytest.param("<think>" * 30_000 + "x", "", id="opening tags"),
+        pytest.param("a </think>" * 30_000, None, id="closing tags"),
+        pytest.param("<summary>" + "</summary>" * 9_000 + "\nx\nx", "</summary>" * 9_000 + "\nx\nx", id="summary tags"),
+        pytest.param("```\n" * 50_000 + "x", None, id="fences"),
+    ],
+)
+def test_judges_long_answers_in_linear_time(text: str, rest: str | None) -> None:
+    """Patterns that look back and forth would take hours for these. None: the text stays as it is."""
+    assert accepted(text).text == (text.strip() if rest is None else rest)
+    assert rest == "x" or why(text) is not None

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Role,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.text_classes import text_tokens
+from compaction_hooks.tokens import (
+    IMAGE_TOKENS,
+    LOW_DETAIL_IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    OPAQUE_CHARS_PER_TOKEN,
+    OTHER_MEDIA_TOKENS,
+    TOOL_CALL_TOKENS,
+    TOOL_RESULT_TOKENS,
+    CharacterEstimator,
+    TokenEstimator,
+    context_tokens,
+    estimate_messages_tokens,
+    is_usable,
+    usage_from_anthropic,
+    usage_from_openai,
+)
+from tests.data import needs_data, sessions
+from tests.token_accuracy import quantiles, read, real_tokenizer, reported, text_ratio
+
+ESTIMATOR = CharacterEstimator()
+LONG = "The answer is in the third file, line 40. " * 50
+
+
+def message(*parts: Part, role: Role = "assistant") -> Message:
+    return Message(role=role, parts=parts)
+
+
+def size(*parts: Part) -> int:
+    return ESTIMATOR.estimate_message_tokens(message(*parts))
+
+
+def test_names_are_those_in_use() -> None:
+    """R29: estimate_tokens, estimate_message_tokens, estimate_messages_tokens."""
+    estimator: TokenEstimator = ESTIMATOR
+    said = message(Text(LONG))
+    assert estimator.estimate_tokens(LONG) == text_tokens(LONG)
+    assert estimate_messages_tokens([said, said], estimator) == 2 * estimator.estimate_message_tokens(said)
+    assert estimator.name == "characters"
+
+
+def test_a_message_without_parts_still_takes_its_frame() -> None:
+    assert size() == MESSAGE_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("part", "tokens"),
+    [
+        pytest.param(Text(LONG), text_tokens(LONG), id="text"),
+        pytest.param(Opaque("unknown", LONG), text_tokens(LONG), id="a block nobody knows"),
+        pytest.param(Thinking(LONG), text_tokens(LONG), id="thinking"),
+        pytest.param(Thinking("", opaque_chars=4000), 4000 // OPAQUE_CHARS_PER_TOKEN, id="encrypted thinking"),
+        pytest.param(
+            ToolCall("1", "read_file", json.dumps({"path": LONG})),
+            TOOL_CALL_TOKENS + text_tokens("read_file") + text_tokens(json.dumps({"path": LONG})),
+            id="the name and arguments of a call",
+        ),
+        pytest.param(ToolResult("1", LONG), TOOL_RESULT_TOKENS + text_tokens(LONG), id="a result"),
+        pytest.param(Media("image/png", "00"), IMAGE_TOKENS, id="an image"),
+        pytest.param(Media("image", "00"), IMAGE_TOKENS, id="an image of unknown kind"),
+        pytest.param(Media("image/png", "00", low_detail=True), LOW_DETAIL_IMAGE_TOKENS, id="an image in low detail"),
+        pytest.param(Media("application/pdf", "00"), OTHER_MEDIA_TOKENS, id="a document"),
+    ],
+)
+def test_every_kind_of_part_is_counted(part: Part, tokens: int) -> None:
+    """D4: tool-call arguments, thinking and unknown blocks count, media by a constant."""
+    assert size(part) == MESSAGE_TOKENS + tokens
+
+
+def test_an_image_is_not_counted_by_the_length_of_its_url() -> None:
+    assert size(Media("image/png", "data:image/png;base64," + "A" * 10**6, is_reference=True)) < 2000
+
+
+def test_media_in_a_result_count() -> None:
+    images = (Media("image/png", "00"), Media("image/png", "11"))
+    assert size(ToolResult("1", "", media=images)) == MESSAGE_TOKENS + TOOL_RESULT_TOKENS + 2 * IMAGE_TOKENS
+
+
+def test_a_signature_is_the_same_thinking_once_more() -> None:
+    """Providers read the text or what is encrypted, so the larger of the two counts, not both."""
+    assert size(Thinking(LONG, opaque_chars=8)) == size(Thinking(LONG))
+    assert size(Thinking(LONG, opaque_chars=40_000)) == MESSAGE_TOKENS + 10_000
+
+
+def test_two_results_in_one_message_take_two_frames() -> None:
+    """Anthropic puts parallel results in one message; OpenAI in two."""
+    both = size(ToolResult("1", LONG), ToolResult("2", LONG))
+    assert both == 2 * size(ToolResult("1", LONG)) - MESSAGE_TOKENS
+
+
+def test_a_list_that_was_changed_in_place_is_counted_anew() -> None:
+    """E32: TunaCode kept the count by the identity of the list."""
+    messages = [message(Text("short"))]
+    before = estimate_messages_tokens(messages, ESTIMATOR)
+    messages[0] = message(Text(LONG))
+    assert estimate_messages_tokens(messages, ESTIMATOR) > before + 400
+
+
+def test_a_large_tool_result_crosses_the_threshold_before_the_next_call() -> None:
+    """R4, R17, R23: 180,000 reported, then a tool adds 100 KB: more than the window of 200,000, and seen without another call."""
+    result = message(ToolResult("1", (LONG * 50)[:100_000]), role="tool")
+    assert 180_000 + ESTIMATOR.estimate_message_tokens(result) > 200_000
+
+
+def test_worked_example_of_the_threshold() -> None:
+    """R3: window 200,000 and reserve 16,384 give 183,616, which 180,000 does not exceed."""
+    trigger = CompactionSettings().budget(200_000).trigger
+    assert trigger == 183_616
+    assert not trigger < 180_000
+
+
+# -- what a provider counted
+
+
+@pytest.mark.parametrize(
+    ("usage", "stop_reason", "expected"),
+    [
+        pytest.param(Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100), None, True, id="sound"),
+        pytest.param(Usage(input_tokens=120), "complete", True, id="without an answer"),
+        pytest.param(Usage(input_tokens=120, output_tokens=4), "length", True, id="cut off by the output limit"),
+        pytest.param(Usage(input_tokens=0), None, False, id="all zero, after a truncated stream"),
+        pytest.param(Usage(input_tokens=0, output_tokens=9), None, False, id="no input counted"),
+        pytest.param(Usage(input_tokens=-1, output_tokens=9), None, False, id="negative input"),
+        pytest.param(Usage(input_tokens=9, output_tokens=-1), None, False, id="negative output"),
+        pytest.param(Usage(input_tokens=9, cache_read_tokens=-1), None, False, id="negative cache"),
+        pytest.param(Usage(input_tokens=10, cache_read_tokens=9_000), None, False, id="more cached than there is"),
+        pytest.param(Usage(input_tokens=120, output_tokens=4), "error", False, id="of a failed call"),
+        pytest.param(Usage(input_tokens=120, output_tokens=4), "aborted", False, id="of an aborted call"),
+    ],
+)
+def test_only_sound_usage_is_believed(usage: Usage, stop_reason: StopReason | None, expected: bool) -> None:
+    """R14, E27, E28: the last call that succeeded and was counted, never zeros, nonsense, failures or aborts."""
+    assert is_usable(usage, stop_reason) is expected
+
+
+def test_the_context_is_the_last_call_not_the_sum_of_all() -> None:
+    """R26: prompts 10k, 14k, 19k with answers 2, 3, 1 spend 43k, but what is held is the last prompt and its answer."""
+    calls = [(10_000, 2), (14_000, 3), (19_000, 1)]
+    usages = [usage_from_openai({"prompt_tokens": prompt, "completion_tokens": answer}) for prompt, answer in calls]
+    assert all(usages)
+    last = usages[-1]
+    assert last is not None
+    assert last.input_tokens == 19_000
+    assert context_tokens(last) == 19_001
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param(
+            {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}},
+            Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100),
+            id="chat",
+        ),
+        pytest.param(
+            {"input_tokens": 120, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 100}},
+            Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100),
+            id="Responses",
+        ),
+        pytest.param(
+            {"prompt_tokens": 120, "completion_tokens": 4, "prompt_cache_hit_tokens": 64},
+            Usage(input_tokens=120, output_tokens=4, cache_read_tokens=64),
+            id="DeepSeek",
+        ),
+        pytest.param(
+            {"prompt_tokens": 120, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 32},
+            Usage(input_tokens=120, cache_read_tokens=64, cache_write_tokens=32),
+            id="Anthropic behind LiteLLM",
+        ),
+        pytest.param(
+            {"prompt_tokens": 120, "completion_tokens": None, "prompt_tokens_details": None},
+            Usage(input_tokens=120),
+            id="fields that are null",
+        ),
+        pytest.param(
+            {"prompt_tokens": 120, "completion_tokens": "4", "prompt_tokens_details": {"cached_tokens": True}},
+            Usage(input_tokens=120),
+            id="fields that are no numbers",
+        ),
+        pytest.param({"completion_tokens": 4}, None, id="no input"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)
+def test_openai_counts_the_cached_part_within_the_input(fields: dict[str, object], expected: Usage | None) -> None:
+    """R25, E30."""
+    assert usage_from_openai(fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param(
+            {
+                "input_tokens": 10,
+                "output_tokens": 5,
+                "cache_read_input_tokens": 16_141,
+                "cache_creation_input_tokens": 11_840,
+            },
+            Usage(input_tokens=27_991, output_tokens=5, cache_read_tokens=16_141, cache_write_tokens=11_840),
+            id="cached",
+        ),
+        pytest.param(
+            {"input_tokens": 10, "output_tokens": 5}, Usage(input_tokens=10, output_tokens=5), id="not cached"
+        ),
+        pytest.param({"cache_read_input_tokens": 9}, Usage(input_tokens=9, cache_read_tokens=9), id="only cached"),
+        pytest.param({"input_tokens": 10, "cache_read_input_tokens": None}, Usage(input_tokens=10), id="null"),
+        pytest.param({"output_tokens": 5}, None, id="no input"),
+    ],
+)
+def test_anthropic_counts_the_cached_part_beside_the_input(fields: dict[str, object], expected: Usage | None) -> None:
+    """R25, E30."""
+    assert usage_from_anthropic(fields) == expected
+
+
+def test_one_request_reads_the_same_from_both_dialects() -> None:
+    """R7, E30: OpenCode's `input + cache.read + output` is ours from either, with nothing counted twice."""
+    openai = usage_from_openai(
+        {"prompt_tokens": 1_000, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 900}}
+    )
+    anthropic = usage_from_anthropic({"input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 50})
+    assert openai == anthropic
+    assert openai is not None
+    assert context_tokens(openai) == 1_050
+
+
+# -- on recorded conversations; tests/benchmarks/bench_tokens.py measures all of them and prints the tables of docs/tokens.md
+
+
+@needs_data
+@pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base"])
+def test_recorded_conversations_are_not_counted_below_a_real_tokenizer(encoding: str) -> None:
+    """R28: it errs upwards, here by no more than a half."""
+    count = real_tokenizer(encoding).estimate_tokens
+    ratios = [text_ratio(read(session), ESTIMATOR.estimate_tokens, count) for session in list(sessions("tau*"))[::9]]
+    assert min(ratios) >= 1.0
+    assert max(ratios) <= 1.5
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [pytest.param("openhands*", 1.15, id="Claude"), pytest.param("miniswe*", 1.30, id="DeepSeek")],
+)
+def test_recorded_requests_are_estimated_near_what_providers_counted(pattern: str, most: float) -> None:
+    """R21, R27, E31: system prompt, tools and messages of these requests are all known."""
+    calls = [call for session in list(sessions(pattern))[::4] for call in reported(session, ESTIMATOR)]
+    ratios = sorted(call.estimated / call.counted for call in calls)
+    assert quantiles(ratios)[1] >= 0.93
+    assert quantiles(ratios)[-2] <= most
