@@ -173,13 +173,15 @@ class CompactionController(Generic[M]):
     # -- windows
 
     def _find_window(self, model: str | None) -> ModelWindow | None:
-        """The window of a model: learned from an error, given, looked up, or assumed by the settings, in this order."""
+        """The window of a model: given, or less where an error said so; else learned, looked up, or assumed by the settings."""
         name = model or self._model
+        is_own = model is None or self._model is None or model == self._model
+        given = self._context_window if is_own else None
         learned = self._learned.get(name)
-        if learned is not None:
+        if learned is not None and (given is None or learned < given):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
-        if self._context_window is not None and (model is None or self._model is None or model == self._model):
-            return ModelWindow(self._context_window, is_input_only=False, source="given")
+        if given is not None:
+            return ModelWindow(given, is_input_only=False, source="given")
         found = find_window(name) if name is not None else None
         if found is not None:
             return found

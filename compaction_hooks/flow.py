@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Generic
 
 from compaction_hooks.attempt import Attempt, Compaction, CompactionOutcome, Order, described
-from compaction_hooks.conversation import Conversation
+from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Load, Send, Wait
 from compaction_hooks.errors import ContextOverflowError, RecordError
 from compaction_hooks.events import CompactionSkipped
@@ -19,7 +19,7 @@ from compaction_hooks.measuring import Call, Shared, Standing, learn_from_overfl
 from compaction_hooks.messages import M
 from compaction_hooks.overflow import parse_overflow
 from compaction_hooks.record import CompactionReason, CompactionRecord
-from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.settings import KEEP_RECENT_RATIO, MINIMUM_GROWTH_RATIO, Budget
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -56,7 +56,7 @@ class ConversationFlow(Generic[M]):
                 may_wait = flight.done.done()
                 continue
             budget = self._budget(standing)
-            order = Order(reason=reason, keep=_keep(budget, reason), may_ask=may_ask)
+            order = Order(reason=reason, keep=_keep(standing, budget, reason), may_ask=may_ask)
             attempt = yield from self._led(standing, budget, order)
             self._conversation.has_overflowed = False
             return attempt.messages
@@ -75,8 +75,11 @@ class ConversationFlow(Generic[M]):
         order = Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
         return (yield from self._led(standing, budget, order))
 
-    def recover(self, call: Call[M], error: BaseException) -> Flow[list[M]]:
+    def recover(self, call: Call[M], error: BaseException, sent: HandedOut[M] | None = None) -> Flow[list[M]]:
         """Return a smaller list after an overflow; raise `error` itself when it is none.
+
+        Args:
+            sent: The view that was rejected; None: the one last handed out.
 
         Raises:
             ContextOverflowError: nothing smaller is valid.
@@ -84,17 +87,17 @@ class ConversationFlow(Generic[M]):
         info = parse_overflow(error)
         if info is None or info.kind != "context_overflow" or not self._shared.settings.compact_on_overflow:
             raise error
+        sent = sent or self._conversation.handed_out
         yield from self._load()
         others_end = yield from self._wait_for_others()
-        standing = self._look(call)
-        learn_from_overflow(self._conversation, self._shared, standing, info)
+        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
         budget = self._budget(standing)
         if others_end == "settled" and standing.pressure <= budget.trigger:
             return self._hand_out(standing)
         order = Order(
             reason=CompactionReason.OVERFLOW,
-            keep=budget.emergency_keep,
+            keep=_keep(standing, budget, CompactionReason.OVERFLOW),
             may_ask=others_end != "failed",
             must_fit=True,
         )
@@ -109,18 +112,20 @@ class ConversationFlow(Generic[M]):
     def call(self, call: Call[M]) -> Flow[object]:
         """Transform and send; on an overflow compact and send once more (D16)."""
         view = yield from self.transform(call)
+        sent = self._conversation.handed_out
         first: Answered | Failure = yield Send(view)
         if isinstance(first, Answered):
             return self._taken(first.value)
-        view = yield from self.recover(call, first.error)
+        view = yield from self.recover(call, first.error, sent)
+        sent = self._conversation.handed_out
         second: Answered | Failure = yield Send(view)
         if isinstance(second, Answered):
             return self._taken(second.value)
         info = parse_overflow(second.error)
         if info is None or info.kind != "context_overflow":
             raise second.error
+        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
-        learn_from_overflow(self._conversation, self._shared, standing, info)
         order = Order(reason=CompactionReason.OVERFLOW, keep=0)
         raise self._compaction(standing, self._budget(standing), order).unfit() from second.error
 
@@ -238,8 +243,11 @@ def _readable(texts: list[object] | tuple[object, ...]) -> Iterator[CompactionRe
             logger.warning("a stored record was skipped: %s", error)
 
 
-def _keep(budget: Budget, reason: CompactionReason) -> int:
-    return budget.emergency_keep if reason is CompactionReason.OVERFLOW else budget.keep
+def _keep(standing: Standing[M], budget: Budget, reason: CompactionReason) -> int:
+    """Recent tokens to keep. After an overflow the context is larger than it seems, so no more than a part of what it seems."""
+    if reason is CompactionReason.OVERFLOW:
+        return min(budget.emergency_keep, int(standing.pressure * KEEP_RECENT_RATIO))
+    return budget.keep
 
 
 _END: dict[CompactionOutcome, FlightEnd] = {

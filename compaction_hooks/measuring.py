@@ -173,20 +173,28 @@ def report_usage(
 
 
 def learn_from_overflow(
-    conversation: Conversation[M], shared: Shared, standing: Standing[M], info: OverflowInfo
+    conversation: Conversation[M],
+    shared: Shared,
+    standing: Standing[M],
+    sent: HandedOut[M] | None,
+    info: OverflowInfo,
 ) -> None:
-    """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought."""
+    """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought.
+
+    Args:
+        sent: The view that was rejected; None when this conversation handed out none.
+    """
+    model = standing.call.model
     if info.limit_tokens is not None:
-        shared.learn_window(standing.call.model, max(info.limit_tokens, SMALLEST_WINDOW))
+        shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     elif standing.budget is None:
-        shared.learn_window(standing.call.model, max(int(standing.pressure * UNKNOWN_WINDOW_RATIO), SMALLEST_WINDOW))
-    budget = budget_for(shared, standing.call.model)
-    last = conversation.handed_out
-    if last is None or budget is None:
+        shared.learn_window(model, max(int(standing.pressure * UNKNOWN_WINDOW_RATIO), SMALLEST_WINDOW))
+    budget = budget_for(shared, model)
+    if sent is None or budget is None:
         return
     actual = info.actual_tokens or budget.window + 1
-    if actual > last.tokens:
-        _observe(conversation, shared, Anchor(last.measured, actual))
+    if actual > sent.tokens:
+        _observe(conversation, shared, Anchor(sent.measured, actual))
 
 
 def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:

@@ -88,6 +88,7 @@ class TiktokenEstimator:
         return f"tiktoken:{self.encoding}" if self._tokenizer() else "characters"
 
     def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text; special tokens in it are text."""
         tokenizer = self._tokenizer()
         if tokenizer is None:
             return text_tokens(text)
@@ -95,6 +96,7 @@ class TiktokenEstimator:
         return sum(len(tokenizer.encode_ordinary(piece)) for piece in pieces)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message; its frame and media by the constants of `compaction_hooks.tokens`."""
         return message_tokens(message, self.estimate_tokens)
 
     def _tokenizer(self) -> _Tokenizer | None:
@@ -127,9 +129,10 @@ def _read_ranks(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
     Raises:
         FileNotFoundError: there is none with the expected SHA-256.
     """
+    file_name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
     for folder in _rank_folders():
         try:
-            content = (folder / hashlib.sha1(url.encode()).hexdigest()).read_bytes()
+            content = (folder / file_name).read_bytes()
         except OSError:
             continue
         if expected_hash in (None, hashlib.sha256(content).hexdigest()):

@@ -64,12 +64,15 @@ class CharacterEstimator:
 
     @property
     def name(self) -> str:
+        """Return "characters"."""
         return "characters"
 
     def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text, rounded up."""
         return text_tokens(text)
 
     def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message with its frame."""
         return message_tokens(message, text_tokens)
 
 

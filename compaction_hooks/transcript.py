@@ -36,7 +36,7 @@ class _Caps:
     text_chars: int | None
 
 
-_STEPS = (_Caps(2_000, None), _Caps(1_000, None), _Caps(500, None), _Caps(200, 8_000))
+_STEPS = (_Caps(2_000, None), _Caps(1_000, None), _Caps(500, None), _Caps(200, 32_000), _Caps(200, 8_000))
 """Tried in order until everything fits. pi and OpenCode cut results at 2000 characters, TunaCode and Opal at 500."""
 _TIGHT = (_STEPS[-1], _Caps(200, 2_000), _Caps(100, 500), _Caps(50, 50))
 """Tried in order, item by item, once items must be dropped: a huge newest item is better cut than lost."""
@@ -52,9 +52,9 @@ _LABELS: dict[Role, str] = {"user": "[User]", "assistant": "[Assistant]", "tool"
 def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
     """Return the messages as labelled text of at most `max_tokens` tokens.
 
-    When it would be larger, tool results and arguments are cut harder (2000, 1000, 500, 200 characters), then the oldest
-    items are dropped, a call always together with its results, and a first line says how many. The first user request
-    stays, cut if it must be. Empty when not even that fits.
+    When it would be larger, tool results and arguments are cut harder (2000, 1000, 500, 200 characters), then very long
+    words of speakers; then the oldest items are dropped, a call always together with its results, and a first line says
+    how many. The first user request stays, cut if it must be. Empty when not even that fits.
 
     Args:
         estimate: Size of a text in tokens; what it says of the empty text counts once, not for every item. It sees the
@@ -111,7 +111,7 @@ def _omission(count: int) -> str:
     return f"[{count} older conversation {'item' if count == 1 else 'items'} omitted]"
 
 
-def _squeezed(group: Iterable[Message], room: int, cost: Callable[[str], int]) -> str:
+def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int]) -> str:
     """The messages under the mildest caps that fit; empty when none does."""
     tries = (_SEPARATOR.join(_block(message, caps) for message in group) for caps in _TIGHT)
     return next((text for text in tries if cost(text) <= room), "")
@@ -196,7 +196,11 @@ def _call(call: ToolCall, max_chars: int) -> str:
 def _value(value: object, max_chars: int) -> str:
     if isinstance(value, str):
         return json.dumps(_limited(_clean(value), max_chars), ensure_ascii=False)
-    return _limited(_clean(json.dumps(value, ensure_ascii=False)), max_chars)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # writing needs a little more stack than reading did
+        return "(nested too deeply)"
+    return _limited(_clean(text), max_chars)
 
 
 def _placeholder(media: Media) -> str:
@@ -280,7 +284,7 @@ _LABEL_WORDS = "(?:user|human|assistant|toolcall|tooluse|toolresult)(?![\\w.-])|
 _LABEL_WORDS_WITH_COLON = "system|developer|ai|tool|function|other"
 """These stand in brackets in configuration files and logs too: `[system]`, `[tool.ruff]`."""
 _TAG_WORDS = "conversation|previous-?summary|summary|focus|read-?files|modified-?files|system-?reminder"
-_OPENING, _CLOSING = re.escape("[［【〔〖〘〚「『⟦❲﹝"), re.escape("]］】〕〗〙〛」』⟧❳﹞")
+_OPENING, _CLOSING = re.escape("[［【〔〖〘〚「『⟦❲﹝﹇"), re.escape("]］】〕〗〙〛」』⟧❳﹞﹈")
 _ANGLE = "<＜﹤‹〈⟨《"
 _LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _LINE_OPENING = re.compile(rf"[\W_]*?[{_OPENING}]")
@@ -308,16 +312,13 @@ def neutralised(text: str) -> str:
 
 def turns(text: str) -> list[str]:
     """Return the lines of a text that read as the beginning of a turn, however disguised."""
-    return [line for line in _LINE.findall(text) if _reads_as_label(line)]
+    return [line for line in _LINE.findall(text) if _label_position(line) is not None]
 
 
 def _without_label(line: re.Match[str]) -> str:
     text = line.group()
-    if not _reads_as_label(text):
-        return text
-    opening = _LINE_OPENING.match(text)
-    position = opening.end() if opening else 0
-    return f"{text[:position]}\\{text[position:]}"
+    position = _label_position(text)
+    return text if position is None else f"{text[:position]}\\{text[position:]}"
 
 
 def _without_tag(tag: re.Match[str]) -> str:
@@ -326,8 +327,12 @@ def _without_tag(tag: re.Match[str]) -> str:
     return f"{tag.group()[0]}\\{tag.group(1)}"
 
 
-def _reads_as_label(line: str) -> bool:
-    return _LINE_OPENING.match(line) is not None and _READS_AS_LABEL.match(_skeleton(line)) is not None
+def _label_position(line: str) -> int | None:
+    """Where the word of a label begins, behind its bracket; None when the line does not read as one."""
+    opening = _LINE_OPENING.match(line)
+    if opening is None or not _READS_AS_LABEL.match(_skeleton(line)):
+        return None
+    return opening.end()
 
 
 def _skeleton(text: str) -> str:

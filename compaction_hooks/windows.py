@@ -21,7 +21,7 @@ _TEXT_MODES: Final = ("chat", "completion", "responses")
 _INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
 """OpenAI's windows since GPT-5 hold 128,000 tokens that only the answer may use. OpenAI's model pages name the sum, its errors the
 rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
-_SPLIT_WINDOW_NAME: Final = re.compile(r"gpt-(?:[5-9]|\d\d)")
+_SPLIT_WINDOW_NAME: Final = re.compile(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
 _DECORATIONS: Final = (
     re.compile(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
     re.compile(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
@@ -74,7 +74,7 @@ def _from_litellm(model: str) -> ModelWindow | None:
 
 def _window(model: str, tokens: int, source: str) -> ModelWindow:
     """The window behind a table's number: input and answer together, but for some of OpenAI's models."""
-    if not _SPLIT_WINDOW_NAME.match(model.rpartition("/")[2]):
+    if not _SPLIT_WINDOW_NAME.search(model):
         return ModelWindow(tokens, False, source)
     input_tokens = _INPUT_PART.get(tokens, tokens)
     return ModelWindow(input_tokens, input_tokens in _INPUT_PART.values(), source)

@@ -125,7 +125,7 @@ OVERFLOWS = [
     pytest.param("Prompt length (5056) exceeds maximum sequence length (2048)", 2048, 5056, id="tensorrt-llm"),
     pytest.param("Context length of 4096 was exceeded during singleExtend", 4096, None, id="apple"),
     # Wordings of gateways, and none that is known.
-    pytest.param("Your context of 128k is exceeded: 140k tokens requested", 128000, 140000, id="k for thousands"),
+    pytest.param("Model context window is 128k tokens, you requested 256k tokens", 128000, 256000, id="k for thousands"),
     pytest.param("You asked for 40000 tokens but only 32768 are available", 32768, 40000, id="asked and available"),
     pytest.param("This conversation is too long for this model", None, None, id="no numbers, no tokens"),
     pytest.param("You've hit the maximum length for this conversation. Start a new chat to continue.", None, None,

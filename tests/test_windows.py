@@ -141,7 +141,9 @@ def test_what_no_table_knows_stays_unknown(model: str) -> None:
 
 
 @pytest.mark.usefixtures("litellm")
-@pytest.mark.parametrize(("model", "tokens"), [("gpt-5", 272_000), ("openai/gpt-5.4", 922_000)])
+@pytest.mark.parametrize(
+    ("model", "tokens"), [("gpt-5", 272_000), ("openai/gpt-5.4", 922_000), ("ft:gpt-5:organisation", 272_000)]
+)
 def test_what_only_the_answer_may_use_is_not_in_the_window(model: str, tokens: int) -> None:
     """OpenAI rejects more input than that with 128,000 tokens of the named window left."""
     assert find_window(model) == ModelWindow(tokens, True, "litellm")

@@ -19,7 +19,7 @@ from compaction_hooks.extractive.statements import (
 )
 from compaction_hooks.extractive.steps import omitted_line, step_items, steps
 from compaction_hooks.extractive.tasks import task_items
-from compaction_hooks.extractive.text import one_line
+from compaction_hooks.extractive.text import one_line, size
 from compaction_hooks.files import file_operations, without_file_tags
 from compaction_hooks.messages import Message, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest
@@ -53,7 +53,9 @@ NOTE_CHARS = 400
 """Of one line of a summary written by somebody else."""
 FOCUS_FACTOR = 2.0
 """How much more an item counts that speaks of what the caller asked to pay attention to."""
-TRIES = 4
+FULL = 0.95
+"""A summary that takes this part of its allowance is full."""
+TRIES = 6
 """How often the choice is made again because what was chosen is larger or smaller than allowed."""
 
 
@@ -74,8 +76,10 @@ class ExtractiveSummarizer:
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
         messages = [message for message in request.messages if message.role != "system"]
-        summaries = [*foreign_summaries(messages), request.previous_summary or ""]
-        earlier = [item for text in summaries for item in parse(without_file_tags(text))]
+        earlier = parse(without_file_tags(request.previous_summary or ""))
+        for text in foreign_summaries(messages):
+            # What somebody else says was asked for stands neither first nor last: those two are never dropped.
+            earlier[1:1] = parse(without_file_tags(text))
         is_chat = not any(message.calls or message.results for message in messages)
         is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
         items = _items([m for m in messages if not m.is_summary], earlier, request.max_tokens, is_chat=is_chat)
@@ -88,12 +92,12 @@ class ExtractiveSummarizer:
         self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: dict[Section, float]
     ) -> str:
         """Return the items that fit, as text."""
-        best = ""
+        best, line = "", ""
         room = float(request.max_tokens)
         for _ in range(TRIES):
-            chosen = select(items, room, shares)
+            chosen = select(items, room - size(line), shares)
             kept = {id(item) for item in chosen}
-            dropped = (item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept)
+            dropped = [item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
             line = omitted_line(dropped, _under(earlier, Section.DONE))
             if line:
                 chosen.insert(0, Item(section=Section.DONE, text=line))
@@ -101,7 +105,7 @@ class ExtractiveSummarizer:
             tokens = self.estimator.estimate_tokens(text)
             if tokens <= request.max_tokens:
                 best = max(best, text, key=len)
-                if len(chosen) >= len(items) or tokens > 0.95 * request.max_tokens:
+                if len(kept) == len(items) or tokens > FULL * request.max_tokens:
                     break
             room *= 0.98 * request.max_tokens / max(tokens, 1)
         return best

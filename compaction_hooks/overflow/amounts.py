@@ -49,7 +49,7 @@ def read_amounts(words: list[Word], source: str) -> Amounts:
         return NOTHING
     if _is_code(words, letters, source):
         return NOTHING
-    reader = _Reader(words, letters)
+    reader = _Reader(words, letters, source)
     reader.read()
     return reader.amounts()
 
@@ -68,6 +68,7 @@ class _Reader:
 
     words: list[Word]
     letters: str
+    source: str
     role: _Role = None
     names_input: bool = False
     is_lower_bound: bool = False
@@ -112,7 +113,7 @@ class _Reader:
     def _assign(self, place: int, word: Word) -> None:
         """Put one number where it belongs; what follows it ("N maximum", "N in the completion") wins over what went before."""
         after, before = self.letters[place + 1 :], self.letters[place - 1 : place]
-        label = _label(after)
+        label = self._label(place)
         if after[:1] in ("B", "b", "u", "Z") or self.role == "excess" or before == "+":
             return
         if after[:2] == "+N":
@@ -137,6 +138,15 @@ class _Reader:
             self.is_lower_bound |= before == "A"
         elif after[:1] == "T":  # "cannot encode M tokens": a verb nobody thought of
             self.unnamed.append(word.value)
+
+    def _label(self, place: int) -> str:
+        """Return the tag that names the number at `place`, or "": not one that belongs to the next number or statement."""
+        after = self.letters[place + 1 :]
+        rest = after.lstrip("TRL") if after[:1] in ("T", "R") else after
+        named = place + 1 + len(after) - len(rest)
+        if not rest or (rest[1:2] in ("N", "U") and rest[2:3] not in ("I", "O")):
+            return ""
+        return "" if ":" in self.source[self.words[place].end : self.words[named].start] else rest[0]
 
     def _assign_sum(self, first: int, second: int) -> None:
         self.inputs.append(first)
@@ -166,14 +176,6 @@ class _Reader:
             is_lower_bound=self.is_lower_bound,
             begins_with_output=self.begins_with_output,
         )
-
-
-def _label(after: str) -> str:
-    """Return the tag that names the number just read, or "": not when that tag belongs to the next number."""
-    rest = after.lstrip("TRL") if after[:1] in ("T", "R") else after
-    if rest[1:2] in ("N", "U") and rest[2:3] not in ("I", "O"):
-        return ""
-    return rest[:1]
 
 
 def _first(values: list[int]) -> int | None:

@@ -249,7 +249,8 @@ _QUOTE_CHARS: Final = 2_000
 _QUOTE = re.compile(r"(?P<open>(?<![a-z0-9)\]}.!?%])[\"'](?=\S))|[\"'](?![a-z0-9_])")
 _WRAPPER_CHARS: Final = 60
 _WRAPPER = re.compile(
-    r"(?:^[^a-z]*|(?:errors?|exception|fault|failed|failure|message|msg|details?|reason|cause|raw|body|response|data|stack|code"
-    r"|type|status|param|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?[ :=(\[{]{0,6}b?)$"
+    r"(?:^[^a-z]*|(?<![a-z])(?:[a-z]*errors?|[a-z]*exception|failed|failure|message|msg|details?|reason|cause|raw|body|response"
+    r"|data|stack|code|type|status|param|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?"
+    r"[ :=(\[{]{0,6}b?)$"
 )
 """What stands before a quotation that is an error's own text: nothing, or a word that names errors, as key or in prose."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, cast
 
@@ -55,6 +55,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None: those of this process. None at all: the help.
     """
     logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report says it, and says it once
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a summary may be in any script, whatever the terminal can show
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)
@@ -179,8 +182,8 @@ class _Replayer:
                 for session in sessions:
                     done = self._replayed(file, session, bar)
                     if done is not None:
-                        with bar.hidden():
-                            yield str(file), session, done
+                        bar.hide()
+                        yield str(file), session, done
 
     def _replayed(self, file: Path, session: RecordedSession, bar: _Bar) -> Replay | None:
         try:
@@ -193,8 +196,8 @@ class _Replayer:
             )
         except ContextOverflowError as too_large:
             fix = f"use a larger --window than {short(self._window)}"
-            with bar.hidden():
-                self._complain(ReplayError(file, f"session {session.id}: {too_large}", fix))
+            bar.hide()
+            self._complain(ReplayError(file, f"session {session.id}: {too_large}", fix))
             return None
 
     def _complain(self, error: ReplayError) -> None:
@@ -238,7 +241,7 @@ class _Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._hide()
+        self.hide()
 
     def advance(self) -> None:
         """Count one call."""
@@ -248,13 +251,8 @@ class _Bar:
             self._progress.start()
             self._is_shown = True
 
-    @contextmanager
-    def hidden(self) -> Iterator[None]:
+    def hide(self) -> None:
         """Leave the terminal to others; the next call brings the bar back."""
-        self._hide()
-        yield
-
-    def _hide(self) -> None:
         if self._is_shown:
             self._progress.stop()
             self._is_shown = False

@@ -132,10 +132,18 @@ def test_a_call_without_a_result_gets_a_stand_in(tmp_path: Path) -> None:
 
 def test_a_call_without_an_id_can_be_answered(tmp_path: Path) -> None:
     nameless: Json = {"type": "tool_use", "name": "read", "input": {}}
-    path = write(tmp_path / "s.jsonl", user("u1", None, "read"), answer("a1", "u1", "m1", nameless, nameless))
+    path = write(
+        tmp_path / "s.jsonl",
+        user("u1", None, "read"),
+        answer("a1", "u1", "m1", nameless, nameless),
+        user("r1", "a1", [{"type": "tool_result", "content": "first"}]),
+        user("r2", "a1", [{"type": "tool_result", "content": "second"}]),
+    )
     session = read_one(path)
     assert_calls_are_answered(session.messages)
     assert len({block["id"] for block in blocks(session.messages[1])}) == 2
+    assert [block["content"] for block in blocks(session.messages[2])] == ["first", "second"]
+    assert session.skipped == ()
 
 
 def test_a_result_without_its_call_is_left_out(tmp_path: Path) -> None:
@@ -275,6 +283,16 @@ def test_lines_a_resumed_session_repeats_count_once(tmp_path: Path) -> None:
     begin = [user("u1", None, "hello"), answer("a1", "u1", "m1", text("hi"))]
     path = write(tmp_path / "s.jsonl", *begin, *begin, user("u2", "a1", "go on"), answer("a2", "u2", "m2", text("ok")))
     assert shape(read_one(path)) == ["user", "assistant:text", "user", "assistant:text"]
+
+
+def test_lines_that_share_an_id_but_not_their_content_both_count(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "s.jsonl",
+        user("u1", None, "one"),
+        user("u1", None, "two"),
+        answer("a1", "u1", "m1", text("both")),
+    )
+    assert shape(read_one(path)) == ["user", "user", "assistant:text"]
 
 
 def test_a_compaction_leaves_the_whole_conversation(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ class ConversationBuilder:
         self._owners: dict[str, _Answer] = {}
         self._growing: _Answer | None = None
         self._notes: list[str] = []
-        self._nameless = 0
+        self._made_ids = 0
+        self._waiting_without_id: list[str] = []
 
     @property
     def has_answer(self) -> bool:
@@ -95,8 +96,14 @@ class ConversationBuilder:
         self._owners.update(dict.fromkeys(answer.call_ids, answer))
 
     def result(self, block: Fields, *, line: int) -> None:
-        """Add a `tool_result` block to the answer that asked for it, however much was logged in between."""
+        """Add a `tool_result` block to the answer that asked for it, however much was logged in between.
+
+        A result without an id answers the oldest call without one.
+        """
         call_id = text(block.get("tool_use_id"))
+        if not call_id and self._waiting_without_id:
+            call_id = self._waiting_without_id.pop(0)
+            block = {**block, "tool_use_id": call_id}
         owner = self._owners.get(call_id)
         if owner is None:
             self._notes.append(f"line {line}: a result without its call")
@@ -159,11 +166,13 @@ class ConversationBuilder:
         )
 
     def _with_id(self, block: Fields) -> Fields:
-        """A call that was logged without an id gets one, or nothing could answer it."""
+        """A call that was logged without an id gets one."""
         if block.get("type") != "tool_use" or text(block.get("id")):
             return block
-        self._nameless += 1
-        return {**block, "id": f"call_without_id_{self._nameless}"}
+        self._made_ids += 1
+        made = f"call_without_id_{self._made_ids}"
+        self._waiting_without_id.append(made)
+        return {**block, "id": made}
 
     def _next_message(self, index: int) -> _Prompt | _Answer | None:
         return next((item for item in self._items[index:] if not isinstance(item, _Compaction)), None)

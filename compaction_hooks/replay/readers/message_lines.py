@@ -21,24 +21,15 @@ def recognises(lines: Sequence[Line]) -> bool:
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation of the file. A result answers the oldest call above it that has the same name and no result yet."""
+    """The conversation of the file. A result answers the oldest call above it that has none."""
     builder = ConversationBuilder()
     notes: list[str] = []
-    waiting: dict[str, str] = {}
     for line in file.lines:
         kind = text(line.value.get("type"))
         if kind == "tool_call":
-            call = _call(line.value, f"call_{line.number}")
-            waiting[text(call["id"])] = text(call["name"])
-            builder.answer([call])
+            builder.answer([_call(line.value)])
         elif kind == "tool_result":
-            name = text(line.value.get("name"))
-            call_id = next((each for each, asked in waiting.items() if asked == name), "")
-            waiting.pop(call_id, None)
-            builder.result(
-                {"type": "tool_result", "tool_use_id": call_id, "content": text(line.value.get("result"))},
-                line=line.number,
-            )
+            builder.result({"type": "tool_result", "content": text(line.value.get("result"))}, line=line.number)
         elif not _add(builder, line.value):
             notes.append(f"line {line.number}: {kind or 'an object'} is no message")
     if builder.has_answer:
@@ -64,11 +55,11 @@ def _add(builder: ConversationBuilder, value: Fields) -> bool:
     return True
 
 
-def _call(value: Fields, call_id: str) -> Fields:
+def _call(value: Fields) -> Fields:
     arguments = value.get("arguments")
     try:
         parsed: object = json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
         parsed = arguments
     given = parsed if is_object(parsed) else {"arguments": parsed}
-    return {"type": "tool_use", "id": call_id, "name": text(fields(value.get("function")).get("name")), "input": given}
+    return {"type": "tool_use", "name": text(fields(value.get("function")).get("name")), "input": given}

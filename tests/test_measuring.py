@@ -1,0 +1,223 @@
+"""How large the context is: counted as far as the provider counted it, estimated beyond."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionFinished, Usage
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.measuring import same_model
+from compaction_hooks.messages import Message
+from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user
+
+Chat = Mapping[str, object]
+
+
+def tokens(hooks: Controller) -> int:
+    held = hooks.state().context_tokens
+    assert held is not None
+    return held
+
+
+def test_before_the_first_call_nothing_is_known() -> None:
+    """R31, R32, E29."""
+    state = controller(8_192).state()
+    assert (state.context_tokens, state.fraction, state.context_window, state.is_estimate) == (None, None, 8_192, True)
+
+
+def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
+    """R14, R21, R23, D4: last usage plus an estimate of the messages after it."""
+    hooks = controller(200_000)
+    messages = talk(10)
+    hooks.report_usage(Usage(input_tokens=9_000), hooks.transform_context_sync(messages))
+    assert (tokens(hooks), hooks.state().is_estimate) == (9_000, False)
+    alone = controller(200_000)
+    alone.transform_context_sync([user(prose(500))])
+    hooks.transform_context_sync([*messages, user(prose(500))])
+    assert tokens(hooks) - 9_000 == pytest.approx(tokens(alone), rel=0.3)
+    assert hooks.state().is_estimate
+
+
+def test_the_size_of_the_last_request_counts_and_never_the_sum() -> None:
+    """R26: prompts of 10k, 14k and 19k make a context of 19k, not of 43k or 49k."""
+    hooks = controller(200_000)
+    messages = talk(2)
+    for prompt in (10_000, 14_000, 19_000):
+        hooks.report_usage(Usage(input_tokens=prompt, output_tokens=2_000), hooks.transform_context_sync(messages))
+        messages = [*messages, *talk(2, first=len(messages))]
+    hooks.transform_context_sync(messages[:-4])
+    assert tokens(hooks) < 25_000
+
+
+def test_a_report_from_before_a_compaction_is_forgotten() -> None:
+    """R24, E25: kept messages carry old usage; it measured a larger view."""
+    events: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(), events=events)
+    messages = [system(), *talk(10)]
+    hooks.report_usage(Usage(input_tokens=8_000), hooks.transform_context_sync(messages))
+    messages = [*messages, *talk(1, first=10)]
+    hooks.transform_context_sync(messages)
+    hooks.transform_context_sync(messages)
+    assert sum(isinstance(event, CompactionFinished) for event in events) == 1
+    assert tokens(hooks) < 8_000
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        pytest.param(Usage(input_tokens=0, output_tokens=0), id="E28, all zero"),
+        pytest.param(Usage(input_tokens=-5, output_tokens=10), id="negative"),
+    ],
+)
+def test_nonsense_is_not_believed(usage: Usage) -> None:
+    hooks = controller(200_000)
+    view = hooks.transform_context_sync(talk(5))
+    before = tokens(hooks)
+    hooks.report_usage(usage, view)
+    assert (tokens(hooks), hooks.state().is_estimate) == (before, True)
+
+
+def test_a_report_of_another_list_is_not_believed() -> None:
+    hooks = controller(200_000)
+    hooks.transform_context_sync(talk(5))
+    hooks.report_usage(Usage(input_tokens=99_000), talk(5))
+    assert hooks.state().is_estimate
+
+
+def test_a_report_of_another_model_is_not_believed() -> None:
+    """E21: an error or a count of the model that was left."""
+    hooks: CompactionController[Chat] = CompactionController(model="gpt-4.1", context_window=200_000)
+    view = hooks.transform_context_sync(talk(5), model="gpt-4.1")
+    hooks.report_usage(Usage(input_tokens=99_000), view, model="claude-sonnet-4-5")
+    assert hooks.state().is_estimate
+    hooks.report_usage(Usage(input_tokens=3_000), view, model="gpt-4.1-2025-04-14")
+    assert tokens(hooks) == 3_000
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("gpt-5", "gpt-5", True),
+        ("openai/gpt-5", "gpt-5-2025-08-07", True),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5@20250929", True),
+        ("gpt-5", "gpt-5-mini", False),
+        ("gpt-4o", "gpt-4", False),
+        ("claude-opus-4", "claude-sonnet-4", False),
+    ],
+)
+def test_names_of_one_model(one: str, other: str, same: bool) -> None:
+    assert same_model(one, other) is same
+
+
+def test_without_usage_for_long_the_estimate_still_triggers() -> None:
+    """E27: persistent errors leave no usage; growth is estimated from the last good report."""
+    hooks = controller(8_192, summarizer=Scripted())
+    messages = [system(), *talk(4)]
+    hooks.report_usage(Usage(input_tokens=2_000), hooks.transform_context_sync(messages))
+    for n in range(4, 20):
+        messages = [*messages, *talk(1, first=n)]
+        hooks.transform_context_sync(messages)
+    assert hooks.state().compaction_count >= 1
+
+
+def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
+    """E31: a system prompt and tools that the host does not pass show up in its reports."""
+    hidden = 3_000
+    plain, learned = controller(16_384), controller(16_384)
+    messages = [user("go"), *steps(6, 300)]
+    for hooks in (plain, learned):
+        view = hooks.transform_context_sync(messages)
+    learned.report_usage(Usage(input_tokens=tokens(plain) + hidden), view)
+    compacted = [learned.compact_sync(messages, keep_recent_tokens=400).tokens_after]
+    compacted.append(plain.compact_sync(messages, keep_recent_tokens=400).tokens_after)
+    assert compacted[0] - compacted[1] == pytest.approx(hidden, rel=0.2)
+
+
+def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
+    """R28 is wrong on agent traces: the estimate is corrected by what the provider counts, and never below it."""
+    hooks = controller(200_000)
+    messages: list[Chat] = [user("go")]
+    estimate = controller(200_000)
+    for n in range(12):
+        messages = [*messages, *step(n, 1_500)]
+        estimate.transform_context_sync(messages)
+        real = int(tokens(estimate) * 1.4)
+        view = hooks.transform_context_sync(messages)
+        if n > 3:
+            assert tokens(hooks) == pytest.approx(real, rel=0.12)
+        hooks.report_usage(Usage(input_tokens=real), view)
+
+
+def test_silent_overflow_compacts_before_the_next_call() -> None:
+    """R82, E17: accepted, but more than the window was counted; strictly more."""
+    hooks = controller(200_000, summarizer=Scripted())
+    messages = talk(30)
+    hooks.report_usage(Usage(input_tokens=200_000), hooks.transform_context_sync(messages))
+    assert not hooks.session("default").export_records()
+    view = hooks.transform_context_sync(messages[:-1])
+    hooks.report_usage(Usage(input_tokens=200_001), view)
+    messages = [*messages, assistant("x"), user("y")]
+    assert len(hooks.transform_context_sync(messages)) < len(messages)
+    assert hooks.session("default").export_records()[0]["reason"] == "overflow"
+
+
+class Carrying(OpenAIChatFormat):
+    """A format whose assistant messages carry their usage."""
+
+    def read(self, message: Mapping[str, object], /) -> Sequence[Message]:
+        return super().read(message)
+
+
+def carrying(usage: int, stop_reason: str = "stop") -> Chat:
+    counts = {"prompt_tokens": usage, "completion_tokens": 5, "total_tokens": usage + 5}
+    return {**assistant("ok"), "usage": counts, "finish_reason": stop_reason}
+
+
+def test_usage_that_messages_carry_is_used() -> None:
+    """R21: of the last assistant message that has it."""
+    hooks = controller(200_000)
+    hooks.transform_context_sync([user("a"), carrying(50_000), user("b")])
+    assert 50_000 < tokens(hooks) < 50_200
+
+
+@pytest.mark.parametrize("stop_reason", ["error", "aborted"])
+def test_usage_of_a_failed_call_is_passed_over(stop_reason: str) -> None:
+    """R14, E28: the last successful one counts."""
+    hooks = controller(200_000)
+    message = {**carrying(190_000), "stop_reason": stop_reason, "finish_reason": stop_reason}
+    hooks.transform_context_sync([user("a"), carrying(50_000), user("b"), message, user("c")])
+    assert 50_000 < tokens(hooks) < 51_000
+
+
+def test_usage_that_kept_messages_carry_from_before_a_compaction_is_not_used() -> None:
+    """E25, E26: no second compaction because of the old number."""
+    events: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(), events=events)
+    messages: list[Chat] = [user("go"), *talk(8), user("more"), carrying(7_900), user("next")]
+    hooks.transform_context_sync(messages)
+    later = [*messages, assistant("short"), user("on")]
+    hooks.transform_context_sync(later)
+    assert sum(isinstance(event, CompactionFinished) for event in events) == 1
+
+
+def test_an_edited_history_is_measured_anew() -> None:
+    """E32: no size is kept by the identity of a list."""
+    hooks = controller(200_000)
+    messages = talk(10)
+    hooks.report_usage(Usage(input_tokens=90_000), hooks.transform_context_sync(messages))
+    messages[3] = assistant("short")
+    hooks.transform_context_sync(messages)
+    assert tokens(hooks) != 90_000
+
+
+def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    """R30, D5: where a table of models is installed; otherwise it is unknown and said once."""
+    hooks: CompactionController[Chat] = CompactionController(model="gpt-4o")
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        hooks.transform_context_sync(talk(1))
+    state = hooks.state()
+    assert (state.context_window == 128_000) is (not caplog.records)

@@ -1,0 +1,182 @@
+"""After the provider said "too long": compact harder, send once more, or say what cannot shrink."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionSettings,
+    ContextOverflowError,
+)
+from tests.conversations import Scripted, assistant, controller, prose, steps, system, talk, texts, user
+
+Chat = Mapping[str, object]
+
+
+class TooLong(Exception):
+    """An overflow as Anthropic words it."""
+
+    def __init__(self, actual: int = 210_000, limit: int = 200_000) -> None:
+        super().__init__(f"prompt is too long: {actual} tokens > {limit} maximum")
+        self.status_code = 400
+
+
+class Provider:
+    """Takes what fits and rejects the rest."""
+
+    def __init__(self, limit_chars: int, error: Exception | None = None) -> None:
+        self.limit_chars = limit_chars
+        self.error = error or TooLong()
+        self.sent: list[list[Chat]] = []
+
+    def __call__(self, view: list[Chat]) -> str:
+        self.sent.append(view)
+        if len(texts(view)) > self.limit_chars:
+            raise self.error
+        return "answer"
+
+    async def later(self, view: list[Chat]) -> str:
+        await asyncio.sleep(0)
+        return self(view)
+
+
+async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
+    """R80, R81, D16: one retry; the host sees only the answer."""
+    provider = Provider(20_000, TooLong(9_000, 8_000))
+    hooks = controller(None, summarizer=Scripted())
+    messages = [system(), user("go"), *steps(30, 300)]
+    assert await hooks.call(messages, provider.later) == "answer"
+    assert len(provider.sent) == 2
+    assert provider.sent[0] is messages
+    assert hooks.session("default").export_records()[0]["reason"] == "overflow"
+
+
+def test_the_sync_call_is_the_same() -> None:
+    provider = Provider(20_000, TooLong(9_000, 8_000))
+    assert controller(None).call_sync([user("go"), *steps(30, 300)], provider) == "answer"
+    assert len(provider.sent) == 2
+
+
+def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
+    provider = Provider(30_000, TooLong(15_000, 9_000))
+    hooks = controller(None, summarizer=Scripted())
+    messages = [user("go"), *steps(30, 300)]
+    hooks.call_sync(messages, provider)
+    assert hooks.state().context_window == 9_000
+    messages = [*messages, *steps(20, 300, first=30)]
+    hooks.call_sync(messages, provider)
+    assert len(provider.sent) == 3, "the second call was compacted before it was sent"
+
+
+def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
+    """R35, R81, D6."""
+    sizes = {}
+    for reason in ("threshold", "overflow"):
+        hooks = controller(32_768, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
+        messages = [user("go"), *steps(60, 500)]
+        if reason == "overflow":
+            view = hooks.recover_sync(TooLong(40_000, 32_768), messages)
+        else:
+            view = hooks.transform_context_sync(messages)
+        sizes[reason] = len(texts(view))
+    assert sizes["overflow"] < 0.75 * sizes["threshold"]
+
+
+def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
+    """D7: going on uncompacted cannot work here."""
+    provider = Provider(20_000, TooLong(9_000, 8_000))
+    hooks = controller(None, summarizer=Scripted(ConnectionError("down")))
+    assert hooks.call_sync([user("go"), *talk(20)], provider) == "answer"
+    assert "[Compacted " in texts(provider.sent[1])
+
+
+def test_a_second_overflow_is_reported_with_its_cause() -> None:
+    """D16, R63: no third attempt; the error names what cannot shrink and chains the provider's."""
+    provider = Provider(10, TooLong(9_000, 8_000))
+    with pytest.raises(ContextOverflowError, match="cannot be made to fit") as caught:
+        controller(8_192).call_sync([system(), user("go"), *steps(20, 300)], provider)
+    assert len(provider.sent) == 2
+    assert caught.value.__cause__ is provider.error
+
+
+def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() -> None:
+    provider = Provider(100, TooLong(9_000, 8_000))
+    messages = [system(prose(9_000)), user("go")]
+    with pytest.raises(ContextOverflowError, match="system prompt") as caught:
+        controller(None).call_sync(messages, provider)
+    assert len(provider.sent) == 1
+    assert caught.value.__cause__ is provider.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(RuntimeError("rate limit exceeded: too many tokens per minute"), id="E20, a rate limit"),
+        pytest.param(ConnectionError("reset by peer"), id="a network error"),
+        pytest.param(ValueError("max_tokens is too large: 99999"), id="E24, only the output cap"),
+    ],
+)
+def test_other_errors_pass_untouched(error: Exception) -> None:
+    """R85."""
+    provider = Provider(10, error)
+    messages = [user("go"), *steps(30, 300)]
+    hooks = controller(None)
+    with pytest.raises(type(error)) as caught:
+        hooks.call_sync(messages, provider)
+    assert caught.value is error
+    assert len(provider.sent) == 1
+    with pytest.raises(type(error)) as raised:
+        hooks.recover_sync(error, messages)
+    assert raised.value is error
+
+
+def test_recovery_can_be_switched_off() -> None:
+    """R9, R84, E47: independent of the threshold."""
+    provider = Provider(10)
+    hooks = controller(None, settings=CompactionSettings(compact_on_overflow=False))
+    with pytest.raises(TooLong):
+        hooks.call_sync([user("go"), *steps(30, 300)], provider)
+
+
+def test_a_subagent_still_recovers() -> None:
+    """R11."""
+    provider = Provider(20_000, TooLong(9_000, 8_000))
+    hooks = controller(None, settings=CompactionSettings(is_subagent=True))
+    assert hooks.call_sync([user("go"), *steps(30, 300)], provider) == "answer"
+
+
+def test_recovery_without_a_store_works() -> None:
+    """R83: what it needs is in memory; a store is not a condition."""
+    view = controller(None).recover_sync(TooLong(9_000, 8_000), [user("go"), *steps(30, 300)])
+    assert len(texts(view)) < 20_000
+
+
+def test_an_overflow_without_numbers_or_window_still_shrinks() -> None:
+    hooks = controller(None)
+    messages = [user("go"), *steps(30, 300)]
+    view = hooks.recover_sync(ValueError("Your input exceeds the context window of this model."), messages)
+    assert len(texts(view)) < 0.6 * len(texts(messages))
+
+
+async def test_callers_that_overflow_together_compact_once() -> None:
+    asked = Scripted()
+    hooks: CompactionController[Chat] = controller(None, summarizer=asked)
+    messages = [user("go"), *talk(30)]
+    provider = Provider(25_000, TooLong(9_000, 8_000))
+    answers = await asyncio.gather(*(hooks.call(messages, provider.later) for _ in range(4)))
+    assert answers == ["answer"] * 4
+    assert len(asked.requests) == 1
+
+
+def test_an_answer_that_says_it_overflowed_compacts_before_the_next_call() -> None:
+    """E17: accepted and cut short; the answer is kept, no retry."""
+    hooks = controller(200_000, summarizer=Scripted())
+    messages = talk(20)
+    response = {"stop_reason": "model_context_window_exceeded", "content": [{"type": "text", "text": "half an"}]}
+    assert hooks.call_sync(messages, lambda view: response) is response
+    messages = [*messages, assistant("half an"), user("go on")]
+    assert len(hooks.transform_context_sync(messages)) < len(messages)

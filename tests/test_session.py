@@ -1,0 +1,362 @@
+"""Pins, undo, records that travel, stores, many conversations."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import compaction_hooks.controller
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.stores import MemoryStore, SQLiteStore
+from tests.conversations import Scripted, assistant, call, controller, step, steps, system, talk, texts, tool, user
+
+Chat = Mapping[str, object]
+
+
+def long(first: int = 0) -> list[Chat]:
+    return [system(), *talk(15, first=first)]
+
+
+# -- pins
+
+
+def test_a_pinned_message_stays_in_every_view_from_then_on() -> None:
+    rule = user("Never touch the public API.")
+    hooks = controller(8_192, summarizer=Scripted())
+    hooks.pin(rule)
+    messages: list[Chat] = [rule, assistant("understood")]
+    for n in range(40):
+        messages = [*messages, *talk(1, first=n)]
+        view = hooks.transform_context_sync(messages)
+        assert any(message is rule for message in view)
+    assert hooks.state().compaction_count >= 2
+
+
+def test_a_pinned_tool_result_keeps_its_call() -> None:
+    result = tool("plan", "the plan: first parse, then port")
+    hooks = controller(8_192, summarizer=Scripted())
+    hooks.pin(result)
+    messages = [user("go"), assistant(None, call("plan", "make_plan")), result, *talk(15)]
+    view = hooks.transform_context_sync(messages)
+    place = next(place for place, message in enumerate(view) if message is result)
+    assert view[place - 1] is messages[1]
+
+
+def test_the_request_that_was_current_is_summarised_once_another_is() -> None:
+    """Pins of the current request stay until the next compaction summarises them."""
+    hooks = controller(8_192, summarizer=Scripted())
+    old, new = user("the old request"), user("the new request")
+    messages: list[Chat] = [old, *steps(20, 400)]
+    assert any(message is old for message in hooks.compact_sync(messages, keep_recent_tokens=500).messages)
+    messages = [*messages, assistant("done"), new, *steps(20, 400, first=20)]
+    view = hooks.compact_sync(messages, keep_recent_tokens=500).messages
+    assert any(message is new for message in view)
+    assert not any(message is old for message in view)
+
+
+def test_pins_survive_in_a_stored_list() -> None:
+    """A trimmed list that begins with summary and pins is compacted again: the request is still there."""
+    request = user("the only request")
+    hooks = controller(8_192, summarizer=Scripted())
+    stored = hooks.compact_sync([request, *steps(20, 400)], keep_recent_tokens=500).messages
+    again = hooks.compact_sync([*stored, *steps(20, 400, first=20)], keep_recent_tokens=500).messages
+    assert again[1] is request
+    assert len([message for message in again if message == request]) == 1
+
+
+# -- undo and rewinds
+
+
+def test_undo_gives_back_the_view_of_before_and_rests() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    messages = long()
+    assert hooks.transform_context_sync(messages) is not messages
+    undone = hooks.undo()
+    assert undone is not None
+    assert undone.compaction_count == 1
+    assert hooks.transform_context_sync(messages) is messages
+    assert hooks.undo() is None
+
+
+def test_after_an_undo_it_compacts_again_once_the_context_has_grown() -> None:
+    hooks = controller(16_384, summarizer=Scripted())
+    messages = [system(), *talk(30)]
+    hooks.transform_context_sync(messages)
+    hooks.undo()
+    views = []
+    for n in range(30, 40):
+        messages = [*messages, *talk(1, first=n)]
+        views.append(hooks.transform_context_sync(messages) is messages)
+    assert views[0] is True
+    assert views[-1] is False
+
+
+def test_undo_goes_back_one_record() -> None:
+    """Records form a chain."""
+    hooks = controller(8_192, summarizer=Scripted("- one", "- two"))
+    messages = talk(15)
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    messages = [*messages, *talk(15, first=15)]
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    hooks.undo()
+    records = hooks.session("default").export_records()
+    assert [record["summary"] for record in records] == ["- one"]
+
+
+def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
+    """E12, E26, rule 7: never a stale summary, never a lost message."""
+    hooks = controller(8_192, summarizer=Scripted("- one", "- two"))
+    messages = talk(15)
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    longer = [*messages, *talk(15, first=15)]
+    hooks.compact_sync(longer, keep_recent_tokens=500)
+    rewound = [*longer[:32], user("something else")]
+    view = texts(hooks.transform_context_sync(rewound))
+    assert "- one" in view
+    assert "- two" not in view
+    assert "something else" in view
+    start = [*messages[:4], user("from the start")]
+    assert hooks.transform_context_sync(start) is start
+
+
+def test_an_edit_in_place_is_not_summarised_as_it_was() -> None:
+    """A host that mutates old messages is noticed before a compaction at the latest."""
+    asked = Scripted()
+    hooks = controller(8_192, summarizer=asked)
+    messages: list[Chat] = [dict(message) for message in talk(8)]
+    hooks.transform_context_sync(messages)
+    first = messages[0]
+    assert isinstance(first, dict)
+    first["content"] = "edited by the host"
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    assert asked.requests[0].messages[0].text == "edited by the host"
+
+
+# -- records that travel
+
+
+def test_records_travel_as_json() -> None:
+    one, other = controller(8_192, summarizer=Scripted("- made here")), controller(8_192)
+    messages = long()
+    view = one.transform_context_sync(messages)
+    records = json.loads(json.dumps(one.session("default").export_records()))
+    assert other.session("default").import_records(records) == 1
+    assert json.dumps(other.transform_context_sync(messages)) == json.dumps(view)
+
+
+def test_a_damaged_record_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = controller(8_192)
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        assert hooks.session("default").import_records([{"version": 99}, {}]) == 0
+    assert len(caplog.records) == 2
+    assert hooks.transform_context_sync(talk(2))
+
+
+def test_a_record_made_from_one_format_is_used_by_another() -> None:
+    """One controller for all frameworks: the same conversation as OpenAI and as Anthropic dicts."""
+    openai: list[Chat] = [user("go"), *steps(20, 400)]
+    anthropic: list[Chat] = [{"role": "user", "content": "go"}]
+    for n in range(20):
+        path = f"src/module_{n}.py"
+        anthropic += [
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": f"Reading {path}."},
+                    {"type": "tool_use", "id": f"toolu_{n}", "name": "read_file", "input": {"path": path}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": openai[2 + 2 * n]["content"]}],
+            },
+        ]
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = controller(8_192, summarizer=Scripted("- shared facts"), settings=settings)
+    hooks.compact_sync(openai, keep_recent_tokens=500)
+    session = hooks.session("other", format=AnthropicFormat())
+    session.import_records(hooks.session("default").export_records())
+    assert "- shared facts" in texts(session.transform_context_sync(anthropic))
+
+
+# -- stores
+
+
+class Broken:
+    """A store that is down."""
+
+    def load(self, session_id: str) -> Sequence[str]:
+        raise OSError("no such host")
+
+    def append(self, session_id: str, record_id: str, record: str) -> None:
+        raise OSError("disk full")
+
+    def remove(self, session_id: str, record_id: str) -> None:
+        raise OSError("disk full")
+
+
+class Later:
+    """A store with async methods."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryStore()
+
+    async def load(self, session_id: str) -> Sequence[str]:
+        return self.inner.load(session_id)
+
+    async def append(self, session_id: str, record_id: str, record: str) -> None:
+        self.inner.append(session_id, record_id, record)
+
+    async def remove(self, session_id: str, record_id: str) -> None:
+        self.inner.remove(session_id, record_id)
+
+
+def test_another_process_finds_the_record_in_the_store(tmp_path: Path) -> None:
+    asked = Scripted("- paid for once")
+    messages = long()
+    with SQLiteStore(tmp_path / "records.db") as store:
+        first = controller(8_192, summarizer=asked, store=store).transform_context_sync(messages)
+    with SQLiteStore(tmp_path / "records.db") as store:
+        second = controller(8_192, summarizer=asked, store=store).transform_context_sync(json.loads(json.dumps(messages)))
+    assert json.dumps(first) == json.dumps(second)
+    assert len(asked.requests) == 1
+
+
+async def test_an_async_store_serves_async_and_sync_callers() -> None:
+    store = Later()
+    messages = long()
+    await controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context(messages)
+    assert "- kept" in texts(await controller(8_192, store=store).transform_context(messages))
+    assert len(store.inner.load("default")) == 1
+
+
+def test_an_async_store_serves_sync_programs() -> None:
+    store = Later()
+    messages = long()
+    controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context_sync(messages)
+    assert "- kept" in texts(controller(8_192, store=store).transform_context_sync(messages))
+
+
+def test_a_store_that_is_down_costs_nothing_but_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Rule 5."""
+    hooks = controller(8_192, summarizer=Scripted("- in memory"), store=Broken())
+    messages = long()
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        assert "- in memory" in texts(hooks.transform_context_sync(messages))
+        assert "- in memory" in texts(hooks.transform_context_sync(messages))
+    assert any("stored" in record.message for record in caplog.records)
+
+
+def test_undo_reaches_the_store() -> None:
+    store = MemoryStore()
+    hooks = controller(8_192, summarizer=Scripted(), store=store)
+    hooks.transform_context_sync(long())
+    hooks.undo()
+    assert store.load("default") == []
+
+
+def test_a_damaged_stored_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    store.append("default", "x", "{damaged")
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        assert controller(8_192, store=store).transform_context_sync(talk(2))
+    assert any("skipped" in record.message for record in caplog.records)
+
+
+# -- many conversations
+
+
+def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
+    hooks = controller(8_192)
+    assert hooks.session("a") is hooks.session("a")
+    assert hooks.session("a") is not hooks.session("b")
+
+
+def test_the_least_recently_used_session_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction_hooks.controller, "MAX_SESSIONS", 2)
+    hooks = controller(8_192, summarizer=Scripted())
+    hooks.session("a").compact_sync(long())
+    hooks.session("b")
+    hooks.session("c")
+    assert hooks.session("a").export_records() == []
+
+
+def test_a_session_that_is_still_held_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction_hooks.controller, "MAX_SESSIONS", 1)
+    hooks = controller(8_192)
+    held = hooks.session("a")
+    hooks.session("b")
+    assert hooks.session("a") is held
+
+
+def test_close_frees_a_conversation() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    hooks.session("a").compact_sync(long())
+    hooks.close("a")
+    assert hooks.session("a").export_records() == []
+
+
+# -- events
+
+
+def test_events_tell_what_happened_and_what_it_cost() -> None:
+    """R91, R92, R93, R94."""
+    events: list[CompactionEvent] = []
+    messages = long()
+    view = controller(8_192, summarizer=Scripted(), events=events).transform_context_sync(messages)
+    started, finished = events
+    assert type(started).__name__ == "CompactionStarted"
+    assert isinstance(finished, CompactionFinished)
+    assert (finished.messages_before, finished.messages_after) == (len(messages), len(view))
+    assert finished.tokens_after < finished.tokens_before
+    assert finished.summary_messages == 1
+    assert finished.compacted_messages > 0
+    assert finished.reason == "threshold"
+    assert finished.duration_seconds >= 0
+
+
+async def test_event_handlers_may_be_async_several_or_broken(caplog: pytest.LogCaptureFixture) -> None:
+    """R91, E59: an error of theirs breaks nothing and is logged."""
+    seen: list[str] = []
+
+    async def later(event: CompactionEvent) -> None:
+        seen.append(type(event).__name__)
+
+    def broken(event: CompactionEvent) -> None:
+        raise ValueError("telemetry is down")
+
+    def after(event: CompactionEvent) -> None:
+        seen.append("after")
+
+    hooks: CompactionController[Chat] = CompactionController(
+        context_window=8_192, summarizer=Scripted(), on_event=[later, broken, after]
+    )
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        assert await hooks.transform_context(long()) is not None
+    assert seen == ["CompactionStarted", "after", "CompactionFinished", "after"]
+    assert len(caplog.records) == 2
+
+
+def test_no_log_line_holds_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+    secret = "the secret word is xyzzy"
+    messages = [user(secret), *talk(20)]
+    with caplog.at_level(logging.DEBUG, "compaction_hooks"):
+        controller(8_192, summarizer=Scripted(ConnectionError("down"))).transform_context_sync(messages)
+        controller(8_192).transform_context_sync(messages)
+    assert caplog.records
+    assert "xyzzy" not in caplog.text
+
+
+def test_steps_added_one_by_one_are_compacted_like_a_whole() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    messages: list[Chat] = [system(), user("go")]
+    for n in range(60):
+        messages = [*messages, *step(n, 200)]
+        view = hooks.transform_context_sync(messages)
+        assert view[-1] is messages[-1]
