@@ -5,6 +5,7 @@ Needs uv beside nox (`pip install nox uv`): it makes the environments, and resol
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -30,6 +31,9 @@ for name in ("compaction_hooks", "compaction_adapters"):
         importlib.import_module(module)
     print(f"{name}: {len(modules)} modules imported from {root}")
 """
+
+# As pip does: a certificate the machine trusts, such as a company's, is one uv trusts.
+os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"

@@ -93,6 +93,7 @@ class Compaction(Generic[M]):
             budget=budget,
             gauge=standing.gauge,
             reason=order.reason,
+            pressure=standing.pressure,
             keep=order.keep,
             settings=shared.settings,
             format=conversation.format,
@@ -210,7 +211,7 @@ class Compaction(Generic[M]):
         """Put the record in force, store it, tell."""
         conversation = self._conversation
         conversation.add_own_record(draft.record)
-        conversation.rest_until = int(draft.tokens * (1 + MINIMUM_GROWTH_RATIO))
+        conversation.rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest_why = "no progress"
         standing = look(conversation, self._shared, self._standing.call)
         view = standing.view
@@ -225,7 +226,7 @@ class Compaction(Generic[M]):
             conversation.id,
             self._order.reason,
             self._standing.pressure,
-            draft.tokens,
+            draft.record.tokens_after,
         )
         yield Emit(self._finished(draft, len(view), end.monotonic - start.monotonic))
         return self._attempt(view, CompactionOutcome.COMPACTED, draft)
@@ -296,7 +297,7 @@ class Compaction(Generic[M]):
             outcome=outcome,
             reason=self._order.reason,
             tokens_before=before,
-            tokens_after=draft.tokens if draft else before,
+            tokens_after=draft.record.tokens_after if draft else before,
         )
 
     def _started(self) -> CompactionStarted:
@@ -315,7 +316,7 @@ class Compaction(Generic[M]):
             session_id=self._conversation.id,
             reason=self._order.reason,
             tokens_before=self._standing.pressure,
-            tokens_after=draft.tokens,
+            tokens_after=record.tokens_after,
             messages_before=len(self._standing.view),
             messages_after=messages_after,
             compacted_messages=record.compacted_message_count,

@@ -127,7 +127,8 @@ class Driver:
             case Wait(flight=flight):
                 return await self._wait(flight, signal)
             case Emit(event=event):
-                return await self._emit(event)
+                await self._emit(event)
+                return None
             case Send(view=view):
                 return await _attempted(_called(send, view))
             case Load() | Save() | Remove():
@@ -172,14 +173,14 @@ class Driver:
         import asyncio
 
         # Shielded, because a cancelled waiter must not cancel what everybody waits for.
-        landed = asyncio.ensure_future(asyncio.shield(asyncio.wrap_future(flight.done)))
+        landed: asyncio.Future[FlightEnd] = asyncio.shield(asyncio.wrap_future(flight.done))
         watch = asyncio.ensure_future(_until_set(signal))
         try:
-            await asyncio.wait({landed, watch}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((landed, watch), return_when=asyncio.FIRST_COMPLETED)
             return landed.result() if landed.done() else "aborted"
         finally:
-            for pending in (landed, watch):
-                pending.cancel()
+            landed.cancel()
+            watch.cancel()
 
     async def _emit(self, event: CompactionEvent) -> None:
         import asyncio

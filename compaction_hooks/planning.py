@@ -65,6 +65,7 @@ class Situation(Generic[M]):
     Attributes:
         record: The newest record true of the history, or None.
         projection: That record applied.
+        pressure: The present view's size in tokens of the model, counted as far as it was.
         keep: Recent tokens to keep, of the model.
         estimator: Sizes texts and messages, before calibration.
         user_pins: Digests of messages the host pinned.
@@ -77,6 +78,7 @@ class Situation(Generic[M]):
     budget: Budget
     gauge: Gauge
     reason: CompactionReason
+    pressure: int
     keep: int
     settings: CompactionSettings
     format: MessageFormat[M]
@@ -421,7 +423,7 @@ def _continued(now: Situation[M], at: str) -> CompactionRecord:
         parent=old.id or None,
         reason=now.reason,
         seen_runs=now.history.run_count,
-        tokens_before=now.tokens,
+        tokens_before=now.pressure,
         compaction_count=old.compaction_count + 1,
         last_compacted_at=at,
         usage=None,
@@ -436,10 +438,15 @@ def _with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) 
 
 
 def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
-    """Return a record with its view measured."""
+    """Return a record with its view measured.
+
+    The draft is judged by the estimate, which errs on the high side. What the record reports is put in proportion to what the
+    provider counted for the view before, so that the two numbers can be compared.
+    """
     projection = apply_record(now.history, record, now.format, now.estimator.estimate_message_tokens)
     tokens = now.gauge.tokens(projection.tokens(now.history))
-    return Draft(record=replace(record, tokens_after=tokens), projection=projection, tokens=tokens)
+    after = round(tokens * now.pressure / now.tokens)
+    return Draft(record=replace(record, tokens_after=after), projection=projection, tokens=tokens)
 
 
 def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
@@ -449,7 +456,7 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
     """
     if draft.tokens > limit:
         return f"too large: {draft.tokens} tokens, {limit} allowed"
-    is_rescue = now.tokens > now.budget.window
+    is_rescue = now.pressure > now.budget.window
     if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
     before = _neutral(now, now.projection)

@@ -15,6 +15,7 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, canonical_arguments, text_digest
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
+from compaction_hooks.transcript import shortened
 
 PartKind: TypeAlias = Literal["result", "arguments"]
 Estimate: TypeAlias = Callable[[Message], int]
@@ -99,21 +100,6 @@ def cleared(text: str) -> str:
     '[Old tool result cleared: 12,345 characters]'
     """
     return f"[Old tool result cleared: {len(text):,} characters]"
-
-
-def shortened(text: str, head_chars: int, tail_chars: int) -> str:
-    """Return the head and the tail of a text with a marker between them that says how much is gone.
-
-    Cuts at code points, so no character is split. A text that would not get smaller comes back unchanged.
-
-    >>> shortened("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
-    'A\\n[... 1,000 characters left out ...]\\nC'
-    """
-    gone = len(text) - head_chars - tail_chars
-    marker = f"\n[... {gone:,} characters left out ...]\n"
-    if gone <= len(marker):
-        return text
-    return text[:head_chars] + marker + (text[-tail_chars:] if tail_chars else "")
 
 
 def shorten_arguments(arguments: str, head_chars: int, tail_chars: int) -> str:

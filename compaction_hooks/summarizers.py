@@ -138,9 +138,6 @@ def _prompt(request: SummaryRequest, text: str) -> str:
 
 # -- judging the answer
 
-LENGTH_TOLERANCE = 1.25
-"""An answer may exceed `max_tokens` by this factor: the model counts with another tokenizer than the estimate."""
-
 _TRUNCATED = frozenset(
     ("length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded", "tokenlimit", "incomplete")
 )
@@ -200,9 +197,9 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
         return "the summary is empty"
     if _is_echo(summary.text, request):
         return "the summary repeats the prompt or the transcript, or continues the conversation"
-    tokens, allowed = estimate(summary.text), int(request.max_tokens * LENGTH_TOLERANCE)
-    if tokens > allowed:
-        return f"the summary has {tokens} tokens, {request.max_tokens} were asked for and {allowed} are accepted"
+    tokens = estimate(summary.text)
+    if tokens > request.max_tokens:
+        return f"the summary has {tokens} tokens, at most {request.max_tokens} are accepted"
     return None
 
 

@@ -51,9 +51,8 @@ def _texts(message: ChatMessage) -> list[str]:
     """What a provider would tokenise; an image is billed by its size, not by its base64 text."""
     content = message.get("content")
     texts = [content] if isinstance(content, str) else []
-    for part in content if isinstance(content, list) else []:
-        if isinstance(part.get("text"), str):
-            texts.append(part["text"])
+    parts = content if isinstance(content, list) else []
+    texts += [part["text"] for part in parts if isinstance(part.get("text"), str)]
     for call in message.get("tool_calls") or ():
         texts += [call["function"]["name"], call["function"]["arguments"]]
     reasoning = message.get("reasoning_content")

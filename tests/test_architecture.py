@@ -1,10 +1,10 @@
 """The shape of the house, read from its imports.
 
-    errors  messages  settings
-    formats  tokens  history  transcript  prompts  files  overflow  windows
+    errors  messages  settings  text_classes  installed
+    formats  tokens  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     cut_point  reductions  summarizers  extractive  record
     projection  validity  planning  stores  events
-    flow
+    effects  conversation  measuring  summarizing  attempt  flow
     drivers
     session
     controller
@@ -39,7 +39,9 @@ SOURCES = {"compaction_hooks": ROOT, "compaction_adapters": ROOT / "adapters"}
 PUBLIC_MODULES = {
     "compaction_hooks",
     "compaction_hooks.errors",
+    "compaction_hooks.events",
     "compaction_hooks.formats",
+    "compaction_hooks.messages",
     "compaction_hooks.replay",
     "compaction_hooks.stores",
     "compaction_hooks.testing",

@@ -20,18 +20,18 @@ def long() -> list[Chat]:
 async def test_callers_of_one_conversation_share_one_summary() -> None:
     """E52: overlapping calls do not compact the same text twice."""
     requests = 0
-    release = asyncio.Event()
+    started, release = asyncio.Event(), asyncio.Event()
 
     async def slow(request: SummaryRequest) -> str:
         nonlocal requests
         requests += 1
+        started.set()
         await release.wait()
         return "- shared"
 
     hooks, messages = controller(8_192, summarizer=slow), long()
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(8)]
-    while requests == 0:
-        await asyncio.sleep(0)
+    await started.wait()
     release.set()
     views = await asyncio.gather(*tasks)
     assert requests == 1
@@ -41,18 +41,18 @@ async def test_callers_of_one_conversation_share_one_summary() -> None:
 async def test_a_failure_is_shared_too() -> None:
     """R16: those who waited do not each try again."""
     requests = 0
-    release = asyncio.Event()
+    started, release = asyncio.Event(), asyncio.Event()
 
     async def fails(request: SummaryRequest) -> str:
         nonlocal requests
         requests += 1
+        started.set()
         await release.wait()
         raise ConnectionError("down")
 
     hooks, messages = controller(8_192, summarizer=fails), long()
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(4)]
-    while requests == 0:
-        await asyncio.sleep(0)
+    await started.wait()
     release.set()
     assert all(view is messages for view in await asyncio.gather(*tasks))
     assert requests == 1

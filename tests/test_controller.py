@@ -23,7 +23,20 @@ from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
-from tests.conversations import Scripted, assistant, call, controller, prose, step, steps, system, talk, texts, tool, user
+from tests.conversations import (
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    step,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 Chat = Mapping[str, object]
 

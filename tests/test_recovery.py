@@ -17,7 +17,7 @@ from tests.conversations import Scripted, assistant, controller, prose, steps, s
 Chat = Mapping[str, object]
 
 
-class TooLong(Exception):
+class TooLongError(Exception):
     """An overflow as Anthropic words it."""
 
     def __init__(self, actual: int = 210_000, limit: int = 200_000) -> None:
@@ -30,7 +30,7 @@ class Provider:
 
     def __init__(self, limit_chars: int, error: Exception | None = None) -> None:
         self.limit_chars = limit_chars
-        self.error = error or TooLong()
+        self.error = error or TooLongError()
         self.sent: list[list[Chat]] = []
 
     def __call__(self, view: list[Chat]) -> str:
@@ -46,7 +46,7 @@ class Provider:
 
 async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
     """R80, R81, D16: one retry; the host sees only the answer."""
-    provider = Provider(20_000, TooLong(9_000, 8_000))
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, summarizer=Scripted())
     messages = [system(), user("go"), *steps(30, 300)]
     assert await hooks.call(messages, provider.later) == "answer"
@@ -56,13 +56,13 @@ async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
 
 
 def test_the_sync_call_is_the_same() -> None:
-    provider = Provider(20_000, TooLong(9_000, 8_000))
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
     assert controller(None).call_sync([user("go"), *steps(30, 300)], provider) == "answer"
     assert len(provider.sent) == 2
 
 
 def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
-    provider = Provider(30_000, TooLong(15_000, 9_000))
+    provider = Provider(30_000, TooLongError(15_000, 9_000))
     hooks = controller(None, summarizer=Scripted())
     messages = [user("go"), *steps(30, 300)]
     hooks.call_sync(messages, provider)
@@ -79,7 +79,7 @@ def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
         hooks = controller(32_768, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
         messages = [user("go"), *steps(60, 500)]
         if reason == "overflow":
-            view = hooks.recover_sync(TooLong(40_000, 32_768), messages)
+            view = hooks.recover_sync(TooLongError(40_000, 32_768), messages)
         else:
             view = hooks.transform_context_sync(messages)
         sizes[reason] = len(texts(view))
@@ -88,7 +88,7 @@ def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
 
 def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
     """D7: going on uncompacted cannot work here."""
-    provider = Provider(20_000, TooLong(9_000, 8_000))
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, summarizer=Scripted(ConnectionError("down")))
     assert hooks.call_sync([user("go"), *talk(20)], provider) == "answer"
     assert "[Compacted " in texts(provider.sent[1])
@@ -96,7 +96,7 @@ def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
 
 def test_a_second_overflow_is_reported_with_its_cause() -> None:
     """D16, R63: no third attempt; the error names what cannot shrink and chains the provider's."""
-    provider = Provider(10, TooLong(9_000, 8_000))
+    provider = Provider(10, TooLongError(9_000, 8_000))
     with pytest.raises(ContextOverflowError, match="cannot be made to fit") as caught:
         controller(8_192).call_sync([system(), user("go"), *steps(20, 300)], provider)
     assert len(provider.sent) == 2
@@ -104,7 +104,7 @@ def test_a_second_overflow_is_reported_with_its_cause() -> None:
 
 
 def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() -> None:
-    provider = Provider(100, TooLong(9_000, 8_000))
+    provider = Provider(100, TooLongError(9_000, 8_000))
     messages = [system(prose(9_000)), user("go")]
     with pytest.raises(ContextOverflowError, match="system prompt") as caught:
         controller(None).call_sync(messages, provider)
@@ -138,20 +138,20 @@ def test_recovery_can_be_switched_off() -> None:
     """R9, R84, E47: independent of the threshold."""
     provider = Provider(10)
     hooks = controller(None, settings=CompactionSettings(compact_on_overflow=False))
-    with pytest.raises(TooLong):
+    with pytest.raises(TooLongError):
         hooks.call_sync([user("go"), *steps(30, 300)], provider)
 
 
 def test_a_subagent_still_recovers() -> None:
     """R11."""
-    provider = Provider(20_000, TooLong(9_000, 8_000))
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, settings=CompactionSettings(is_subagent=True))
     assert hooks.call_sync([user("go"), *steps(30, 300)], provider) == "answer"
 
 
 def test_recovery_without_a_store_works() -> None:
     """R83: what it needs is in memory; a store is not a condition."""
-    view = controller(None).recover_sync(TooLong(9_000, 8_000), [user("go"), *steps(30, 300)])
+    view = controller(None).recover_sync(TooLongError(9_000, 8_000), [user("go"), *steps(30, 300)])
     assert len(texts(view)) < 20_000
 
 
@@ -166,7 +166,7 @@ async def test_callers_that_overflow_together_compact_once() -> None:
     asked = Scripted()
     hooks: CompactionController[Chat] = controller(None, summarizer=asked)
     messages = [user("go"), *talk(30)]
-    provider = Provider(25_000, TooLong(9_000, 8_000))
+    provider = Provider(25_000, TooLongError(9_000, 8_000))
     answers = await asyncio.gather(*(hooks.call(messages, provider.later) for _ in range(4)))
     assert answers == ["answer"] * 4
     assert len(asked.requests) == 1

@@ -8,7 +8,7 @@ import pytest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.messages import Message
 from compaction_hooks.reductions import (
     MINIMUM_KEPT_CHARS,
     Reducible,
@@ -17,10 +17,10 @@ from compaction_hooks.reductions import (
     reducible_parts,
     results_to_clear,
     shorten_arguments,
-    shortened,
     shortening,
 )
 from compaction_hooks.settings import ToolRule
+from compaction_hooks.transcript import shortened
 from tests.conversations import assistant, call, tool, user
 
 Chat = Mapping[str, object]
@@ -28,8 +28,8 @@ Chat = Mapping[str, object]
 
 def size(message: Message) -> int:
     """Ten characters a token."""
-    sizes = [len(p.text) if isinstance(p, ToolResult) else len(p.arguments) for p in message.parts if isinstance(p, ToolResult | ToolCall)]
-    return sum(sizes) // 10
+    texts = [part.text for part in message.results] + [part.arguments for part in message.calls]
+    return sum(map(len, texts)) // 10
 
 
 def history(messages: Sequence[Chat]) -> History[Chat]:

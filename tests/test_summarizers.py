@@ -11,7 +11,6 @@ import pytest
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.prompts import SYSTEM_PROMPT
 from compaction_hooks.summarizers import (
-    LENGTH_TOLERANCE,
     MINIMUM_TRANSCRIPT_TOKENS,
     Summary,
     SummaryKind,
@@ -151,7 +150,7 @@ def why(answer: object, request: SummaryRequest | None = None) -> str | None:
         pytest.param("ok", id="short"),
         pytest.param("The person asked to wrap it in `<conversation>` tags.", id="mentions a tag"),
         pytest.param("The log says:\n[User]: hello\nand that is all.", id="one quoted label"),
-        pytest.param("x" * 4 * 125, id="within the tolerance"),
+        pytest.param("x" * 4 * 100, id="as long as allowed"),
     ],
 )
 def test_uses_a_good_answer(answer: str | Summary) -> None:
@@ -181,7 +180,7 @@ def test_uses_a_good_answer(answer: str | Summary) -> None:
         pytest.param(Summary(text=GOOD, finish_reason="refusal"), "withheld", id="E38 refusal"),
         pytest.param(Summary(text=GOOD, tool_calls=({"name": "ls"},)), "tool", id="E37 call"),
         pytest.param(Summary(text=GOOD, finish_reason="tool_use"), "tool", id="E37 finish reason"),
-        pytest.param("y" * 4 * 126, "126 tokens", id="E41 over-long"),
+        pytest.param("y" * 4 * 101, "101 tokens", id="E41 over-long"),
         pytest.param("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues", id="E38 goes on"),
         pytest.param(f"<conversation>\n{GOOD}", "repeats", id="echoes a tag"),
         pytest.param(ask().prompt[-140:], "repeats", id="echoes the instructions"),
@@ -192,11 +191,6 @@ def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None
     assert reason is not None
     assert says in reason
     assert "Fix the bug" not in reason
-
-
-def test_the_tolerance_is_a_quarter() -> None:
-    """Between the tokenizers of a model and of an estimate lies up to a quarter; beyond it the summary is too long."""
-    assert LENGTH_TOLERANCE == 1.25
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,20 @@ from compaction_hooks import (
 )
 from compaction_hooks.effects import Instant
 from compaction_hooks.events import CompactionEvent
-from tests.conversations import Scripted, assistant, call, controller, prose, step, steps, system, talk, texts, tool, user
+from tests.conversations import (
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    step,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 Chat = Mapping[str, object]
 PLAIN = CompactionSettings(clear_tool_results=False)

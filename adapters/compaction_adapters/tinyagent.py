@@ -7,13 +7,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypedDict, Unpack, overload
 
-from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, Usage
+from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, TokenEstimator, Usage
 from compaction_hooks.errors import FormatError, MissingExtraError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.formats import media_from_url
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.stores import RecordStore
-from compaction_hooks.tokens import TokenEstimator
 
 try:
     from tinyagent.agent_types import (
@@ -114,7 +113,7 @@ class TinyAgentFormat:
         """Return a user message with this text."""
         return UserMessage(content=[TextContent(text=text)])
 
-    def take(self, message: AgentMessage, pieces: Sequence[int], /) -> AgentMessage:
+    def take(self, message: AgentMessage, pieces: Sequence[int], /) -> AgentMessage:  # noqa: ARG002 - there is one piece
         """Return the message itself: each holds what one speaker said."""
         return message
 
@@ -132,7 +131,7 @@ class TinyAgentFormat:
 
 def _contents(blocks: Sequence[TextContent | ImageContent]) -> tuple[Text | Media, ...]:
     return tuple(
-        Text(block.text or "") if isinstance(block, TextContent) else media_from_url(block.url or "", block.mime_type)
+        Text(block.text or "") if isinstance(block, TextContent) else media_from_url(block.url or "", block.mime_type or "image")
         for block in blocks
     )
 

@@ -179,4 +179,4 @@ class _Reader:
 
 
 def _first(values: list[int]) -> int | None:
-    return values[0] if values else None
+    return next(filter(None, values), None)

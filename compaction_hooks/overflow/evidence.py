@@ -97,7 +97,7 @@ class Evidence:
 
 def read_evidence(error: object) -> Evidence:
     """Return what an error says. Never raises, whatever the object's attributes do, and reads at most `_VALUES` of them."""
-    reader = _Reader()
+    reader = _Reader(error)
     reader.queue.append((_ROOT_KEY, error))
     if isinstance(error, BaseException):
         reader.add_exception(error)
@@ -109,9 +109,9 @@ def read_evidence(error: object) -> Evidence:
 class _Reader:
     """Walks one error's values breadth first, so that what stands outermost is read before a bound is met."""
 
+    error: object
     evidence: Evidence = field(default_factory=Evidence)
     queue: deque[tuple[str, object]] = field(default_factory=deque[tuple[str, object]])
-    seen: dict[int, object] = field(default_factory=dict[int, object])
 
     def read(self) -> None:
         for _ in range(_VALUES):
@@ -138,8 +138,7 @@ class _Reader:
             pass
         elif isinstance(value, int):
             self._take_number(key, value)
-        elif key in _NESTED_KEYS and id(value) not in self.seen:
-            self.seen[id(value)] = value
+        elif key in _NESTED_KEYS:
             self._open(key, value)
 
     def _take_text(self, key: str, text: str) -> None:
@@ -173,7 +172,7 @@ class _Reader:
                 self._queue(_plain(name), item)
         elif isinstance(value, list | tuple):
             self.queue.extend((key, item) for item in cast("list[object]", value)[:_ITEMS])
-        elif isinstance(value, BaseException) and len(self.seen) > 1:  # any but the error itself
+        elif isinstance(value, BaseException) and value is not self.error:
             self.evidence.wrapped.append(value)
         else:
             for name in _ATTRIBUTES:

@@ -124,9 +124,9 @@ class _Run:
         prefix.transform_context_sync(systems, system=self._session.system, tools=self._session.tools)
         tokens = prefix.state().context_tokens or 0
         if tokens >= self._window:
-            part = "system prompt and tools" if self._session.tools else "system prompt"
+            part = "system prompt and tools take" if self._session.tools else "system prompt takes"
             raise ContextOverflowError(
-                f"the {part} alone take about {tokens:,} of {self._window:,} tokens",
+                f"the {part} about {tokens:,} of {self._window:,} tokens",
                 tokens=tokens,
                 window=self._window,
                 part="system prompt",

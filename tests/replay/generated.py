@@ -1,0 +1,69 @@
+"""Recorded sessions for tests: made up, long enough to be compacted, with names that come back later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.replay import Probe, RecordedSession
+from tests.conversations import assistant, call, prose, step, steps, system, tool, user
+
+WINDOW = 8_000
+"""Compacted above 6,000 tokens, to at most 3,600."""
+
+OLD_FILE = "/project/src/ledger.py"
+OLD_ORDER = "TX-48213"
+
+
+def session(messages: Sequence[Mapping[str, Any]], **fields: Any) -> RecordedSession:
+    """A session of OpenAI chat messages."""
+    given: dict[str, Any] = {
+        "id": "s1",
+        "format_name": "OpenAI chat messages",
+        "format": OpenAIChatFormat(),
+        "messages": tuple(messages),
+        **fields,
+    }
+    return RecordedSession(**given)
+
+
+def short_conversation() -> list[Mapping[str, Any]]:
+    """Two calls that fit any window."""
+    return [system(), user("What is in the folder?"), *step(0, 50), assistant("A parser.")]
+
+
+def long_conversation(count: int = 20, tokens: int = 600) -> list[Mapping[str, Any]]:
+    """One request, `count` tool steps and an answer: one call more than steps."""
+    return [system(), user("Read all modules of the project."), *steps(count, tokens), assistant("All read.")]
+
+
+def forgetful_conversation(reminder: str = "") -> list[Mapping[str, Any]]:
+    """The first step names an order and a file; after twelve others the agent names both again, then once more.
+
+    The user says `reminder` shortly before.
+    """
+    return [
+        system(),
+        user("Look after the order."),
+        assistant(None, call("first", "look_up", what="the latest order")),
+        tool("first", f"{OLD_ORDER}, written to {OLD_FILE}\n{prose(300)}"),
+        *steps(12, 600),
+        user(f"Which order was it, and where is it? {reminder}"),
+        assistant(f"The order was {OLD_ORDER}.", call("again", "open", what=OLD_FILE)),
+        tool("again", "as before"),
+        assistant(f"Once more: {OLD_ORDER} in {OLD_FILE}."),
+    ]
+
+
+def probe(*answers: str, kind: str = "entity") -> Probe:
+    return Probe(kind=kind, question="Which one?", answers=answers)
+
+
+def write_sessions(path: Path, *conversations: Sequence[Mapping[str, Any]], **fields: Any) -> Path:
+    """A file of normalised records, one conversation a line; `fields` stand in each."""
+    lines = [json.dumps({"id": f"s{n}", "messages": list(one), **fields}) for n, one in enumerate(conversations, 1)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionSettings, ContextOverflowError, SummaryRequest, Usage
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.replay import RecordedCall, RecordedSession, Replay, Totals, read_sessions, replay, total
+from compaction_hooks.tokens import CharacterEstimator
+from tests.conversations import assistant, call, prose, steps, system, tool, user
+from tests.data import DATA, needs_data
+from tests.replay.generated import (
+    OLD_FILE,
+    OLD_ORDER,
+    WINDOW,
+    forgetful_conversation,
+    long_conversation,
+    probe,
+    session,
+    short_conversation,
+)
+
+SUMMARISING = CompactionSettings(clear_tool_results=False)
+"""So that the first compaction is a summary."""
+
+
+def summarised(conversation: Sequence[Mapping[str, Any]], summary: str) -> Replay:
+    """A replay with a summariser that always says the same."""
+    text = f"## Goal\n- {summary}"
+    return replay(session(conversation), window=10_000, summarizer=lambda _: text, settings=SUMMARISING)
+
+
+def estimated(recorded: RecordedSession, end: int) -> int:
+    estimate = CharacterEstimator().estimate_message_tokens
+    return sum(estimate(piece) for message in recorded.messages[:end] for piece in recorded.format.read(message))
+
+
+# -- calls
+
+
+def test_every_answer_is_a_call_with_all_messages_before_it() -> None:
+    recorded = session(short_conversation())
+    done = replay(recorded, window=WINDOW)
+    assert [(call.number, call.index) for call in done.calls] == [(1, 2), (2, 4)]
+    assert [call.tokens_without for call in done.calls] == [estimated(recorded, 2), estimated(recorded, 4)]
+
+
+def test_an_answer_with_nothing_before_it_is_no_call() -> None:
+    greeting = [assistant("How can I help?"), user("Not at all."), assistant("Fine.")]
+    assert [call.index for call in replay(session(greeting), window=WINDOW).calls] == [2]
+    assert [call.index for call in replay(session(greeting, system="Be kind."), window=WINDOW).calls] == [0, 2]
+
+
+def test_a_session_without_a_call_gives_empty_figures() -> None:
+    done = replay(session([assistant("Hello?")]), window=WINDOW)
+    assert done.calls == ()
+    assert done.totals == Totals(sessions=1)
+    assert done.totals.saving == 0.0
+
+
+def test_system_prompt_and_tools_beside_the_messages_are_sent_too() -> None:
+    bare = session(short_conversation())
+    dressed = replace(bare, system=prose(400), tools=({"name": "read_file", "description": prose(200)},))
+    more = replay(dressed, window=WINDOW).calls[0].tokens_sent - replay(bare, window=WINDOW).calls[0].tokens_sent
+    assert 600 <= more <= 700
+
+
+def test_tells_after_each_call() -> None:
+    ticks: list[int] = []
+    done = replay(session(long_conversation()), window=WINDOW, on_call=lambda: ticks.append(1))
+    assert len(ticks) == len(done.calls) == 21
+
+
+def test_the_session_is_left_as_it_was() -> None:
+    recorded, untouched = session(long_conversation()), session(long_conversation())
+    replay(recorded, window=WINDOW)
+    assert recorded.messages == untouched.messages
+
+
+def test_a_second_replay_shows_the_same() -> None:
+    recorded = session(forgetful_conversation(), probes=(probe(OLD_ORDER),))
+    assert replay(recorded, window=WINDOW) == replay(recorded, window=WINDOW)
+
+
+# -- compactions
+
+
+def test_what_fits_is_sent_as_it_is() -> None:
+    done = replay(session(short_conversation()), window=WINDOW)
+    assert done.compactions == ()
+    assert [call.tokens_sent for call in done.calls] == [call.tokens_without for call in done.calls]
+    assert (done.overflows_without, done.totals.saving, done.trigger) == (0, 0.0, 6_000)
+
+
+def test_what_does_not_fit_is_compacted_and_the_saving_is_counted() -> None:
+    done = replay(session(long_conversation()), window=WINDOW)
+    assert len(done.compactions) >= 2
+    assert max(call.tokens_sent for call in done.calls) <= done.trigger
+    assert done.overflows_without == sum(call.tokens_without > WINDOW for call in done.calls) > 5
+    totals = done.totals
+    assert totals.tokens_without == sum(call.tokens_without for call in done.calls)
+    assert totals.tokens_sent == sum(call.tokens_sent for call in done.calls)
+    assert totals.saving == 1 - totals.tokens_sent / totals.tokens_without > 0.3
+
+
+def test_a_compaction_says_when_why_and_how_much() -> None:
+    done = replay(session(long_conversation()), window=WINDOW, settings=SUMMARISING)
+    first = done.compactions[0]
+    at = done.calls[first.call - 1]
+    assert first.reason == "threshold"
+    assert done.calls[first.call - 2].tokens_sent <= done.trigger < first.tokens_before == at.tokens_without
+    assert first.tokens_after == at.tokens_sent <= 3_600
+    assert first.messages_before == at.index
+    assert first.summary.startswith("[Conversation summary]")
+    assert "src/module_0.py" in first.read_files
+
+
+def test_a_compaction_says_what_was_kept() -> None:
+    first = replay(session(long_conversation()), window=WINDOW, settings=SUMMARISING).compactions[0]
+    assert first.pinned_messages == 1, "the only request lies before the cut"
+    assert first.summarised_messages + first.kept_messages == first.messages_before
+    system_and_summary = 2
+    assert first.messages_after == system_and_summary + first.pinned_messages + first.kept_messages
+    assert (first.cleared_results, first.shortened_parts, first.used_fallback) == (0, 0, False)
+
+
+def test_cleared_results_are_counted_and_need_no_summary() -> None:
+    first = replay(session(long_conversation()), window=WINDOW).compactions[0]
+    assert first.cleared_results > 1
+    assert (first.summary, first.summarised_messages) == ("", 0)
+    assert first.kept_messages + first.cleared_results == first.messages_before - 1, "all but the system message"
+
+
+def test_shortened_parts_are_counted() -> None:
+    conversation = [system(), user("Read it."), *steps(2), assistant(None, call("big")), tool("big", prose(9_000))]
+    done = replay(session([*conversation, assistant("Read.")]), window=WINDOW)
+    assert done.compactions[-1].shortened_parts == 1
+    assert done.unfit == ()
+
+
+def test_a_failing_summariser_shows() -> None:
+    def broken(request: SummaryRequest) -> str:
+        raise RuntimeError("no credit")
+
+    done = replay(session(long_conversation(20, 1_900)), window=WINDOW, summarizer=broken, settings=SUMMARISING)
+    assert any(compaction.used_fallback for compaction in done.compactions)
+
+
+def test_settings_are_the_controllers() -> None:
+    done = replay(session(long_conversation()), window=WINDOW, settings=CompactionSettings(auto_compact=False))
+    assert done.compactions == ()
+    assert done.totals.tokens_sent == done.totals.tokens_without
+
+
+def test_anthropic_messages_are_replayed() -> None:
+    messages: list[Mapping[str, Any]] = [{"role": "user", "content": "Read all."}]
+    for n in range(15):
+        use = {"type": "tool_use", "id": f"t{n}", "name": "read", "input": {"path": f"src/m{n}.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": prose(600)}
+        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    done = replay(session(messages, format=AnthropicFormat(), system="You read."), window=WINDOW)
+    assert len(done.calls) == 15
+    assert done.compactions
+    assert max(call.tokens_sent for call in done.calls) <= done.trigger
+
+
+# -- what cannot be made to fit
+
+
+def test_a_system_prompt_larger_than_the_window_is_an_error_with_its_size() -> None:
+    with pytest.raises(ContextOverflowError, match=r"the system prompt takes about 9,\d{3} of 8,000") as caught:
+        replay(session([system(prose(9_500)), user("Hello?"), assistant("Hello.")]), window=WINDOW)
+    assert caught.value.window == WINDOW
+    assert caught.value.tokens is not None
+    assert caught.value.tokens > 9_000
+
+
+def test_a_call_that_cannot_be_made_to_fit_is_listed() -> None:
+    done = replay(session([system(), user(prose(9_000)), assistant("Too long.")]), window=WINDOW)
+    (unfit,) = done.unfit
+    assert (unfit.call, unfit.tokens) == (1, done.calls[0].tokens_sent)
+    assert "current request" in unfit.error
+    assert done.totals.unfit_calls == 1
+
+
+def test_a_compaction_that_is_put_off_is_counted_by_its_reason() -> None:
+    done = replay(session([system(), user(prose(6_500)), assistant("Long.")]), window=WINDOW)
+    assert sum(done.put_off.values()) == 1
+    assert done.compactions == done.unfit == ()
+
+
+# -- usage
+
+
+def with_usage(factor: float, context_start: int = 0) -> RecordedSession:
+    """Every call of a long session counted by the provider at `factor` times its estimate."""
+    recorded = session(long_conversation())
+    calls = [
+        RecordedCall(
+            index=index,
+            usage=Usage(input_tokens=int(estimated(recorded, index) * factor)),
+            context_start=context_start,
+        )
+        for index, message in enumerate(recorded.messages)
+        if message["role"] == "assistant"
+    ]
+    return replace(recorded, calls=tuple(calls))
+
+
+def test_recorded_usage_moves_the_first_compaction() -> None:
+    recorded = with_usage(1.5)
+    counted = replay(recorded, window=WINDOW, uses_recorded_usage=True)
+    plain = replay(recorded, window=WINDOW)
+    assert (counted.used_recorded_usage, plain.used_recorded_usage) == (True, False)
+    assert counted.compactions[0].call < plain.compactions[0].call
+
+
+def test_recorded_usage_is_not_used_once_something_is_compacted() -> None:
+    """E25: those counts measured the whole list, which is not sent any more."""
+    done = replay(with_usage(1.0), window=WINDOW, uses_recorded_usage=True)
+    assert len(done.compactions) < 5
+    assert max(call.tokens_sent for call in done.calls[done.compactions[0].call - 1 :]) <= done.trigger
+
+
+def test_usage_from_after_the_agents_own_compaction_is_not_used() -> None:
+    done = replay(with_usage(1.5, context_start=2), window=WINDOW, uses_recorded_usage=True)
+    assert not done.used_recorded_usage
+    assert done == replay(with_usage(1.5), window=WINDOW)
+
+
+def test_usage_inside_messages_is_never_used() -> None:
+    """It measured the recorded requests: after a compaction it would say that nothing was gained."""
+    plain = long_conversation()
+    counted = [
+        {**message, "usage": {"prompt_tokens": 50_000, "completion_tokens": 10}}
+        if message["role"] == "assistant"
+        else message
+        for message in plain
+    ]
+    assert replay(session(counted), window=WINDOW).calls == replay(session(plain), window=WINDOW).calls
+
+
+# -- what is remembered
+
+
+@pytest.mark.parametrize(
+    ("summary", "gone"),
+    [
+        pytest.param(f"{OLD_ORDER} is in {OLD_FILE}", (), id="both-in-the-summary"),
+        pytest.param(f"the order is {OLD_ORDER}", (OLD_FILE,), id="the-file-is-gone"),
+        pytest.param("order 48213 in ledgers.py", (OLD_ORDER, OLD_FILE), id="both-gone"),
+        pytest.param(f"{OLD_ORDER} is in src/ledger.py", (), id="relative-path"),
+    ],
+)
+def test_names_used_again_are_looked_for_in_the_summary(summary: str, gone: tuple[str, ...]) -> None:
+    done = summarised(forgetful_conversation(), summary)
+    assert [compaction.names.gone for compaction in done.compactions] == [gone]
+    names = done.compactions[0].names
+    assert (names.in_messages, names.in_summary) == (0, 2 - len(gone))
+    assert (done.totals.names_used_again, done.totals.names_kept) == (2, 2 - len(gone))
+
+
+def test_names_used_again_are_looked_for_in_kept_messages_first() -> None:
+    done = summarised(forgetful_conversation(f"I mean {OLD_ORDER}."), f"{OLD_ORDER} is in {OLD_FILE}")
+    names = done.compactions[0].names
+    assert (names.in_messages, names.in_summary, names.gone) == (1, 1, ())
+
+
+def test_names_that_were_never_compacted_do_not_count() -> None:
+    conversation = [*forgetful_conversation(), user("Now open /other/file.py"), assistant("Opened /other/file.py")]
+    assert summarised(conversation, "nothing").totals.names_used_again == 2
+
+
+def test_probes_are_looked_for_in_the_context_at_the_end() -> None:
+    probes = (probe(OLD_ORDER), probe("module 77"), probe("as before", "ONCE  more"), probe(OLD_ORDER, "module 77"))
+    done = replay(session(forgetful_conversation(), probes=probes), window=10_000)
+    assert [(each.is_kept, each.is_in_session) for each in done.probes] == [
+        (True, True),
+        (False, False),
+        (True, True),
+        (False, False),
+    ]
+    totals = done.totals
+    assert (totals.probes, totals.probes_in_session, totals.probes_kept) == (4, 2, 2)
+
+
+def test_a_probe_whose_evidence_was_compacted_away_is_lost() -> None:
+    conversation = forgetful_conversation()[:-3]
+    recorded = session([*conversation, assistant("I forgot.")], probes=(probe(OLD_ORDER),))
+    done = replay(recorded, window=10_000, summarizer=lambda _: "## Goal\n- an order", settings=SUMMARISING)
+    assert [(each.is_kept, each.is_in_session) for each in done.probes] == [(False, True)]
+
+
+def test_a_path_counts_as_kept_in_its_relative_form() -> None:
+    recorded = session(long_conversation(3), probes=(probe("/project/src/module_1.py"), probe("/project/module_1.py")))
+    assert [each.is_kept for each in replay(recorded, window=WINDOW).probes] == [True, False]
+
+
+# -- many
+
+
+def test_totals_are_sums() -> None:
+    one = replay(session(long_conversation()), window=WINDOW)
+    other = replay(session(forgetful_conversation(), probes=(probe(OLD_ORDER),)), window=WINDOW)
+    both = total([one, other])
+    assert both.sessions == 2
+    assert both.calls == len(one.calls) + len(other.calls)
+    assert both.tokens_sent == one.totals.tokens_sent + other.totals.tokens_sent
+    assert (both.probes, both.compactions) == (1, len(one.compactions) + len(other.compactions))
+    assert total([]) == Totals()
+
+
+def test_needs_no_extra() -> None:
+    script = "import sys; sys.modules.update(rich=None, typer=None); from compaction_hooks.replay import *"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    "pattern", ["claude_code/parallel*.jsonl", "claude_code/zh*.jsonl", "claude_code/compacted*.jsonl"]
+)
+def test_recorded_sessions_stay_inside_the_window(pattern: str) -> None:
+    (path,) = (DATA / "native").glob(pattern)
+    for recorded in read_sessions(path):
+        done = replay(recorded, window=16_000)
+        assert done.calls
+        assert max(call.tokens_sent for call in done.calls) <= done.window
+        assert done.totals.tokens_sent <= done.totals.tokens_without
