@@ -17,7 +17,7 @@ from compaction_hooks.errors import ContextOverflowError, RecordError
 from compaction_hooks.events import CompactionSkipped
 from compaction_hooks.measuring import Call, Shared, Standing, learn_from_overflow, look, note_handed_out
 from compaction_hooks.messages import M
-from compaction_hooks.overflow import parse_overflow
+from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MINIMUM_GROWTH_RATIO, Budget
 
@@ -84,8 +84,8 @@ class ConversationFlow(Generic[M]):
         Raises:
             ContextOverflowError: nothing smaller is valid.
         """
-        info = parse_overflow(error)
-        if info is None or info.kind != "context_overflow" or not self._shared.settings.compact_on_overflow:
+        info = self._overflow(error)
+        if info is None or not info.is_curable or not self._shared.settings.compact_on_overflow:
             raise error
         sent = sent or self._conversation.handed_out
         yield from self._load()
@@ -121,8 +121,8 @@ class ConversationFlow(Generic[M]):
         second: Answered | Failure = yield Send(view)
         if isinstance(second, Answered):
             return self._taken(second.value)
-        info = parse_overflow(second.error)
-        if info is None or info.kind != "context_overflow":
+        info = self._overflow(second.error)
+        if info is None:
             raise second.error
         learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
@@ -163,10 +163,15 @@ class ConversationFlow(Generic[M]):
 
     def _taken(self, response: object) -> object:
         """Notice an answer that says the input overflowed although it was accepted: compact before the next call (R82)."""
-        info = parse_overflow(response)
-        if info is not None and info.kind == "context_overflow":
+        # A plain text is what the model wrote, and may speak of overflows without being one.
+        if not isinstance(response, str) and self._overflow(response) is not None:
             self._conversation.has_overflowed = True
         return response
+
+    def _overflow(self, evidence: object) -> OverflowInfo | None:
+        """What an error or a response says of an overflow of the context; None when it is something else."""
+        info = parse_overflow(evidence, patterns=self._shared.settings.overflow_patterns)
+        return info if info is not None and info.kind == "context_overflow" else None
 
     def _skip(self, standing: Standing[M], reason: CompactionReason, why: str) -> Flow[None]:
         yield Emit(

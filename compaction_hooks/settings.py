@@ -57,6 +57,8 @@ class CompactionSettings:
         default_context_window: The window to assume for a model nobody knows. None: no threshold compaction for it.
         auto_compact: Whether the threshold triggers a compaction.
         compact_on_overflow: Whether a provider's overflow error does. The two are independent.
+        overflow_patterns: Texts that mark an error as an overflow of the context, on top of what is recognised anyway;
+            upper and lower case are alike (E22).
         is_subagent: The threshold is the parent's business (klaude-code); overflow is still handled.
         clear_tool_results: Whether old tool results may be cleared before a summary is asked for.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
@@ -79,6 +81,7 @@ class CompactionSettings:
     default_context_window: int | None = None
     auto_compact: bool = True
     compact_on_overflow: bool = True
+    overflow_patterns: tuple[str, ...] = ()
     is_subagent: bool = False
     clear_tool_results: bool = True
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])

@@ -134,6 +134,23 @@ def test_other_errors_pass_untouched(error: Exception) -> None:
     assert raised.value is error
 
 
+def test_a_wording_nobody_knows_can_be_added() -> None:
+    """E22: providers invent new wordings all the time."""
+    provider = Provider(20_000, RuntimeError("the kettle is full"))
+    messages = [user("go"), *steps(30, 300)]
+    with pytest.raises(RuntimeError):
+        controller(None).call_sync(messages, provider)
+    hooks = controller(None, settings=CompactionSettings(overflow_patterns=("Kettle is full",)))
+    assert hooks.call_sync(messages, provider) == "answer"
+
+
+def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
+    hooks = controller(200_000, summarizer=Scripted())
+    messages = talk(20)
+    hooks.call_sync(messages, lambda view: "The error 'prompt is too long: 5 tokens > 4 maximum' means that ...")
+    assert hooks.transform_context_sync(messages) is messages
+
+
 def test_recovery_can_be_switched_off() -> None:
     """R9, R84, E47: independent of the threshold."""
     provider = Provider(10)
