@@ -126,7 +126,7 @@ def examples(session: nox.Session) -> None:
 def benchmark(session: nox.Session) -> None:
     """How fast, and how good the summaries are. Prints tables; needs ../shared/data for most of them."""
     install(session, "test", "soak")
-    session.run("pytest", "tests/benchmarks", "-s", *session.posargs)
+    session.run("pytest", "-s", *map(str, sorted(Path("tests/benchmarks").glob("bench_*.py"))), *session.posargs)
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -121,18 +122,18 @@ def plot(
     return rows
 
 
-def upper_edge(drawn: Sequence[Column], window: int) -> float:
+def upper_edge(drawn: Sequence[Column], window: int) -> int:
     """Return the largest size the plot shows, in tokens."""
     largest = max((max(column.sent, column.without) for column in drawn), default=0)
-    return min(max(largest, window * HEADROOM_RATIO), window * TOP_RATIO)
+    return round(min(max(largest, window * HEADROOM_RATIO), window * TOP_RATIO))
 
 
-def _row(tokens: int, top: float) -> int:
-    """The row a size falls on, 0 the lowest; beyond the plot for what is larger."""
-    return int(tokens / top * HEIGHT_ROWS - 1e-9)
+def _row(tokens: int, top: int) -> int:
+    """The row a size falls on, 0 the lowest; a size on the border of two falls on the lower, one beyond the plot on none."""
+    return max(math.ceil(tokens / top * HEIGHT_ROWS) - 1, 0)
 
 
-def _cell(column: Column, row: int, top: float, line: Cell, glyphs: Glyphs) -> Cell:
+def _cell(column: Column, row: int, top: int, line: Cell, glyphs: Glyphs) -> Cell:
     """What stands in one cell: the bar before the dot before the line."""
     filled = min(column.sent / top, 1.0) * HEIGHT_ROWS - row
     if filled > 0:

@@ -257,7 +257,7 @@ class _Plot:
             max(options.max_width - margin, 1),
         )
         top = upper_edge(drawn, replay.window)
-        names.append((int(top), short(int(top))))
+        names.append((top, short(top)))
         for row in plot(drawn, window=replay.window, trigger=replay.trigger, labels=names, glyphs=glyphs):
             yield _row(row)
         last = str(len(without))

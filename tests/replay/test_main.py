@@ -12,7 +12,6 @@ from compaction_hooks.replay.__main__ import main
 def test_without_the_extra_it_says_how_to_install_it(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """E: the pip command, exit code 2, no traceback."""
     monkeypatch.delitem(sys.modules, "compaction_hooks.replay.cli", raising=False)
     monkeypatch.delitem(sys.modules, "compaction_hooks.replay.report", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -21,9 +20,7 @@ def test_without_the_extra_it_says_how_to_install_it(
     assert main(["replay", "session.jsonl"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == (
-        f"error: compaction-hooks replay needs {package}: pip install 'compaction-hooks[cli]'\n"
-    )
+    assert said.err == (f"error: compaction-hooks replay needs {package}: pip install 'compaction-hooks[cli]'\n")
 
 
 def test_the_package_can_be_run_as_a_module() -> None:

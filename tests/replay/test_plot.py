@@ -13,10 +13,20 @@ def test_a_plot_shows_both_curves_the_lines_and_the_compactions() -> None:
     labels = [(8_000, "window"), (7_000, "trigger"), (upper_edge(drawn, 8_000), "top")]
     rows = plot(drawn, window=8_000, trigger=7_000, labels=labels, glyphs=ASCII)
     assert ["".join(text for text, _ in row) for row in rows] == [
-        "    top|        oo||",
+        "    top|        ||||",
         "                    ",
-        "            ",
-    ] + ["?"]
+        "              oo    ",
+        "                    ",
+        "            oo      ",
+        " window|============",
+        "trigger|------------",
+        "          ##  ##  ##",
+        "          ##  ##  ##",
+        "          ##########",
+        "        ############",
+        "        ############",
+        "      0+----^---^---",
+    ]
 
 
 @pytest.mark.parametrize("width", [1, 5, 6, 7, 30, 48, 49, 200])

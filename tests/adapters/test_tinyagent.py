@@ -1,0 +1,261 @@
+"""The hook on the real tinyagent loop; only the model is scripted. Asserted is what the provider would receive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tinyagent")
+
+from tinyagent import Agent, AgentOptions
+from tinyagent.agent_types import (
+    AgentMessage,
+    AgentTool,
+    AgentToolResult,
+    AssistantMessage,
+    AssistantMessageEvent,
+    Context,
+    CustomAgentMessage,
+    ImageContent,
+    Model,
+    TextContent,
+    ThinkingContent,
+    ToolCallContent,
+    ToolResultMessage,
+    UserMessage,
+)
+
+from compaction_adapters.tinyagent import TinyAgentFormat, compaction_hook, usage_of
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from compaction_hooks.errors import FormatError
+from compaction_hooks.testing import check_format
+from tests.conversations import Scripted, controller, prose
+
+
+class Reply:
+    """A finished answer as tinyagent streams it: one `done` event."""
+
+    def __init__(self, message: AssistantMessage) -> None:
+        self._message = message
+        self._events = [AssistantMessageEvent(type="done", message=message, reason="stop")]
+
+    def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
+        return self
+
+    async def __anext__(self) -> AssistantMessageEvent:
+        if not self._events:
+            raise StopAsyncIteration
+        return self._events.pop()
+
+    async def result(self) -> AssistantMessage:
+        return self._message
+
+
+class ScriptedModel:
+    """Reads so many files one after the other, then says it is done. Remembers what it was sent."""
+
+    def __init__(self, calls: int, parallel: int = 1) -> None:
+        self.sent: list[list[Any]] = []
+        self._left = calls
+        self._parallel = parallel
+
+    async def __call__(self, model: Model, context: Context, options: object) -> Reply:
+        self.sent.append(list(context.messages))
+        if self._left == 0:
+            return Reply(AssistantMessage(content=[TextContent(text="All read.")], stop_reason="stop"))
+        self._left -= 1
+        calls = [
+            ToolCallContent(id=f"c{self._left}-{n}", name="read_file", arguments={"path": f"src/m{self._left}_{n}.py"})
+            for n in range(self._parallel)
+        ]
+        return Reply(AssistantMessage(content=[TextContent(text="Reading."), *calls], stop_reason="tool_calls"))
+
+
+async def read_file(call_id: str, arguments: dict[str, Any], *_: object) -> AgentToolResult:
+    return AgentToolResult(content=[TextContent(text=f"# {arguments['path']}\n{prose(400)}")])
+
+
+def agent(model: ScriptedModel, hook: Callable[..., Awaitable[list[AgentMessage]]], **options: Any) -> Agent:
+    tool = AgentTool(name="read_file", description="Reads a file.", parameters={"type": "object"}, execute=read_file)
+    made = Agent(AgentOptions(stream_fn=model, transform_context=hook, **options))
+    made.set_model(Model(provider="scripted", id="scripted", api="scripted"))
+    made.set_system_prompt("You read files.")
+    made.set_tools([tool])
+    return made
+
+
+def shown(messages: list[Any]) -> str:
+    return "\n".join(message.model_dump_json() for message in messages)
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+async def test_a_long_run_stays_inside_the_window(parallel: int) -> None:
+    """R99, R73: the view is transient, the agent's own state stays whole; no call loses its result."""
+    hooks = controller(8_192, settings=CompactionSettings(clear_tool_results=False))
+    model = ScriptedModel(calls=40, parallel=parallel)
+    run = agent(model, compaction_hook(hooks))
+    await run.prompt("Read everything, and never write.")
+    assert len(model.sent) == 41
+    assert len(run.state.messages) == 1 + 40 * (1 + parallel) + 1
+    assert max(len(shown(view)) for view in model.sent) < 8_192 * 4
+    for view in model.sent[-5:]:
+        assert "conversation history before this point was compacted" in shown(view[:1])
+        assert "never write" in shown(view[:2])
+        calls = [block.id for m in view if m.role == "assistant" for block in m.content if block.type == "tool_call"]
+        assert calls == [m.tool_call_id for m in view if m.role == "tool_result"]
+    assert "was compacted" not in shown(run.state.messages)
+
+
+async def test_kept_messages_are_the_agents_own_objects() -> None:
+    views: list[list[AgentMessage]] = []
+    inner = compaction_hook(controller(8_192))
+
+    async def hook(messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
+        view = await inner(messages, signal)
+        views.append(view)
+        assert view[-1] is messages[-1]
+        return view
+
+    await agent(ScriptedModel(calls=3), hook).prompt("Read.")
+    assert len(views) == 4
+
+
+async def test_below_the_threshold_the_list_itself_comes_back() -> None:
+    messages: list[AgentMessage] = [UserMessage(content=[TextContent(text="hello")])]
+    assert await compaction_hook(context_window=8_192)(messages, None) is messages
+
+
+async def test_abort_during_a_summary_goes_on_uncompacted() -> None:
+    """R64, R100: the signal is raced against the summariser, which is cancelled; no error reaches the agent."""
+    cancelled = asyncio.Event()
+    running: list[Agent] = []
+
+    async def slow(request: SummaryRequest) -> str:
+        running[0].abort()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        raise AssertionError
+
+    model = ScriptedModel(calls=40)
+    settings = CompactionSettings(clear_tool_results=False)
+    run = agent(model, compaction_hook(context_window=8_192, summarizer=slow, settings=settings))
+    running.append(run)
+    await run.prompt("Read.")
+    await asyncio.wait_for(cancelled.wait(), 5)
+    assert "was compacted" not in shown(model.sent[-1])
+    assert run.state.error is None
+
+
+async def test_prompt_caching_marks_are_kept() -> None:
+    """R97: tinyagent marks copies of the user's messages before the hook sees them, anew on every call."""
+    asked = Scripted("- facts")
+    model = ScriptedModel(calls=30)
+    settings = CompactionSettings(clear_tool_results=False)
+    hook = compaction_hook(context_window=8_192, summarizer=asked, settings=settings)
+    run = agent(model, hook, enable_prompt_caching=True)
+    await run.prompt("Read.")
+    pinned = model.sent[-1][1]
+    assert pinned.content[0].cache_control is not None
+    assert len(asked.requests) < 6
+
+
+async def test_a_hook_of_its_own_needs_no_controller() -> None:
+    model = ScriptedModel(calls=25)
+    await agent(model, compaction_hook(context_window=8_192, summarizer=Scripted("- mine"))).prompt("Read.")
+    assert "compacted" in shown(model.sent[-1]) or "cleared" in shown(model.sent[-1])
+
+
+async def test_system_prompt_and_tools_are_counted_when_told() -> None:
+    messages: list[AgentMessage] = []
+    for n in range(8):
+        messages += [
+            UserMessage(content=[TextContent(text=f"{n} {prose(200)}")]),
+            AssistantMessage(content=[TextContent(text=prose(200))], stop_reason="stop"),
+        ]
+    messages.append(UserMessage(content=[TextContent(text="and?")]))
+    assert await compaction_hook(context_window=8_192)(messages, None) is messages
+    assert await compaction_hook(context_window=8_192, system=prose(3_000))(messages, None) is not messages
+
+
+async def test_records_made_with_openai_dicts_hold_for_tinyagent() -> None:
+    """One controller for all frameworks: atoms are the same."""
+    chat: list[Any] = [{"role": "user", "content": "go"}]
+    tiny: list[AgentMessage] = [UserMessage(content=[TextContent(text="go")])]
+    for n in range(20):
+        path, text = f"src/{n}.py", f"{n}: {prose(400)}"
+        call = {"id": f"a{n}", "type": "function", "function": {"name": "read_file", "arguments": f'{{"path": "{path}"}}'}}
+        chat += [
+            {"role": "assistant", "content": "Reading.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"a{n}", "content": text},
+        ]
+        block = ToolCallContent(id=f"b{n}", name="read_file", arguments={"path": path})
+        tiny += [
+            AssistantMessage(content=[TextContent(text="Reading."), block], stop_reason="tool_calls"),
+            ToolResultMessage(tool_call_id=f"b{n}", tool_name="read_file", content=[TextContent(text=text)]),
+        ]
+    hooks = controller(8_192, summarizer=Scripted("- shared"), settings=CompactionSettings(clear_tool_results=False))
+    hooks.compact_sync(chat, keep_recent_tokens=500)
+    session = hooks.session("tiny", format=TinyAgentFormat())
+    session.import_records(hooks.session("default").export_records())
+    assert "- shared" in shown(session.transform_context_sync(tiny))
+
+
+def test_the_format_keeps_its_contract() -> None:
+    samples: list[AgentMessage] = [
+        UserMessage(content=[TextContent(text="look"), ImageContent(url="https://x.test/a.png", mime_type="image/png")]),
+        AssistantMessage(
+            content=[
+                ThinkingContent(thinking="hm", thinking_signature="sig"),
+                TextContent(text="ok"),
+                None,
+                ToolCallContent(id="1", name="write", arguments={"path": "a", "content": "x" * 500}),
+            ],
+            stop_reason="tool_calls",
+            usage={"input": 120, "output": 4, "cache_read": 100, "cache_write": 0, "total_tokens": 124},
+            model="m",
+        ),
+        ToolResultMessage(tool_call_id="1", tool_name="write", content=[TextContent(text="done")], is_error=True),
+        CustomAgentMessage(role="note"),
+    ]
+    check_format(TinyAgentFormat(), samples)
+
+
+@pytest.mark.parametrize(
+    ("usage", "whole"),
+    [
+        pytest.param({"input": 120, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached inside input"),
+        pytest.param({"input": 20, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached beside input"),
+        pytest.param({"input": 0, "output": 0, "total_tokens": 0}, 0, id="an error's zeros"),
+    ],
+)
+def test_cached_tokens_are_counted_once(usage: dict[str, Any], whole: int) -> None:
+    """E30: OpenAI-like providers count cached tokens inside the input, Anthropic-like ones beside it."""
+    read = usage_of(usage)
+    assert read is not None
+    assert read.input_tokens == whole
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"cost": {"total": 0.1}}])
+def test_usage_without_numbers_is_none(usage: dict[str, Any] | None) -> None:
+    assert usage_of(usage) is None
+
+
+def test_dicts_are_refused_with_the_fix() -> None:
+    with pytest.raises(FormatError, match="message models"):
+        TinyAgentFormat().read({"role": "user", "content": "hi"})  # type: ignore[arg-type]  # wrong on purpose
+
+
+async def test_one_controller_serves_several_agents() -> None:
+    hooks: CompactionController[Any] = CompactionController(context_window=8_192)
+    models = [ScriptedModel(calls=20) for _ in range(3)]
+    runs = [agent(model, compaction_hook(hooks, session_id=str(n))) for n, model in enumerate(models)]
+    await asyncio.gather(*(run.prompt(f"task {n}") for n, run in enumerate(runs)))
+    for n, model in enumerate(models):
+        assert f"task {n}" in shown(model.sent[-1])
+        assert not any(f"task {m}" in shown(model.sent[-1]) for m in range(3) if m != n)

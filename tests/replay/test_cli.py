@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("typer", reason="needs the extra cli")
+pytest.importorskip("rich", reason="needs the extra cli")
+
+from rich.console import Console
+from typer.testing import CliRunner
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.replay import cli, read_sessions, replay
+from compaction_hooks.replay.report import clean, print_replay
+from tests.conversations import assistant, prose, system, user
+from tests.data import DATA, needs_data
+from tests.replay.generated import (
+    OLD_ORDER,
+    forgetful_conversation,
+    long_conversation,
+    short_conversation,
+    write_sessions,
+)
+
+Capture = pytest.CaptureFixture[str]
+
+PROBE = {"kind": "entity", "question": "Which order?", "answer": OLD_ORDER, "evidence": [3]}
+TOO_LARGE = [system(prose(9_500)), user("Hello?"), assistant("Hello.")]
+
+
+@pytest.fixture(autouse=True)
+def terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """One session that is compacted several times at 8k."""
+    return write_sessions(tmp_path / "session.jsonl", forgetful_conversation(), probes=[PROBE], model="m1")
+
+
+def run(*arguments: object) -> int:
+    return cli.run(["replay", *map(str, arguments)])
+
+
+# -- for people
+
+
+def test_the_first_lines_say_what_happened(file: Path, capsys: Capture) -> None:
+    assert run(file, "--window", "8k") == 0
+    (done,) = (replay(session, window=8_000) for session in read_sessions(file))
+    title, headline, *_ = capsys.readouterr().out.splitlines()
+    assert title.startswith(str(file)[:60])
+    assert headline == (
+        f"15 calls in a window of 8k, {len(done.compactions)} compactions. Without them {done.overflows_without} calls would not "
+        f"have fitted. {done.totals.saving:.0%}".replace("%", " %")
+        + " fewer tokens sent."
+    )
+
+
+def test_below_stand_plot_table_and_findings(file: Path, capsys: Capture) -> None:
+    run(file, "--window", "8k")
+    said = capsys.readouterr().out
+    for expected in (
+        "window 8k",
+        "trigger 6k",
+        "context sent",
+        "kept word",
+        "Tokens sent",
+        "1 of 1 probes can be answered",
+        "paths, URLs, ids and numbers from compacted messages that the agent used again",
+        "s1 (OpenAI chat messages, m1, 32 messages)",
+        "estimates",
+    ):
+        assert expected in said
+    assert re.search(r"^11 +threshold +\d\.\dk +\d\.\dk ", said, re.MULTILINE)
+
+
+def test_a_session_that_fits_says_so_in_one_line(tmp_path: Path, capsys: Capture) -> None:
+    run(write_sessions(tmp_path / "s.jsonl", short_conversation()))
+    said = capsys.readouterr().out
+    assert "2 calls, the largest with" in said
+    assert "everything fits a window of 16k. Try a smaller --window." in said
+    assert "trigger" not in said
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", [system(), user(prose(9_500)), assistant("Too long.")])
+    assert run(file, "--window", "8k") == 0
+    said = capsys.readouterr().out
+    assert "1 call in a window of 8k, 0 compactions. 1 call could not be made to fit." in said
+    assert "first call 1: the conversation cannot be made to fit 8,000 tokens" in said
+
+
+def test_summaries_are_shown_on_request_only(file: Path, capsys: Capture) -> None:
+    run(file, "--window", "8k")
+    assert "## " not in capsys.readouterr().out
+    run(file, "--window", "8k", "--summary")
+    assert "[Conversation summary]" in capsys.readouterr().out
+
+
+def test_many_sessions_end_with_a_table_and_its_sums(tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", forgetful_conversation(), short_conversation(), probes=[PROBE])
+    run(file, file, "--window", "8k")
+    *_, first, second, _, _, last = capsys.readouterr().out.splitlines()
+    assert first.split()[:2] == ["s1", "15"]
+    assert second.split()[:2] == ["s2", "2"]
+    assert last.split()[:3] == ["all", "34", str(2 * int(first.split()[2]))]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(
+    columns: int, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    run(file, file, "--window", "8k", "--summary")
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+
+
+def test_a_pipe_gets_no_colours(file: Path, capsys: Capture) -> None:
+    run(file, "--window", "8k", "--summary")
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out
+    assert said.err == ""
+
+
+def test_a_terminal_without_unicode_gets_plain_characters(file: Path) -> None:
+    raw = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(raw, encoding="ascii"), width=80)
+    (session,) = read_sessions(file)
+    print_replay(console, "s", session, replay(session, window=8_000))
+    console.file.flush()
+    assert b"# context sent   o without compaction   ^ compaction" in raw.getvalue()
+
+
+def test_nothing_from_a_file_steers_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\ud83d"
+    conversation = [system(), user(evil), *long_conversation()[2:]]
+    file = write_sessions(tmp_path / "s.jsonl", conversation, model=evil, probes=[{**PROBE, "kind": evil}])
+    assert run(file, "--window", "8k", "--summary") == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert clean(f"a\tb\n{evil}") == "a\tb\n?[2J?]0;owned??"
+
+
+def test_help_names_the_options() -> None:
+    shown = CliRunner().invoke(cli.app, ["replay", "--help"], env={"COLUMNS": "100"}).stdout
+    for option in ("--window", "--keep", "--reserve", "--summary", "--usage", "--json", "FILE..."):
+        assert option in shown
+
+
+def test_no_arguments_show_the_help(capsys: Capture) -> None:
+    assert cli.run([]) == 0
+    assert "replay" in capsys.readouterr().out
+
+
+# -- settings
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        pytest.param(["--keep", "1k"], CompactionSettings(keep_recent_tokens=1_000), id="keep"),
+        pytest.param(["--reserve", "500"], CompactionSettings(reserve_tokens=500), id="reserve"),
+        pytest.param([], CompactionSettings(), id="defaults"),
+    ],
+)
+def test_options_become_settings(options: list[str], settings: CompactionSettings, file: Path, capsys: Capture) -> None:
+    run(file, "--window", "8k", "--json", *options)
+    (session,) = read_sessions(file)
+    found = json.loads(capsys.readouterr().out)["sessions"][0]
+    done = replay(session, window=8_000, settings=settings)
+    assert (found["trigger"], [call["tokens_sent"] for call in found["calls"]]) == (
+        done.trigger,
+        [call.tokens_sent for call in done.calls],
+    )
+
+
+def test_recorded_usage_is_used_on_request(tmp_path: Path, capsys: Capture) -> None:
+    usage = [{"index": 2, "prompt_tokens": 5_000, "completion_tokens": 5}]
+    file = write_sessions(tmp_path / "s.jsonl", forgetful_conversation(), usage=usage)
+    run(file, "--window", "8k")
+    assert "Sizes         the controller's own estimates" in capsys.readouterr().out
+    run(file, "--window", "8k", "--usage")
+    assert "Sizes         what the provider counted up to the first compaction" in capsys.readouterr().out
+
+
+# -- for programs
+
+
+def shape(value: object) -> object:
+    """What a JSON value is made of; of a list, its first element stands for all."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+TOTAL = {
+    **dict.fromkeys(
+        (
+            *("sessions", "calls", "compactions", "overflows_without", "unfit_calls", "tokens_without", "tokens_sent"),
+            *("probes", "probes_in_session", "probes_kept", "names_used_again", "names_kept"),
+        ),
+        "int",
+    ),
+    "saving": "float",
+}
+SCHEMA: Mapping[str, Any] = {
+    "version": "int",
+    "sessions": [
+        {
+            "file": "str", "id": "str", "format": "str", "model": "str", "messages": "int", "window": "int",
+            "trigger": "int", "used_recorded_usage": "bool",
+            "calls": [{"number": "int", "index": "int", "tokens_without": "int", "tokens_sent": "int"}],
+            "compactions": [
+                {
+                    "call": "int", "reason": "str", "tokens_before": "int", "tokens_after": "int",
+                    "messages_before": "int", "messages_after": "int", "summarised_messages": "int",
+                    "kept_messages": "int", "pinned_messages": "int", "cleared_results": "int",
+                    "shortened_parts": "int", "summary": "str", "read_files": ["str"], "modified_files": [],
+                    "used_fallback": "bool",
+                    "names": {"in_messages": "int", "in_summary": "int", "gone": []},
+                }
+            ],
+            "unfit": [{"call": "int", "tokens": "int", "error": "str"}],
+            "put_off": {},
+            "probes": [{"kind": "str", "question": "str", "is_kept": "bool", "is_in_session": "bool"}],
+            "total": TOTAL,
+            "recorded_compactions": [{"index": "int", "tokens_before": "int", "trigger": "str", "summary": "str"}],
+            "notes": ["str"],
+        }
+    ],
+    "total": TOTAL,
+    "errors": ["str"],
+}
+
+
+def test_json_keeps_its_fields(tmp_path: Path, capsys: Capture) -> None:
+    """Programs read it: fields may be added here, never renamed."""
+    conversation = [*forgetful_conversation(), user(prose(9_500)), assistant("Too long.")]
+    file = write_sessions(
+        tmp_path / "s.jsonl",
+        conversation,
+        model="m1",
+        probes=[PROBE],
+        compactions=[{"index": 5, "pre_tokens": 3_000, "trigger": "auto"}],
+    )
+    file.write_text(file.read_text() + "broken\n")
+    run(file, tmp_path / "missing", "--window", "8k", "--json", "--keep", "1k")
+    found = json.loads(capsys.readouterr().out)
+    assert shape(found) == SCHEMA
+
+
+def test_json_says_the_same_as_the_library(file: Path, capsys: Capture) -> None:
+    assert run(file, "--window", "8k", "--json") == 0
+    printed = capsys.readouterr()
+    (found,) = json.loads(printed.out)["sessions"]
+    (done,) = (replay(session, window=8_000) for session in read_sessions(file))
+    assert found["total"]["tokens_sent"] == done.totals.tokens_sent
+    assert [each["summary"] for each in found["compactions"]] == [each.summary for each in done.compactions]
+    assert printed.err == ""
+
+
+# -- when something is wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(["nowhere.jsonl"], "nowhere.jsonl: there is no such file; check the path", id="missing"),
+        pytest.param(["."], ".: is a folder; name the files in it, such as ./*.jsonl", id="folder"),
+        pytest.param(["empty"], "empty: the file is empty; give a session file: JSON or JSON Lines", id="empty"),
+        pytest.param(
+            ["prose"], "prose, line 1: not JSON: 'Dear diary,'; give a session file: JSON or JSON Lines", id="prose"
+        ),
+        pytest.param(
+            ["silent"], "silent: no model has answered in it; give a session with at least one answer", id="no-answer"
+        ),
+        pytest.param(
+            ["large", "--window", "8k"],
+            "large: session s1: the system prompt takes about N of 8,000 tokens; use a larger --window than 8k",
+            id="system-prompt-too-large",
+        ),
+    ],
+)
+def test_a_bad_file_gets_one_line_and_exit_code_2(
+    arguments: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").touch()
+    Path("prose").write_text("Dear diary,\n")
+    write_sessions(Path("silent"), [user("Anybody?")])
+    write_sessions(Path("large"), TOO_LARGE)
+    assert run(*arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.sub(r"about [\d,]+", "about N", said.err) == f"error: {problem}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(
+            ["--window", "much"], "Invalid value for '--window': 'much' is no number of tokens; write 16k", id="words"
+        ),
+        pytest.param(
+            ["--window", "0"], "Invalid value for '--window': '0' is no number of tokens; write 16k", id="zero"
+        ),
+        pytest.param(["--window", "-5"], "Invalid value for '--window': '-5' is no number of tokens", id="negative"),
+        pytest.param(
+            ["--window", "1000"], "Invalid value for '--window': '1000' is below the smallest window of", id="tiny"
+        ),
+        pytest.param(["--keep", "x"], "Invalid value for '--keep': 'x' is no number of tokens", id="keep"),
+        pytest.param(["--reserve", "k"], "Invalid value for '--reserve': 'k' is no number of tokens", id="reserve"),
+        pytest.param(["--windows", "5"], "No such option: --windows", id="unknown-option"),
+        pytest.param(["--window"], "Option '--window' requires an argument", id="no-value"),
+        pytest.param([], "Missing argument 'FILE...'", id="no-file"),
+    ],
+)
+def test_bad_options_get_one_line_and_exit_code_2(arguments: list[str], problem: str, capsys: Capture) -> None:
+    assert run(*(["session.jsonl"] if arguments else []), *arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"error: {problem}")
+    assert said.err.endswith("(see compaction-hooks replay --help)\n")
+    assert said.err.count("\n") == 1
+
+
+def test_the_other_files_are_replayed_all_the_same(tmp_path: Path, file: Path, capsys: Capture) -> None:
+    mixed = write_sessions(tmp_path / "mixed.jsonl", TOO_LARGE, short_conversation())
+    assert run("nowhere", mixed, file, "--window", "8k") == 2
+    said = capsys.readouterr()
+    assert "2 calls, the largest with" in said.out
+    assert "15 calls in a window of 8k" in said.out
+    assert [line.split(":")[1].strip() for line in said.err.splitlines()] == ["nowhere", str(mixed)]
+
+
+def test_json_holds_the_errors_too(file: Path, capsys: Capture) -> None:
+    assert run("nowhere", file, "--json") == 2
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert found["errors"] == [said.err.removeprefix("error: ").rstrip("\n")]
+    assert len(found["sessions"]) == 1
+
+
+def test_ctrl_c_ends_it_quietly(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "replay", interrupted)
+    assert run(file) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: Path) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", *[long_conversation(40)] * 30)
+    command = [sys.executable, "-m", "compaction_hooks.replay", str(file), "--window", "8k", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+# -- the bar
+
+
+def test_long_work_on_a_terminal_shows_a_bar_that_goes_away(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    run(file, "--json")
+    said = capsys.readouterr()
+    assert "15 calls" in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", said.err)
+    assert said.err.endswith("\x1b[?25h\r\x1b[1A\x1b[2K"), "the cursor is back and the bar's line is empty"
+    json.loads(said.out)
+
+
+def test_elsewhere_there_is_no_bar(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    run(file, "--json")
+    assert capsys.readouterr().err == ""
+
+
+# -- real files
+
+
+@needs_data
+@pytest.mark.parametrize("kind", ["claude_code", "pi"])
+def test_real_session_files_are_replayed(kind: str, capsys: Capture) -> None:
+    files = sorted((DATA / "native" / kind).glob("*.jsonl"))
+    assert run(*files, "--window", "128k") == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert f"All {len(files)} sessions" in said.out
