@@ -23,6 +23,8 @@ from compaction_hooks.windows import ModelWindow
 
 SMALLEST_WINDOW = 1_024
 """No window is taken to be smaller than this, whatever an error text seems to say."""
+FILLED_RATIO = 0.99
+"""Of the window: an answer cut short with this much of it used was cut by the window, not by its own limit (pi)."""
 UNKNOWN_WINDOW_RATIO = 0.95
 """After an overflow that names no limit, with no window known: the limit is taken to be this part of what was rejected."""
 
@@ -238,6 +240,11 @@ def _take_embedded_usage(
             continue
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
         _observe(conversation, shared, Anchor(sent, usage.input_tokens))
+        budget = budget_for(shared, measured.model)
+        if message.stop_reason == "length" and budget is not None:
+            # Some providers cut the answer short instead of rejecting an input that leaves it no room.
+            filled = usage.input_tokens + usage.output_tokens
+            conversation.has_overflowed |= filled >= budget.window * FILLED_RATIO
         return
 
 

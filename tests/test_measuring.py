@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFinished, Usage
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.measuring import same_model
 from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user
@@ -193,6 +193,26 @@ def test_usage_that_kept_messages_carry_from_before_a_compaction_is_not_used() -
     later = [*messages, assistant("short"), user("on")]
     hooks.transform_context_sync(later)
     assert sum(isinstance(event, CompactionFinished) for event in events) == 1
+
+
+@pytest.mark.parametrize(
+    ("used", "is_overflow"),
+    [pytest.param(8_150, True, id="the window is full"), pytest.param(7_000, False, id="the answer's own limit")],
+)
+def test_an_answer_cut_short_by_the_window_compacts_before_the_next_call(used: int, is_overflow: bool) -> None:
+    """R13, as E14 qualifies it: "length" is an overflow only where the window was full."""
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
+    messages = [*talk(10), user("long, please"), carrying(used, "length"), user("go on")]
+    assert (hooks.transform_context_sync(messages) is not messages) is is_overflow
+
+
+def test_messages_of_a_role_nobody_knows_are_counted() -> None:
+    """E9: what the model will see counts, whatever the host calls it."""
+    note: Chat = {"role": "note", "content": prose(7_000)}
+    hooks = controller(8_192)
+    view = hooks.transform_context_sync([user("a"), assistant("b"), note, assistant("c"), user("d")])
+    assert tokens(hooks) < 6_144
+    assert note not in view
 
 
 def test_an_edited_history_is_measured_anew() -> None:

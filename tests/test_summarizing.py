@@ -143,6 +143,7 @@ def test_the_turn_that_is_split_again_is_updated() -> None:
     "answer",
     [
         pytest.param(ConnectionError("down"), id="R63, an error"),
+        pytest.param(PermissionError("quota exceeded"), id="E42, a quota error is not tried again"),
         pytest.param("", id="E36, empty"),
         pytest.param("   \n", id="E36, blank"),
         pytest.param(Summary(text="- half a", finish_reason="length"), id="E35, truncated"),
@@ -172,6 +173,25 @@ def test_when_the_summariser_fails_and_the_list_does_not_fit_the_rungs_without_a
     assert "assistant" in texts(view)
     finished = [event for event in events if isinstance(event, CompactionFinished)]
     assert finished[0].used_fallback
+
+
+def test_a_failure_means_something_else_for_each_reason() -> None:
+    """E50: the threshold goes on uncompacted, by hand it says so, after an overflow it must shrink all the same."""
+    down, messages = Scripted(ConnectionError("down")), fits()
+    assert controller(8_192, summarizer=down).transform_context_sync(messages) is messages
+    assert controller(8_192, summarizer=down).compact_sync(messages).outcome is CompactionOutcome.FAILED
+    error = ValueError("prompt is too long: 8500 tokens > 8192 maximum")
+    assert "[Compacted " in texts(controller(8_192, summarizer=down).recover_sync(error, messages))
+
+
+def test_a_request_is_plain_text_that_any_model_takes() -> None:
+    """E46: no thinking, no tools, no mode that some model or provider rejects."""
+    asked = Scripted()
+    thinking = [{**message, "reasoning_content": "private musings"} for message in talk(12) if message["role"] == "assistant"]
+    spoken = [message for pair in zip(talk(12)[::2], thinking, strict=True) for message in pair]
+    controller(8_192, summarizer=asked).compact_sync(spoken, keep_recent_tokens=500)
+    (request,) = asked.requests
+    assert "private musings" not in request.system + request.prompt
 
 
 def test_the_breaker_opens_after_three_failures_and_heals() -> None:

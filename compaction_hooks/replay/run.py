@@ -10,6 +10,7 @@ from compaction_hooks import (
     CompactionController,
     CompactionFailed,
     CompactionFinished,
+    CompactionSession,
     CompactionSettings,
     CompactionSkipped,
     CompactionStarted,
@@ -23,9 +24,6 @@ from compaction_hooks.replay.recorded import Fields, RecordedSession
 from compaction_hooks.replay.replayed import Replay, ReplayedCall, ReplayedCompaction, ReplayedProbe, UnfitCall
 
 Event = CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed
-
-_PREFIX = "prefix"
-"""The conversation in which the system messages alone are measured."""
 
 
 def replay(
@@ -89,12 +87,15 @@ class _Run:
         self._settings = settings
         self._events: list[Event] = []
         format = _WithoutUsage(session.format)
-        self._controller = CompactionController(
+        compacting = CompactionController(
             context_window=window, settings=settings, summarizer=summarizer, format=format, on_event=self._events.append
         )
-        self._measuring = CompactionController(
+        measuring = CompactionController(
             context_window=window, settings=replace(settings, auto_compact=False), format=format
         )
+        self._compacting = compacting.session(session.id)
+        self._measuring = measuring.session(session.id)
+        self._prefix = measuring.session(f"{session.id}, system messages alone")
         self._usage = {
             call.index: call.usage for call in session.calls if uses_recorded_usage and not call.context_start
         }
@@ -120,9 +121,8 @@ class _Run:
             for message, pieces in zip(self._session.messages, self._pieces, strict=True)
             if all(piece.role == "system" for piece in pieces)
         ]
-        prefix = self._measuring.session(_PREFIX)
-        prefix.transform_context_sync(systems, system=self._session.system, tools=self._session.tools)
-        tokens = prefix.state().context_tokens or 0
+        self._transformed(self._prefix, systems)
+        tokens = self._prefix.state().context_tokens or 0
         if tokens >= self._window:
             part = "system prompt and tools take" if self._session.tools else "system prompt takes"
             raise ContextOverflowError(
@@ -137,14 +137,14 @@ class _Run:
         host = list(self._session.messages[:index])
         number = len(self._calls) + 1
         self._events.clear()
-        view = self._transformed(self._controller, host)
+        view = self._transformed(self._compacting, host)
         self._transformed(self._measuring, host)
         self._calls.append(
             ReplayedCall(
                 number=number,
                 index=index,
                 tokens_without=self._measuring.state().context_tokens or 0,
-                tokens_sent=self._controller.state().context_tokens or 0,
+                tokens_sent=self._compacting.state().context_tokens or 0,
             )
         )
         self._note_events(number, host, view)
@@ -154,14 +154,14 @@ class _Run:
         self._view, self._seen = view, index
         self._report_usage(host, view, index)
 
-    def _transformed(self, controller: CompactionController[Fields], host: list[Fields]) -> list[Fields]:
-        return controller.transform_context_sync(host, system=self._session.system, tools=self._session.tools)
+    def _transformed(self, conversation: CompactionSession[Fields], host: list[Fields]) -> list[Fields]:
+        return conversation.transform_context_sync(host, system=self._session.system, tools=self._session.tools)
 
     def _report_usage(self, host: list[Fields], view: list[Fields], index: int) -> None:
         usage = self._usage.get(index)
         if usage is not None and view is host:
             self._used_usage = True
-            self._controller.report_usage(usage)
+            self._compacting.report_usage(usage)
             self._measuring.report_usage(usage)
 
     # -- events

@@ -40,8 +40,10 @@ def long_conversation(count: int = 20, tokens: int = 600) -> list[Mapping[str, A
     return [system(), user("Read all modules of the project."), *steps(count, tokens), assistant("All read.")]
 
 
-def forgetful_conversation(reminder: str = "") -> list[Mapping[str, Any]]:
-    """The first step names an order and a file; after twelve others the agent names both again, then once more.
+def forgetful_conversation(
+    reminder: str = "", between: Sequence[Mapping[str, Any]] = tuple(steps(12, 600))
+) -> list[Mapping[str, Any]]:
+    """The first step names an order and a file; after some others the agent names both again, then once more.
 
     The user says `reminder` shortly before.
     """
@@ -50,7 +52,7 @@ def forgetful_conversation(reminder: str = "") -> list[Mapping[str, Any]]:
         user("Look after the order."),
         assistant(None, call("first", "look_up", what="the latest order")),
         tool("first", f"{OLD_ORDER}, written to {OLD_FILE}\n{prose(300)}"),
-        *steps(12, 600),
+        *between,
         user(f"Which order was it, and where is it? {reminder}"),
         assistant(f"The order was {OLD_ORDER}.", call("again", "open", what=OLD_FILE)),
         tool("again", "as before"),

@@ -24,7 +24,7 @@ def test_without_the_extra_it_says_how_to_install_it(
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
-    script = "import sys; sys.modules['typer'] = None; import runpy; runpy.run_module('compaction_hooks.replay', run_name='__main__')"
+    script = "import sys, runpy; sys.modules['typer'] = None; runpy.run_module('compaction_hooks.replay', run_name='__main__')"
     run = subprocess.run([sys.executable, "-c", script, "x"], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert run.stderr.endswith("pip install 'compaction-hooks[cli]'\n")
