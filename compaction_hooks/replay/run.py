@@ -176,7 +176,7 @@ class _Run:
                 case CompactionFailed(is_over_window=True):
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
                 case CompactionSkipped():
-                    self._put_off[event.why] += 1
+                    self._put_off[event.why.partition(":")[0]] += 1  # sizes may follow
                 case CompactionStarted() | CompactionFailed():
                     pass
 
@@ -221,7 +221,8 @@ class _Run:
         hidden = frozenset[str]().union(
             *(found for message, found in zip(host, self._names, strict=False) if id(message) not in in_view)
         )
-        shown = [piece for message in view for piece in self._session.format.read(message) if piece.text != summary]
+        pieces = [piece for message in view for piece in self._session.format.read(message)]
+        shown = [piece for piece in pieces if not summary or piece.text != summary]
         self._reuse = Reuse(hidden, summary, visible_text(shown))
 
     def _close_reuse(self) -> None:

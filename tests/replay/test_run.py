@@ -191,7 +191,7 @@ def test_a_call_that_cannot_be_made_to_fit_is_listed() -> None:
 def test_a_compaction_that_is_put_off_is_counted_by_its_reason() -> None:
     done = replay(session([system(), user(prose(6_500)), assistant("Long.")]), window=WINDOW)
     assert sum(done.put_off.values()) == 1
-    assert done.compactions == done.unfit == ()
+    assert (done.compactions, done.unfit) == ((), ())
 
 
 # -- usage
@@ -269,6 +269,15 @@ def test_names_used_again_are_looked_for_in_kept_messages_first() -> None:
     done = summarised(forgetful_conversation(f"I mean {OLD_ORDER}."), f"{OLD_ORDER} is in {OLD_FILE}")
     names = done.compactions[0].names
     assert (names.in_messages, names.in_summary, names.gone) == (1, 1, ())
+
+
+def test_names_in_kept_results_are_found_where_results_were_only_cleared() -> None:
+    look_up = [assistant(None, call("c", "look_up", what="it again")), tool("c", f"{OLD_ORDER} in {OLD_FILE}")]
+    conversation = forgetful_conversation(between=[*steps(8, 600), *look_up, *steps(1, 600, first=8)])
+    (compaction,) = replay(session(conversation), window=WINDOW).compactions
+    assert compaction.summary == ""
+    assert look_up[1] in conversation[: compaction.messages_before]
+    assert (compaction.names.in_messages, compaction.names.gone) == (2, ())
 
 
 def test_names_that_were_never_compacted_do_not_count() -> None:

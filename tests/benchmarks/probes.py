@@ -1,0 +1,213 @@
+"""What can still be answered from the context after a compaction: the table of docs/probes.md.
+
+    python -m tests.benchmarks.probes [--window 16000 8000 4000]
+
+Replays every recorded conversation that has probes (a question, its answer) through a real controller with the default
+summariser, and looks for the answers in what the model would be sent. Two baselines get the same number of tokens: the newest
+part of the conversation alone, and the tail that the compaction kept with the commonest identifiers of everything before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from compaction_hooks import CompactionController, ExtractiveSummarizer, Summary, SummaryRequest
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.tokens import CharacterEstimator
+from tests.data import sessions
+
+Chat: TypeAlias = Mapping[str, object]
+
+ESTIMATOR = CharacterEstimator()
+FORMAT = OpenAIChatFormat()
+MANUAL_KEEP_RATIO = 0.20
+"""Of a conversation that fits the window, what a compaction by hand keeps word for word."""
+MINIMUM_PROBES = 30
+"""Kinds with fewer are printed but prove nothing."""
+
+_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]{3,80}")
+_IDENTIFIER = re.compile(r"[\d/@_]")
+_ANSWER_WORD = re.compile(r"[a-z0-9']{3,}|[\u4e00-\u9fff]{2,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contexts:
+    """What three ways of shortening one conversation leave of it, system messages left out.
+
+    Attributes:
+        ours: After the controller's compactions: summary, pins and kept messages.
+        tail: The newest part of the conversation, as many tokens as `ours`.
+        tail_and_identifiers: The messages that `ours` keeps, and the commonest identifiers before them, as many tokens again.
+        compactions: How often the controller compacted.
+    """
+
+    ours: str
+    tail: str
+    tail_and_identifiers: str
+    compactions: int
+
+
+class TimedSummarizer:
+    """The default summariser, with a stop watch: CPU seconds, and bytes of the texts it was given."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.bytes = 0
+        self._summarize = ExtractiveSummarizer()
+
+    def __call__(self, request: SummaryRequest, /) -> Summary:
+        start = time.process_time()
+        summary = self._summarize(request)
+        self.seconds += time.process_time() - start
+        self.bytes += sum(len(message_text(m).encode("utf-8", "surrogatepass")) for m in request.messages)
+        return summary
+
+
+def contexts(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> Contexts:
+    """Replay a conversation call by call; where it never filled the window, compact it once by hand."""
+    view, compactions = compacted(messages, window, summarizer)
+    ours = chat_text(view)
+    tokens = ESTIMATOR.estimate_tokens(ours)
+    kept = kept_count(messages, view)
+    return Contexts(
+        ours=ours,
+        tail=newest(chat_text(messages), tokens),
+        tail_and_identifiers=with_identifiers(
+            chat_text(messages[len(messages) - kept :]), messages[: len(messages) - kept], tokens
+        ),
+        compactions=compactions,
+    )
+
+
+def compacted(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> tuple[list[Chat], int]:
+    """Return what the model would be sent at the end of the conversation, and the number of compactions that led to it."""
+    session = CompactionController(context_window=window, summarizer=summarizer).session("probes")
+    calls = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    for index in [*calls, len(messages)]:
+        view = session.transform_context_sync(messages[:index]) if index else []
+    if session.state().compaction_count == 0:
+        keep = int(MANUAL_KEEP_RATIO * sum(map(tokens_of, messages)))
+        view = session.compact_sync(messages, keep_recent_tokens=max(keep, 1)).messages
+    return view, session.state().compaction_count
+
+
+def tokens_of(message: Chat) -> int:
+    """The estimate of one message; system messages count nothing, for they always stay."""
+    if message["role"] == "system":
+        return 0
+    return sum(map(ESTIMATOR.estimate_message_tokens, FORMAT.read(message)))
+
+
+def kept_count(messages: Sequence[Chat], view: Sequence[Chat]) -> int:
+    """How many messages at the end of both lists are the same objects."""
+    pairs = zip(reversed(messages), reversed(view), strict=False)
+    return next((count for count, (one, other) in enumerate(pairs) if one is not other), min(len(messages), len(view)))
+
+
+# -- the baselines
+
+
+def newest(text: str, tokens: int) -> str:
+    """The end of a text that takes about this many tokens."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if ESTIMATOR.estimate_tokens(text[-middle:]) <= tokens else (low, middle - 1)
+    return text[len(text) - low :]
+
+
+def with_identifiers(tail: str, before: Sequence[Chat], tokens: int) -> str:
+    """A tail, with the words before it that hold a digit or stand for a path, an address or a symbol, commonest first."""
+    left = tokens - ESTIMATOR.estimate_tokens(tail)
+    words = (word.strip(".:!?*") for word in _WORD.findall(chat_text(before)))
+    chosen: list[str] = []
+    for word, _ in Counter(word for word in words if _IDENTIFIER.search(word)).most_common():
+        left -= ESTIMATOR.estimate_tokens(f"{word} ")
+        if left < 0:
+            break
+        chosen.append(word)
+    return f"{' '.join(chosen)}\n{tail}"
+
+
+# -- texts and answers
+
+
+def chat_text(messages: Iterable[Chat]) -> str:
+    """Everything messages say, calls and results included; system messages are left out."""
+    read = (piece for message in messages for piece in FORMAT.read(message))
+    return "\n".join(message_text(piece) for piece in read if piece.role != "system")
+
+
+def message_text(message: Message) -> str:
+    return "\n".join(_part_texts(message))
+
+
+def _part_texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case Text(text=text) | ToolResult(text=text):
+                yield text
+            case ToolCall():
+                yield f"{part.name} {part.arguments}"
+            case _:
+                pass
+
+
+def share_answered(answer: str | Sequence[str], context: str) -> float:
+    """The share of an answer's items that stand in the context word for word, whatever their case."""
+    items = [answer] if isinstance(answer, str) else answer
+    return sum(item.lower() in context.lower() for item in items) / len(items)
+
+
+def share_of_words(answer: str, context: str) -> float:
+    """The share of an answer's words, for answers in other words than the conversation's; pairs of characters in Chinese."""
+    words: list[str] = []
+    for word in _ANSWER_WORD.findall(answer.lower()):
+        words += [word] if word.isascii() else [word[i : i + 2] for i in range(len(word) - 1)]
+    return sum(word in context.lower() for word in words) / max(len(words), 1)
+
+
+# -- the table
+
+
+def measure(window: int) -> None:
+    """Print the table for one window."""
+    summarizer = TimedSummarizer()
+    shares: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    compactions: list[int] = []
+    for session in sessions():
+        if session.get("probes"):
+            made = contexts(session["messages"], window, summarizer)
+            compactions.append(made.compactions)
+            for probe in session["probes"]:
+                texts = (made.ours, made.tail, made.tail_and_identifiers)
+                ours, tail, identifiers = (share_answered(probe["answer"], text) for text in texts)
+                shares[probe["kind"]].append((ours, tail, identifiers))
+                if probe["kind"] == "memory":
+                    ours, tail, identifiers = (share_of_words(probe["answer"], text) for text in texts)
+                    shares["memory, by word"].append((ours, tail, identifiers))
+    print(f"\nwindow {window:,}: {len(compactions)} conversations, {sum(compactions)} compactions\n")
+    print("| kind | probes | ours | tail only | tail and identifiers |\n|---|--:|--:|--:|--:|")
+    for kind, rows in sorted(shares.items()):
+        means = (sum(row[i] for row in rows) / len(rows) for i in range(3))
+        note = "" if len(rows) >= MINIMUM_PROBES else " (too few)"
+        print(f"| {kind}{note} | {len(rows)} | {' | '.join(f'{mean:.1%}' for mean in means)} |")
+    print(f"\nsummariser: {summarizer.bytes / summarizer.seconds / 1e6:.1f} MB of text per CPU second")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--window", type=int, nargs="+", default=[16_000], help="context windows, in tokens")
+    for window in parser.parse_args().window:
+        measure(window)
+
+
+if __name__ == "__main__":
+    main()
