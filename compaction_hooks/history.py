@@ -131,6 +131,7 @@ class _Log(Generic[M]):
     systems: list[int] = field(default_factory=list[int])
     requests: list[int] = field(default_factory=list[int])
     answers: list[int] = field(default_factory=list[int])
+    counted: list[int] = field(default_factory=list[int])
     call_runs: dict[str, int] = field(default_factory=dict[str, int])
     digests: list[str] = field(default_factory=lambda: [CHAIN_START])
     origin: Origin | None = None
@@ -148,6 +149,8 @@ class _Log(Generic[M]):
             self.requests.append(index)
         elif message.role == "assistant":
             self.answers.append(index)
+            if message.usage is not None:
+                self.counted.append(index)
         if piece.side is not None:
             self._place(piece.side, index)
             self._match_calls(message)
@@ -274,6 +277,10 @@ class History(Generic[M]):
     def answers(self) -> Iterator[int]:
         """Yield the indexes of assistant pieces, newest first."""
         return (index for index in reversed(self.log.answers) if index < self.piece_count)
+
+    def counted_answers(self) -> Iterator[int]:
+        """Yield the indexes of assistant pieces that carry usage, newest first."""
+        return (index for index in reversed(self.log.counted) if index < self.piece_count)
 
     # -- digests
 

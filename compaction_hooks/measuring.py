@@ -229,7 +229,7 @@ def _take_embedded_usage(
     Usage from before the record was made measured a larger view (E25); an aborted, failed or empty call measured nothing.
     """
     oldest_run = record.seen_runs if record else history.base
-    for index in history.answers():
+    for index in history.counted_answers():
         message = history.piece(index).message
         if history.run_of(index) < oldest_run or _is_known(conversation.anchor, measured, index):
             return

@@ -85,7 +85,7 @@ def columns(without: Sequence[int], sent: Sequence[int], compacted: frozenset[in
     marked = 0
     for place in range(count):
         first = place * len(sent) // count
-        last = max(first + 2, (place + 1) * len(sent) // count)
+        last = max(first + 1, (place + 1) * len(sent) // count)
         unmarked = range(max(first, marked), last)
         found.append(
             Column(
