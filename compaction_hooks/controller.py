@@ -6,13 +6,13 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Generic, TypeAlias, TypeVar, cast, overload
+from typing import TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks.calibration import Calibration
-from compaction_hooks.drivers import Signal, World
+from compaction_hooks.drivers import World
 from compaction_hooks.effects import Instant
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
@@ -20,9 +20,8 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.measuring import Shared
-from compaction_hooks.messages import M, MessageFormat, Usage
-from compaction_hooks.record import CompactionRecord
-from compaction_hooks.session import CompactionResult, CompactionSession, SessionState
+from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.session import CompactionSession, ConversationMethods, Engine
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer
@@ -30,7 +29,6 @@ from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
 from compaction_hooks.windows import ModelWindow, find_window
 
 N = TypeVar("N")
-R = TypeVar("R")
 ChatMessage: TypeAlias = Mapping[str, object]
 
 logger = logging.getLogger("compaction_hooks")
@@ -40,8 +38,10 @@ MAX_SESSIONS = 1_000
 DEFAULT_SESSION = "default"
 
 
-class CompactionController(Generic[M]):
+class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
+
+    Its own `transform_context`, `call`, `compact`, `recover` and the rest are those of a session named "default".
 
     Args:
         model: The model's name, for its window when `context_window` is not given.
@@ -207,135 +207,10 @@ class CompactionController(Generic[M]):
     def _learn_window(self, model: str | None, tokens: int) -> None:
         self._learned[model or self._model] = tokens
 
-    # -- the default session
-
-    async def transform_context(
-        self,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> list[M]:
-        """`CompactionSession.transform_context` of the default session: pass it as a framework's `transform_context=`."""
-        return await self._default.transform_context(messages, signal, model=model, system=system, tools=tools)
-
-    def transform_context_sync(
-        self,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> list[M]:
-        """`CompactionSession.transform_context_sync` of the default session."""
-        return self._default.transform_context_sync(messages, signal, model=model, system=system, tools=tools)
-
-    async def call(
-        self,
-        messages: list[M],
-        send: Callable[[list[M]], Awaitable[R]],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> R:
-        """`CompactionSession.call` of the default session."""
-        return await self._default.call(messages, send, signal, model=model, system=system, tools=tools)
-
-    def call_sync(
-        self,
-        messages: list[M],
-        send: Callable[[list[M]], R],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> R:
-        """`CompactionSession.call_sync` of the default session."""
-        return self._default.call_sync(messages, send, signal, model=model, system=system, tools=tools)
-
-    async def compact(
-        self,
-        messages: list[M],
-        keep_recent_tokens: int | None = None,
-        focus: str | None = None,
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> CompactionResult[M]:
-        """`CompactionSession.compact` of the default session."""
-        return await self._default.compact(
-            messages, keep_recent_tokens, focus, signal, model=model, system=system, tools=tools
-        )
-
-    def compact_sync(
-        self,
-        messages: list[M],
-        keep_recent_tokens: int | None = None,
-        focus: str | None = None,
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> CompactionResult[M]:
-        """`CompactionSession.compact_sync` of the default session."""
-        return self._default.compact_sync(
-            messages, keep_recent_tokens, focus, signal, model=model, system=system, tools=tools
-        )
-
-    async def recover(
-        self,
-        error: BaseException,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> list[M]:
-        """`CompactionSession.recover` of the default session."""
-        return await self._default.recover(error, messages, signal, model=model, system=system, tools=tools)
-
-    def recover_sync(
-        self,
-        error: BaseException,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
-    ) -> list[M]:
-        """`CompactionSession.recover_sync` of the default session."""
-        return self._default.recover_sync(error, messages, signal, model=model, system=system, tools=tools)
-
-    def report_usage(self, usage: Usage, view: list[M] | None = None, model: str | None = None) -> None:
-        """`CompactionSession.report_usage` of the default session."""
-        self._default.report_usage(usage, view, model)
-
-    def pin(self, message: M) -> None:
-        """`CompactionSession.pin` of the default session."""
-        self._default.pin(message)
-
-    def undo(self) -> CompactionRecord | None:
-        """`CompactionSession.undo` of the default session."""
-        return self._default.undo()
-
-    def state(self) -> SessionState:
-        """`CompactionSession.state` of the default session."""
-        return self._default.state()
-
     @property
-    def _default(self) -> CompactionSession[M]:
-        return self.session(DEFAULT_SESSION)
+    def engine(self) -> Engine[M]:
+        """What the default session runs on."""
+        return self.session(DEFAULT_SESSION).engine
 
 
 def _now() -> Instant:

@@ -45,7 +45,7 @@ class Summarize:
 class Flight:
     """A compaction under way, on which other callers of the same conversation wait."""
 
-    done: Future[FlightEnd] = field(default_factory=Future)
+    done: Future[FlightEnd] = field(default_factory=Future["FlightEnd"])
     thread: int = field(default_factory=threading.get_ident)
 
 

@@ -6,9 +6,9 @@ Between two effects a flow runs under the conversation's lock; while it waits fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic
+from typing import Generic, cast
 
 from compaction_hooks.attempt import Attempt, Compaction, CompactionOutcome, Order, described
 from compaction_hooks.conversation import Conversation, HandedOut
@@ -201,7 +201,7 @@ class ConversationFlow(Generic[M]):
         return self._look(standing.call)
 
     @contextmanager
-    def _flight(self) -> Iterator[Flight]:
+    def _flight(self) -> Generator[Flight]:
         flight = self._conversation.flight = Flight()
         try:
             yield flight
@@ -235,15 +235,14 @@ class ConversationFlow(Generic[M]):
             logger.warning("records could not be loaded (%s)", described(answer.error))
             return
         conversation.is_loaded = True
-        texts = answer.value if isinstance(answer.value, list | tuple) else []
-        conversation.add_records(_readable(texts))
+        conversation.add_records(_readable(cast("Sequence[str]", answer.value)))  # what `RecordStore.load` gives
 
 
-def _readable(texts: list[object] | tuple[object, ...]) -> Iterator[CompactionRecord]:
+def _readable(texts: Sequence[str]) -> Iterator[CompactionRecord]:
     """Yield the records that can be read; a damaged one is reported and skipped."""
     for text in texts:
         try:
-            yield CompactionRecord.from_json(str(text))
+            yield CompactionRecord.from_json(text)
         except RecordError as error:
             logger.warning("a stored record was skipped: %s", error)
 

@@ -110,7 +110,7 @@ def canonical_arguments(arguments: str) -> str:
     '{"a":2,"b":1}'
     """
     try:
-        value = json.loads(arguments) if arguments.strip() else {}
+        value: object = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
         return arguments
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin, text_digest
@@ -126,12 +126,10 @@ class CompactionRecord:
             RecordError: the text is damaged, or from a version this one cannot read.
         """
         try:
-            fields = json.loads(text)
+            fields: object = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise RecordError(f"not JSON: {error}") from error
-        if not isinstance(fields, dict):
-            raise RecordError(f"a record is a JSON object, not {type(fields).__name__}")
-        return CompactionRecord.from_dict(fields)
+        return CompactionRecord.from_dict(_mapping(fields, "a record"))
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionRecord:
@@ -208,21 +206,22 @@ def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
 def _mapping(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise RecordError(f"{name}={value!r} must be an object")
-    return {str(key): item for key, item in value.items()}
+    return {str(key): item for key, item in cast("dict[object, object]", value).items()}
 
 
 def _objects(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     value = fields.get(name, [])
     if not isinstance(value, list):
         raise RecordError(f"{name}={value!r} must be a list")
-    return [_mapping(item, name) for item in value]
+    return [_mapping(item, name) for item in cast("list[object]", value)]
 
 
 def _texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
     value = fields.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(item, str) for item in items):
         raise RecordError(f"{name}={value!r} must be a list of texts")
-    return tuple(map(str, value))
+    return tuple(map(str, items))
 
 
 def _pin(item: Mapping[str, object]) -> Pin:

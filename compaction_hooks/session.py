@@ -67,25 +67,23 @@ class SessionState:
     breaker: str
 
 
-class CompactionSession(Generic[M]):
-    """One conversation of a controller. Safe to use from several threads and event loops at once.
+@dataclass(frozen=True, slots=True)
+class Engine(Generic[M]):
+    """What one conversation runs on: its state, what it shares with others, its flows, and the driver of them."""
 
-    Made by `CompactionController.session`.
-    """
+    conversation: Conversation[M]
+    shared: Shared
+    flow: ConversationFlow[M]
+    driver: Driver
 
-    def __init__(
-        self, id: str, *, format: MessageFormat[M], estimator: TokenEstimator, shared: Shared, world: World
-    ) -> None:
-        reader = HistoryReader(format, estimator.estimate_message_tokens, SUMMARY_MARKER)
-        self._conversation = Conversation(id, format, estimator, reader)
-        self._shared = shared
-        self._flow = ConversationFlow(self._conversation, shared)
-        self._driver = Driver(world, self._conversation.lock)
+
+class ConversationMethods(Generic[M]):
+    """What can be done with one conversation: `CompactionSession` does it, a controller does it with its default session."""
 
     @property
-    def id(self) -> str:
-        """The session's name."""
-        return self._conversation.id
+    def engine(self) -> Engine[M]:
+        """What the conversation runs on; for adapters that need its parts, not for users."""
+        raise NotImplementedError
 
     # -- the hook
 
@@ -115,7 +113,7 @@ class CompactionSession(Generic[M]):
             FormatError: a message cannot be read.
         """
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return await self._driver.run(self._flow.transform(call), signal)
+        return await self.engine.driver.run(self.engine.flow.transform(call), signal)
 
     def transform_context_sync(
         self,
@@ -128,7 +126,7 @@ class CompactionSession(Generic[M]):
     ) -> list[M]:
         """As `transform_context`, for callers without an event loop."""
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return self._driver.run_sync(self._flow.transform(call), signal)
+        return self.engine.driver.run_sync(self.engine.flow.transform(call), signal)
 
     async def call(
         self,
@@ -147,7 +145,7 @@ class CompactionSession(Generic[M]):
             Exception: whatever else `send` raises, untouched.
         """
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return cast("R", await self._driver.run(self._flow.call(call), signal, send))  # what `send` gave
+        return cast("R", await self.engine.driver.run(self.engine.flow.call(call), signal, send))  # what `send` gave
 
     def call_sync(
         self,
@@ -161,7 +159,7 @@ class CompactionSession(Generic[M]):
     ) -> R:
         """As `call`, for callers without an event loop."""
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return cast("R", self._driver.run_sync(self._flow.call(call), signal, send))  # what `send` gave
+        return cast("R", self.engine.driver.run_sync(self.engine.flow.call(call), signal, send))  # what `send` gave
 
     async def compact(
         self,
@@ -184,7 +182,9 @@ class CompactionSession(Generic[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return _result(await self._driver.run(self._flow.compact(call, keep_recent_tokens, focus), signal))
+        return _result(
+            await self.engine.driver.run(self.engine.flow.compact(call, keep_recent_tokens, focus), signal)
+        )
 
     def compact_sync(
         self,
@@ -199,7 +199,7 @@ class CompactionSession(Generic[M]):
     ) -> CompactionResult[M]:
         """As `compact`, for callers without an event loop."""
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return _result(self._driver.run_sync(self._flow.compact(call, keep_recent_tokens, focus), signal))
+        return _result(self.engine.driver.run_sync(self.engine.flow.compact(call, keep_recent_tokens, focus), signal))
 
     async def recover(
         self,
@@ -218,7 +218,7 @@ class CompactionSession(Generic[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return await self._driver.run(self._flow.recover(call, error), signal)
+        return await self.engine.driver.run(self.engine.flow.recover(call, error), signal)
 
     def recover_sync(
         self,
@@ -232,7 +232,7 @@ class CompactionSession(Generic[M]):
     ) -> list[M]:
         """As `recover`, for callers without an event loop."""
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return self._driver.run_sync(self._flow.recover(call, error), signal)
+        return self.engine.driver.run_sync(self.engine.flow.recover(call, error), signal)
 
     # -- what the host knows
 
@@ -243,13 +243,13 @@ class CompactionSession(Generic[M]):
             view: The list it was counted for; None: the one last handed out. A count of any other list is ignored, as is
                 one of another model, and one that is all zero or negative.
         """
-        with self._conversation.lock:
-            report_usage(self._conversation, self._shared, usage, view, model)
+        with self.engine.conversation.lock:
+            report_usage(self.engine.conversation, self.engine.shared, usage, view, model)
 
     def pin(self, message: M) -> None:
         """Keep a message word for word in every view from the next compaction on; with a tool call, its results too."""
-        with self._conversation.lock:
-            self._conversation.pin(message)
+        with self.engine.conversation.lock:
+            self.engine.conversation.pin(message)
 
     def undo(self) -> CompactionRecord | None:
         """Take back the newest compaction of the list last seen and return its record; None when there is none.
@@ -257,7 +257,7 @@ class CompactionSession(Generic[M]):
         The view is that of the record before, or the host's list. Threshold compaction rests until the context has grown
         by 10 %, unless it no longer fits the window.
         """
-        conversation = self._conversation
+        conversation = self.engine.conversation
         with conversation.lock:
             history = conversation.history
             record = None if history is None else conversation.newest_true(history)
@@ -265,20 +265,22 @@ class CompactionSession(Generic[M]):
                 return None
             conversation.drop_record(record)
             call = Call(messages=history.log.hosts[: history.host_count])
-            conversation.rest_until = int(look(conversation, self._shared, call).pressure * (1 + UNDO_GROWTH_RATIO))
+            conversation.rest_until = int(
+                look(conversation, self.engine.shared, call).pressure * (1 + UNDO_GROWTH_RATIO)
+            )
             conversation.rest_why = "undone"
-        if self._shared.has_store:
-            self._driver.run_sync(_removal(conversation.id, record.id))
+        if self.engine.shared.has_store:
+            self.engine.driver.run_sync(_removal(conversation.id, record.id))
         return record
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out."""
-        conversation = self._conversation
+        conversation = self.engine.conversation
         with conversation.lock:
             last, anchor = conversation.handed_out, conversation.anchor
             counted = anchor.input_tokens if last and anchor and anchor.measured is last.measured else None
             tokens = last.tokens if last and counted is None else counted
-            budget = budget_for(self._shared, last.measured.model if last else None)
+            budget = budget_for(self.engine.shared, last.measured.model if last else None)
             history = conversation.history
             record = None if history is None else conversation.newest_true(history)
             breaker = conversation.breaker
@@ -292,12 +294,37 @@ class CompactionSession(Generic[M]):
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
         )
 
+
+class CompactionSession(ConversationMethods[M]):
+    """One conversation of a controller. Safe to use from several threads and event loops at once.
+
+    Made by `CompactionController.session`.
+    """
+
+    def __init__(
+        self, id: str, *, format: MessageFormat[M], estimator: TokenEstimator, shared: Shared, world: World
+    ) -> None:
+        reader = HistoryReader(format, estimator.estimate_message_tokens, SUMMARY_MARKER)
+        conversation = Conversation(id, format, estimator, reader)
+        flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
+        self._own = Engine(conversation, shared, flow, driver)
+
+    @property
+    def id(self) -> str:
+        """The session's name."""
+        return self._own.conversation.id
+
+    @property
+    def engine(self) -> Engine[M]:
+        """What this conversation runs on."""
+        return self._own
+
     # -- records
 
     def export_records(self) -> list[dict[str, object]]:
         """Return all records of this conversation as plain JSON, oldest first."""
-        with self._conversation.lock:
-            return [record.to_dict() for record in self._conversation.records]
+        with self._own.conversation.lock:
+            return [record.to_dict() for record in self._own.conversation.records]
 
     def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
         """Take over records that `export_records` gave, here or elsewhere; return how many could be read.
@@ -310,8 +337,8 @@ class CompactionSession(Generic[M]):
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
                 logger.warning("a record was skipped: %s", error)
-        with self._conversation.lock:
-            self._conversation.add_records(readable)
+        with self._own.conversation.lock:
+            self._own.conversation.add_records(readable)
         return len(readable)
 
 

@@ -105,7 +105,7 @@ class CompactionSettings:
             if value is not None and value <= 0:
                 raise ConfigurationError(f"{name}={value} must be above zero")
         for tool, rule in self.tool_rules.items():
-            if rule not in ("never", "first") and not (isinstance(rule, int) and rule >= 0):
+            if rule not in ("never", "first") and (isinstance(rule, str) or rule < 0):
                 raise ConfigurationError(
                     f'tool_rules[{tool!r}]={rule!r} must be "never", "first" or a number of results'
                 )

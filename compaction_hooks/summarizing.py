@@ -42,10 +42,11 @@ def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[S
     texts: list[str] = []
     usage: Usage | None = None
     history_kind: SummaryKind = "update" if plan.previous_summary else "history"
-    for kind, messages, tokens in (
+    parts: list[tuple[SummaryKind, Sequence[Message], int]] = [
         (history_kind, plan.history, plan.allowance - prefix_tokens),
         ("turn_prefix", plan.prefix, prefix_tokens),
-    ):
+    ]
+    for kind, messages, tokens in parts:
         if not messages:
             texts.append("")
             continue

@@ -19,10 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from compaction_hooks.replay.cli import run
     except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if package not in ("rich", "typer"):
+        if (missing.name or "").partition(".")[0] not in ("rich", "typer"):
             raise
-        sys.stderr.write(f"error: {MissingExtraError('compaction-hooks replay', package, 'cli')}\n")
+        sys.stderr.write(f"error: {MissingExtraError('compaction-hooks replay', 'rich and typer', 'cli')}\n")
         return MISSING_EXTRA
     return run(arguments)
 

@@ -57,7 +57,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report says it, and says it once
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            pass  # a summary may be in any script, whatever the terminal can show
+            stream.reconfigure(errors="replace")  # a summary may be in any script, whatever the terminal can show
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -350,7 +351,7 @@ def test_a_bad_file_gets_one_line_and_exit_code_2(
         ),
         pytest.param(["--keep", "x"], "Invalid value for '--keep': 'x' is no number of tokens", id="keep"),
         pytest.param(["--reserve", "k"], "Invalid value for '--reserve': 'k' is no number of tokens", id="reserve"),
-        pytest.param(["--windows", "5"], "No such option: --windows", id="unknown-option"),
+        pytest.param(["--windows", "5"], "No such option", id="unknown-option"),
         pytest.param(["--window"], "Option '--window' requires an argument", id="no-value"),
         pytest.param([], "Missing argument 'FILE...'", id="no-file"),
     ],
@@ -391,14 +392,26 @@ def test_ctrl_c_ends_it_quietly(file: Path, monkeypatch: pytest.MonkeyPatch, cap
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], file: Path) -> None:
-    command = [sys.executable, "-m", "compaction_hooks.replay", str(file), "--window", "8k", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: Path) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", short_conversation())
+    command = [sys.executable, "-m", "compaction_hooks.replay", str(file), *options]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+def test_what_the_terminal_cannot_show_and_what_is_logged_disturb_nothing(tmp_path: Path) -> None:
+    file = write_sessions(tmp_path / "s.jsonl", [user(prose(9_500)), assistant("Too long.")], model="模型")
+    command = [sys.executable, "-m", "compaction_hooks.replay", str(file), "--window", "8k"]
+    ascii_terminal = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, env=ascii_terminal, check=True)
+    assert "1 call could not be made to fit" in done.stdout
+    assert "s1 (OpenAI chat messages, ??, 2 messages)" in done.stdout
+    assert done.stderr == ""
 
 
 # -- the bar

@@ -273,15 +273,25 @@ def test_names_used_again_are_looked_for_in_kept_messages_first() -> None:
 
 def test_names_in_kept_results_are_found_where_results_were_only_cleared() -> None:
     look_up = [assistant(None, call("c", "look_up", what="it again")), tool("c", f"{OLD_ORDER} in {OLD_FILE}")]
-    conversation = forgetful_conversation(between=[*steps(8, 600), *look_up, *steps(1, 600, first=8)])
+    conversation = forgetful_conversation(between=[*steps(7, 600), *look_up, *steps(2, 600, first=7)])
     (compaction,) = replay(session(conversation), window=WINDOW).compactions
     assert compaction.summary == ""
     assert look_up[1] in conversation[: compaction.messages_before]
     assert (compaction.names.in_messages, compaction.names.gone) == (2, ())
 
 
-def test_names_that_were_never_compacted_do_not_count() -> None:
-    conversation = [*forgetful_conversation(), user("Now open /other/file.py"), assistant("Opened /other/file.py")]
+def test_names_a_tool_gives_again_after_the_compaction_are_found() -> None:
+    told = tool("c", f"{OLD_ORDER} in {OLD_FILE}")
+    look_up = [assistant(None, call("c", "look_up", what="it again")), told, assistant(f"{OLD_ORDER} in {OLD_FILE}")]
+    conversation = [*forgetful_conversation()[:-4], *look_up]
+    (compaction,) = summarised(conversation, "nothing").compactions
+    assert compaction.messages_before <= conversation.index(told)
+    assert compaction.names.in_messages == 2
+
+
+def test_names_that_were_not_compacted_do_not_count() -> None:
+    kept, new = "src/module_10.py", "/other/file.py"
+    conversation = [*forgetful_conversation(), user(f"Now open {new}"), assistant(f"Opened {new} and {kept}")]
     assert summarised(conversation, "nothing").totals.names_used_again == 2
 
 
