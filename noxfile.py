@@ -38,7 +38,7 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
-nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "adapter"]
+nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "adapter", "recorded"]
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -85,6 +85,14 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
     session.install("--resolution", resolution, "-e", f".[{framework}]")
     session.install(*nox.project.dependency_groups(PYPROJECT, "test"))
     session.run("pytest", *ADAPTERS[framework], *session.posargs)
+
+
+@nox.session
+def recorded(session: nox.Session) -> None:
+    """A sample of the recorded conversations, measured with a real tokenizer; skips where ../shared/data is not."""
+    install(session, "test", extras="tiktoken")
+    session.install("--no-deps", "litellm")  # for the rank files in its wheel; it is never imported
+    session.run("pytest", "tests/soak", "tests/test_tokens.py", "-k", "sample or recorded or real", *session.posargs)
 
 
 @nox.session

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Generic
 
 from compaction_hooks.conversation import Conversation
@@ -23,6 +24,7 @@ from compaction_hooks.planning import (
     drafted,
     dropped_marker,
     largest_fixed_part,
+    last_drafts,
     objection,
     plan_clearing,
     plan_summary,
@@ -102,6 +104,7 @@ class Compaction(Generic[M]):
             host_files=shared.host_files(),
         )
         self._failure: SummaryFailed | None = None
+        self._summary: str | None = None
         self._objections: list[str] = []
         self._drafts: list[Draft[M]] = []
 
@@ -129,10 +132,10 @@ class Compaction(Generic[M]):
                 return (yield from self._settle(draft, start))
             if self._failure is not None and self._standing.fits_window and not self._is_overflow:
                 return (yield from self._fail(start))
-        fallback = self._best(self._without_a_model(cleared, plan, at))
+        fallback = self._best(self._without_a_model(cleared, plan, at), plan)
         if fallback is not None:
             return (yield from self._settle(fallback, start))
-        return (yield from self._give_up(plan, start))
+        return (yield from self._give_up(plan, start, at))
 
     @property
     def _budget(self) -> Budget:
@@ -164,7 +167,8 @@ class Compaction(Generic[M]):
             return None
         breaker.record_success()
         draft = drafted(self._situation, summary_record(self._situation, plan, answer.text, answer.usage, at))
-        if draft.tokens <= self._budget.trigger and self._passes(draft):
+        self._summary = answer.text
+        if self._passes(draft):
             return draft
         shortened = self._shortened(draft, at)
         return shortened if shortened is not None and self._passes(shortened) else None
@@ -188,15 +192,16 @@ class Compaction(Generic[M]):
             if smaller is not None:
                 yield smaller
 
-    def _best(self, drafts: Iterator[Draft[M]]) -> Draft[M] | None:
-        """The gentlest draft that reaches the target; else the smallest that passes."""
+    def _best(self, drafts: Iterator[Draft[M]], plan: SummaryPlan | None) -> Draft[M] | None:
+        """The gentlest draft that reaches the target; else the smallest that passes and keeps no more than it must."""
         passing: list[Draft[M]] = []
         for draft in drafts:
             if self._passes(draft):
-                passing.append(draft)
                 if draft.tokens <= self._budget.target:
                     return draft
-        return min(passing, key=lambda draft: draft.tokens, default=None)
+                keeps_least = plan is None or draft.record.covered_runs == plan.cut
+                (passing if keeps_least else self._drafts).append(draft)
+        return min(passing, key=self._rank, default=None)
 
     def _passes(self, draft: Draft[M]) -> bool:
         why = objection(self._situation, draft, self._budget.trigger)
@@ -204,6 +209,17 @@ class Compaction(Generic[M]):
             self._objections.append(why)
             self._drafts.append(draft)
         return why is None
+
+    def _last_rung(self, bases: Iterable[Draft[M] | None], at: str) -> Iterator[Draft[M]]:
+        """The drafts that shorten what was said too."""
+        for base in bases:
+            for draft in last_drafts(self._situation, base, at):
+                self._drafts.append(draft)
+                yield draft
+
+    def _rank(self, draft: Draft[M]) -> tuple[int, bool, int]:
+        """Among drafts above the target: what keeps least, for the next call needs room; a model's summary; the smallest."""
+        return -draft.record.covered_runs, draft.record.summary != self._summary, draft.tokens
 
     # -- ends
 
@@ -248,8 +264,8 @@ class Compaction(Generic[M]):
         yield from self._tell_failure(start)
         return self._attempt(self._unchanged(), CompactionOutcome.FAILED, None)
 
-    def _give_up(self, plan: SummaryPlan | None, start: Instant) -> Flow[Attempt[M]]:
-        """No rung passed the trigger: take what fits the window at least, else keep what fits, else say so loudly."""
+    def _give_up(self, plan: SummaryPlan | None, start: Instant, at: str) -> Flow[Attempt[M]]:
+        """No rung passed the trigger: keep what fits the window, else take a draft that does, else say so loudly."""
         if self._standing.fits_window and not self._is_overflow:
             self._conversation.rest_until = int(self._standing.pressure * (1 + MINIMUM_GROWTH_RATIO))
             self._conversation.rest_why = "no gain"
@@ -260,7 +276,8 @@ class Compaction(Generic[M]):
                     start, CompactionOutcome.NO_GAIN, self._objections[-1] if self._objections else "no gain"
                 )
             )
-        for draft in sorted(self._drafts, key=lambda draft: draft.tokens):
+        drafts = sorted(self._drafts, key=self._rank)
+        for draft in chain(drafts, self._last_rung(drafts or [None], at)):
             if objection(self._situation, draft, self._budget.window) is None:
                 return (yield from self._settle(draft, start))
         error = self.unfit()

@@ -64,7 +64,9 @@ class CompactionSkipped:
     """A compaction was due and was not made; the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarise", "no gain", "no progress", "breaker open" or "undone".
+        why: "aborted", "nothing to summarise", "breaker open", "undone"; "no progress" while the context has hardly grown
+            since the last compaction; or what was wrong with the best result there was: "no gain", "too large" or "invalid:"
+            with the rule it would have broken.
     """
 
     session_id: str

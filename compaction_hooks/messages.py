@@ -177,7 +177,7 @@ class MessageFormat(Protocol[M]):
         ...
 
     def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
-        """A copy in which the named `ToolResult` parts have these texts, and the named `ToolCall` parts these JSON arguments.
+        """A copy in which the named parts have these texts: results, calls (JSON arguments), `Text` of user or assistant.
 
         Everything else, unknown fields included, is the same object as before. Media inside a rewritten result is dropped.
         """

@@ -1,13 +1,14 @@
 """Which rungs, in which order, until the view fits: pure functions from a situation to a plan, and from a plan to a record.
 
-The rungs: clear old tool results; summarise up to a cut; shorten what is oversized; drop oldest whole steps, marked.
+The rungs: clear old tool results; summarise up to a cut; shorten what is oversized; drop oldest whole steps, marked; shorten
+what was said.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, get_args
 
@@ -18,7 +19,16 @@ from compaction_hooks.messages import M, Message, MessageFormat, Text, Usage
 from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import PROMPT_VERSION, parse_summary, render_summary
 from compaction_hooks.record import CompactionReason, CompactionRecord, Pin, record_id
-from compaction_hooks.reductions import Reduction, reducible_parts, results_to_clear, shortening
+from compaction_hooks.reductions import (
+    LEAST_KEPT_CHARS,
+    MINIMUM_KEPT_CHARS,
+    Reducible,
+    Reduction,
+    reducible_parts,
+    reducible_texts,
+    results_to_clear,
+    shortening,
+)
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.tokens import TokenEstimator
 from compaction_hooks.validity import Provider, worsened
@@ -221,7 +231,11 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
     covered = [i for i in _newly_covered(now, start) if i != foreign]
     if all(index in pinned for index in covered):
         return None
+    previous = _previous_summary(now, foreign)
     split = _split_turn(now, cut, covered)
+    if previous is not None and covered[0] >= split:
+        # The turn began before: an update carries the earlier summary on, a summary of this part alone would lose it.
+        split = history.piece_count
     messages = [history.piece(i).message for i in covered]
     files = merge(merge(_known_files(now), now.host_files), file_operations(messages))
     tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
@@ -230,7 +244,7 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
         pins=_pins(now, pinned),
         history=tuple(history.piece(i).message for i in covered if i < split),
         prefix=tuple(history.piece(i).message for i in covered if i >= split),
-        previous_summary=_previous_summary(now, foreign),
+        previous_summary=previous,
         allowance=allowance - (now.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,
@@ -360,14 +374,49 @@ def summary_record(
 def shortening_record(now: Situation[M], draft: Draft[M] | None, at: str) -> CompactionRecord | None:
     """Return the draft's record (or the one in force) with kept parts shortened until the target fits; None when none can be.
 
-    Only as much is taken as is needed, the largest parts first; the user's words and the system prompt are never shortened.
+    Only as much is taken as is needed, the largest parts first; what was said and the system prompt are never shortened here.
     """
     base = _continued(now, at) if draft is None else draft.record
+    return _shortened(now, draft, base, _parts(now, base), now.budget.target, MINIMUM_KEPT_CHARS)
+
+
+def last_drafts(now: Situation[M], draft: Draft[M] | None, at: str) -> Iterator[Draft[M]]:
+    """Yield the draft (or the view in force) shortened until the trigger fits, where nothing gentler fits the window.
+
+    First tool results and arguments down to `LEAST_KEPT_CHARS`, then what was said too: never the current request, pinned
+    messages, system messages and the summary.
+    """
+    base = _continued(now, at) if draft is None else draft.record
+    for find in (_parts, _unpinned_texts):
+        found = find(now, base)
+        record = _shortened(now, draft, base, found, now.budget.trigger, LEAST_KEPT_CHARS)
+        if record is not None:
+            base, draft = record, drafted(now, record)
+            yield draft
+
+
+def _parts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
+    return reducible_parts(now.history, base.covered_runs, now.estimator.estimate_message_tokens, base.reductions)
+
+
+def _unpinned_texts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
+    history = now.history
+    pinned = [i for i, piece in enumerate(history.pieces()) if message_digest(piece.message) in now.user_pins]
+    estimate = now.estimator.estimate_message_tokens
+    return reducible_texts(history, base.covered_runs, estimate, base.reductions, spared=pinned)
+
+
+def _shortened(
+    now: Situation[M],
+    draft: Draft[M] | None,
+    base: CompactionRecord,
+    parts: Sequence[Reducible],
+    goal: int,
+    least_chars: int,
+) -> CompactionRecord | None:
     estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
-    excess = estimated - now.gauge.room(now.budget.target)
-    first = max(base.covered_runs, now.history.base)
-    parts = reducible_parts(now.history, first, now.estimator.estimate_message_tokens, base.reductions)
-    chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules)
+    excess = estimated - now.gauge.room(goal)
+    chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules, least_chars=least_chars)
     return _with_reductions(base, chosen) if chosen else None
 
 
@@ -455,7 +504,7 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
     The 10 % are waived where the present view does not fit the window and the draft does.
     """
     if draft.tokens > limit:
-        return f"too large: {draft.tokens} tokens, {limit} allowed"
+        return "too large"
     is_rescue = now.pressure > now.budget.window
     if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"

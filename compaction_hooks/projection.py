@@ -9,10 +9,10 @@ from typing import Generic, cast, overload
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, message_digest
-from compaction_hooks.messages import M, Message, MessageFormat, PartAddress, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord, Pin, known_products
-from compaction_hooks.reductions import PartKind, Reduction, part_digest
+from compaction_hooks.reductions import PartKind, Place, Reduction, by_place, part_digest, places, with_text
 
 
 def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> CompactionRecord | None:
@@ -132,18 +132,17 @@ def _reduced_texts(
     history: History[M], reductions: Iterable[Reduction], cut: int, estimate: Callable[[Message], int]
 ) -> tuple[dict[int, dict[PartAddress, str]], int]:
     """The new texts by host message and address, and the tokens they save. A part that is not what was reduced stays."""
-    wanted = {(item.kind, item.run, item.ordinal): item for item in reductions}
+    wanted = by_place(reductions)
     texts: dict[int, dict[PartAddress, str]] = {}
     saved = 0
     for run in sorted({item.run for item in wanted.values()}):
         if not history.base <= run < history.run_count:
             continue
-        ordinals = history.call_ordinals(run) or history.call_ordinals(run - 1)
-        for index in history.run_pieces(run):
+        for index, found in groupby(places(history, run), key=lambda place: place.piece):
             if index < cut:
                 continue
             piece = history.piece(index)
-            new = _new_texts(piece.message, run, ordinals, wanted)
+            new = _new_texts(found, run, wanted, is_request=index == history.request)
             for number, text in new.items():
                 texts.setdefault(piece.host, {})[piece.number, number] = text
             if new:
@@ -152,32 +151,21 @@ def _reduced_texts(
 
 
 def _new_texts(
-    message: Message, run: int, ordinals: dict[str, int], wanted: dict[tuple[PartKind, int, int], Reduction]
+    found: Iterable[Place], run: int, wanted: Mapping[tuple[PartKind, int, int], Reduction], *, is_request: bool
 ) -> dict[int, str]:
     new: dict[int, str] = {}
-    for number, part in enumerate(message.parts):
-        match part:
-            case ToolResult(call_id=call_id, text=text):
-                reduction = wanted.get(("result", run, ordinals.get(call_id, -1)))
-            case ToolCall(id=call_id, arguments=text):
-                reduction = wanted.get(("arguments", run, ordinals.get(call_id, -1)))
-            case _:
-                continue
-        if reduction is not None and part_digest(reduction.kind, text) == reduction.digest:
-            new[number] = reduction.apply(text)
+    for place in found:
+        reduction = wanted.get((place.kind, run, place.ordinal))
+        # After a rewind the request that is current may be one that was shortened when a later one was.
+        if reduction is None or (is_request and place.kind == "text"):
+            continue
+        if part_digest(place.kind, place.text) == reduction.digest:
+            new[place.number] = reduction.apply(place.text)
     return new
 
 
-def _with_texts(message: Message, texts: dict[int, str]) -> Message:
-    parts = list(message.parts)
-    for number, text in texts.items():
-        match parts[number]:
-            case ToolResult() as result:
-                parts[number] = ToolResult(result.call_id, text, result.name, result.is_error)
-            case ToolCall() as call:
-                parts[number] = ToolCall(call.id, call.name, text)
-            case _:
-                pass
+def _with_texts(message: Message, texts: Mapping[int, str]) -> Message:
+    parts = [with_text(part, texts[number]) if number in texts else part for number, part in enumerate(message.parts)]
     return Message(role=message.role, parts=tuple(parts))
 
 

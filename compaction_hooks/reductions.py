@@ -7,21 +7,26 @@ exactly that part in any list, and it says how the new text is made, so that the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, TypeAlias
+from itertools import count
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, canonical_arguments, text_digest
-from compaction_hooks.messages import M, Message, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
 from compaction_hooks.transcript import shortened
 
-PartKind: TypeAlias = Literal["result", "arguments"]
+PartKind: TypeAlias = Literal["result", "arguments", "text"]
 Estimate: TypeAlias = Callable[[Message], int]
 
 MINIMUM_KEPT_CHARS = 400
 """Shortening leaves at least this many characters: enough for an error message and its last line."""
+LEAST_KEPT_CHARS = 80
+"""The same where nothing else makes it fit: one line, so that it can be seen what stood there."""
+MARKER_TOKENS = 19
+"""Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
 HEAD_RATIO = 0.6
 """Of what is kept of a shortened text, the part from its beginning. Codex and OpenHands keep both ends too."""
 
@@ -30,9 +35,13 @@ HEAD_RATIO = 0.6
 class Reduction:
     """One part of a message that the view shows smaller.
 
+    The texts of a run are hashed as one, so a list that was stored with a shortened text is not recognised by records that cover
+    that text and were made from the full list: the newest older record applies to it.
+
     Attributes:
         run: The run the part stands in, counted from the start of the conversation.
-        ordinal: Of a call, its place among the calls of its run; of a result, the place of its call.
+        ordinal: Of a call, its place among the calls of its run; of a result, the place of its call; of a text, its place among
+            the texts of its run that are not empty.
         digest: SHA-256 of the part's full text (arguments in canonical form).
         shown_digest: The same of the text that stands in its place.
         head_chars: Characters kept from the beginning; 0 together with `tail_chars` 0 is a cleared result.
@@ -65,14 +74,15 @@ class Reduction:
         kind, digest, shown = (fields.get(name) for name in ("kind", "digest", "shown_digest"))
         numbers = [fields.get(name) for name in ("run", "ordinal", "head_chars", "tail_chars")]
         run, ordinal, head, tail = (n if isinstance(n, int) else None for n in numbers)
-        if kind not in ("result", "arguments") or not isinstance(digest, str) or not isinstance(shown, str):
+        known = _KINDS.get(kind) if isinstance(kind, str) else None
+        if known is None or not isinstance(digest, str) or not isinstance(shown, str):
             raise RecordError(
                 f"reductions: kind={kind!r}, digest={digest!r}, shown_digest={shown!r} is not a reduction"
             )
         if run is None or ordinal is None or head is None or tail is None:
             raise RecordError(f"reductions: run, ordinal, head_chars and tail_chars must be numbers, not {numbers}")
         return Reduction(
-            kind="result" if kind == "result" else "arguments",
+            kind=known,
             run=run,
             ordinal=ordinal,
             digest=digest,
@@ -82,14 +92,37 @@ class Reduction:
         )
 
 
+_KINDS: Mapping[str, PartKind] = {kind: kind for kind in get_args(PartKind)}
+
+
 def _reduced(kind: PartKind, text: str, head_chars: int, tail_chars: int) -> str:
     if kind == "arguments":
         return shorten_arguments(text, head_chars, tail_chars)
-    return shortened(text, head_chars, tail_chars) if head_chars or tail_chars else cleared(text)
+    if kind == "result" and not (head_chars or tail_chars):
+        return cleared(text)
+    return shortened(text, head_chars, tail_chars)
+
+
+def by_place(reductions: Iterable[Reduction]) -> dict[tuple[PartKind, int, int], Reduction]:
+    """Return the reductions by kind, run and ordinal; of several for one part the last."""
+    return {(item.kind, item.run, item.ordinal): item for item in reductions}
+
+
+def with_text(part: Part, text: str) -> Part:
+    """Return a result without its media, a call or a text as a view shows it whose reduction reads `text`."""
+    match part:
+        case ToolResult():
+            return replace(part, text=text, media=())
+        case ToolCall():
+            return replace(part, arguments=text)
+        case Text():
+            return Text(text)
+        case _:
+            return part
 
 
 def part_digest(kind: PartKind, text: str) -> str:
-    """Return the digest of a result's text, or of a call's arguments in canonical form."""
+    """Return the digest of a text or a result's text, or of a call's arguments in canonical form."""
     return text_digest(canonical_arguments(text) if kind == "arguments" else text)
 
 
@@ -108,12 +141,12 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int) -> str:
     Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
     """
     try:
-        value = json.loads(arguments)
+        value: object = json.loads(arguments)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)
-    small = json.dumps(_shorten_strings(value, head_chars, tail_chars), ensure_ascii=False)
+    small = json.dumps(_shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars), ensure_ascii=False)
     if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
         return small
     return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)
@@ -124,22 +157,25 @@ def _shorten_strings(value: object, head_chars: int, tail_chars: int) -> object:
         case str():
             return shortened(value, head_chars, tail_chars)
         case dict():
-            return {key: _shorten_strings(item, head_chars, tail_chars) for key, item in value.items()}
+            fields = cast("dict[str, object]", value)
+            return {key: _shorten_strings(item, head_chars, tail_chars) for key, item in fields.items()}
         case list():
-            return [_shorten_strings(item, head_chars, tail_chars) for item in value]
+            return [_shorten_strings(item, head_chars, tail_chars) for item in cast("list[object]", value)]
         case _:
             return value
 
 
 @dataclass(frozen=True, slots=True)
 class Reducible:
-    """A result or call that could be shown smaller.
+    """A part that could be shown smaller.
 
     Attributes:
         piece: Index of its piece.
         part: Index into that piece's parts.
-        tokens: Its estimate in tokens, before calibration, as the view shows it now.
+        tool: The tool whose call or result it is; empty for a text.
         text: Its full text.
+        tokens: Its estimate in tokens, before calibration, as the view shows it now.
+        shown_chars: Characters of what the view shows of it now.
     """
 
     kind: PartKind
@@ -150,6 +186,7 @@ class Reducible:
     tool: str
     text: str
     tokens: int
+    shown_chars: int
 
     def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
         """Return the reduction that clears this part, or keeps these many characters of it."""
@@ -165,6 +202,43 @@ class Reducible:
         )
 
 
+class Place(NamedTuple):
+    """Where a part that a reduction can name stands in its run, and its full text.
+
+    Attributes:
+        piece: Index of its piece.
+        number: Index into that piece's parts.
+    """
+
+    piece: int
+    number: int
+    kind: PartKind
+    ordinal: int
+    text: str
+
+
+def places(history: History[M], run: int) -> Iterator[Place]:
+    """Yield the results, call arguments and texts of a run in order. A result whose call is not there has ordinal -1.
+
+    Texts of what no digest covers (system messages, our own summary and its pins) are left out, empty ones too: frameworks
+    differ in whether they write them.
+    """
+    ordinals = history.call_ordinals(run) or history.call_ordinals(run - 1)
+    texts = count()
+    for index in history.run_pieces(run):
+        piece = history.piece(index)
+        for number, part in enumerate(piece.message.parts):
+            match part:
+                case ToolResult(call_id=call_id, text=text):
+                    yield Place(index, number, "result", ordinals.get(call_id, -1), text)
+                case ToolCall(id=call_id, arguments=text):
+                    yield Place(index, number, "arguments", ordinals.get(call_id, -1), text)
+                case Text(text=text) if text and piece.side is not None:
+                    yield Place(index, number, "text", next(texts), text)
+                case _:
+                    pass
+
+
 def reducible_parts(
     history: History[M], first_run: int, estimate: Estimate, reductions: Sequence[Reduction] = ()
 ) -> list[Reducible]:
@@ -174,37 +248,61 @@ def reducible_parts(
         estimate: Size of one neutral message in tokens, before calibration.
         reductions: Those already in force; what a cleared part still weighs is the weight of its marker.
     """
-    in_force = {(item.kind, item.run, item.ordinal): item for item in reductions}
+    in_force = by_place(reductions)
     found: list[Reducible] = []
     tools: dict[str, str] = {}
-    for run in range(max(first_run, history.base), history.run_count):
-        ordinals = history.call_ordinals(run) or history.call_ordinals(run - 1)
-        for index in history.run_pieces(run):
-            for number, part in enumerate(history.piece(index).message.parts):
-                if not isinstance(part, ToolCall | ToolResult):
-                    continue
-                call_id, kind, text = _essence(part)
-                ordinal = ordinals.get(call_id, -1)
-                if isinstance(part, ToolCall):
-                    tools[call_id] = part.name
-                applied = in_force.get((kind, run, ordinal))
-                tokens = estimate(_alone(part, applied))
-                tool = part.name or tools.get(call_id, "")
-                found.append(Reducible(kind, run, ordinal, index, number, tool, text, tokens))
+    for run, place, part in _parts(history, first_run):
+        if isinstance(part, ToolCall):
+            tools[part.id] = part.name
+            found.append(_reducible(run, place, part, part.name, estimate, in_force))
+        elif isinstance(part, ToolResult):
+            found.append(_reducible(run, place, part, part.name or tools.get(part.call_id, ""), estimate, in_force))
     return found
 
 
-def _essence(part: ToolCall | ToolResult) -> tuple[str, PartKind, str]:
-    if isinstance(part, ToolCall):
-        return part.id, "arguments", part.arguments
-    return part.call_id, "result", part.text
+def reducible_texts(
+    history: History[M],
+    first_run: int,
+    estimate: Estimate,
+    reductions: Sequence[Reduction] = (),
+    *,
+    spared: Collection[int] = (),
+) -> list[Reducible]:
+    """Return what users and the assistant said from run `first_run` on, oldest first, as the view shows it.
+
+    Never the current request, and never the pieces in `spared`. The other arguments are those of `reducible_parts`.
+    """
+    in_force = by_place(reductions)
+    return [
+        _reducible(run, place, part, "", estimate, in_force)
+        for run, place, part in _parts(history, first_run)
+        if place.kind == "text"
+        and place.piece not in spared
+        and place.piece != history.request
+        and history.piece(place.piece).message.role in ("user", "assistant")
+    ]
 
 
-def _alone(part: ToolCall | ToolResult, applied: Reduction | None) -> Message:
-    if isinstance(part, ToolCall):
-        shown: ToolCall | ToolResult = replace(part, arguments=applied.apply(part.arguments)) if applied else part
-        return Message(role="assistant", parts=(shown,))
-    return Message(role="tool", parts=(replace(part, text=applied.apply(part.text), media=()) if applied else part,))
+def _parts(history: History[M], first_run: int) -> Iterator[tuple[int, Place, Part]]:
+    for run in range(max(first_run, history.base), history.run_count):
+        for place in places(history, run):
+            yield run, place, history.piece(place.piece).message.parts[place.number]
+
+
+def _reducible(
+    run: int,
+    place: Place,
+    part: Part,
+    tool: str,
+    estimate: Estimate,
+    in_force: Mapping[tuple[PartKind, int, int], Reduction],
+) -> Reducible:
+    applied = in_force.get((place.kind, run, place.ordinal))
+    shown = applied.apply(place.text) if applied else place.text
+    alone = Message(role="other", parts=(with_text(part, shown) if applied else part,))
+    return Reducible(
+        place.kind, run, place.ordinal, place.piece, place.number, tool, place.text, estimate(alone), len(shown)
+    )
 
 
 def results_to_clear(
@@ -234,15 +332,21 @@ def results_to_clear(
     return chosen[::-1]
 
 
-def shortening(parts: Sequence[Reducible], *, excess_tokens: int, rules: Mapping[str, ToolRule]) -> list[Reduction]:
+def shortening(
+    parts: Sequence[Reducible],
+    *,
+    excess_tokens: int,
+    rules: Mapping[str, ToolRule],
+    least_chars: int = MINIMUM_KEPT_CHARS,
+) -> list[Reduction]:
     """Choose how much of each part to keep so that together they lose at least `excess_tokens`, the largest first.
 
     All that are shortened end up about equally long: the smallest cap, in characters, that gains enough. Parts of tools
-    whose rule is "never", and parts of `MINIMUM_KEPT_CHARS` or less, stay whole. When even that floor does not gain
+    whose rule is "never", and parts shown with `least_chars` or less, stay as they are. When even that floor does not gain
     enough, the reductions to the floor come back: the caller checks the size.
     """
-    able = [p for p in parts if len(p.text) > MINIMUM_KEPT_CHARS and p.ordinal >= 0 and rules.get(p.tool) != "never"]
-    low, high = MINIMUM_KEPT_CHARS, max((len(part.text) for part in able), default=MINIMUM_KEPT_CHARS)
+    able = [p for p in parts if p.shown_chars > least_chars and p.ordinal >= 0 and rules.get(p.tool) != "never"]
+    low, high = least_chars, max((part.shown_chars for part in able), default=least_chars)
     while low < high:
         middle = (low + high + 1) // 2
         if _gain(able, middle) >= excess_tokens:
@@ -250,9 +354,12 @@ def shortening(parts: Sequence[Reducible], *, excess_tokens: int, rules: Mapping
         else:
             high = middle - 1
     head = int(low * HEAD_RATIO)
-    return [part.reduction(head, low - head) for part in able if len(part.text) > low]
+    capped = [(part, part.reduction(head, low - head)) for part in able if part.shown_chars > low]
+    return [reduction for part, reduction in capped if len(reduction.apply(part.text)) < part.shown_chars]
 
 
 def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
     """Tokens saved by a cap on characters, each part's density taken as even."""
-    return sum(int(p.tokens * (1 - cap_chars / len(p.text))) - 12 for p in parts if len(p.text) > cap_chars)
+    return sum(
+        int(p.tokens * (1 - cap_chars / p.shown_chars)) - MARKER_TOKENS for p in parts if p.shown_chars > cap_chars
+    )

@@ -124,7 +124,8 @@ def _check_view(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Non
     assert spoken == sorted(spoken), "kept messages changed their order"
     # Pins, then a suffix: from the end back, view and host go in step, a reduced copy standing for its original.
     step = 0
-    while step < min(len(view), len(host)) and _stands_for(view[-1 - step], host[-1 - step]):
+    request = host[requests[-1]] if requests else None
+    while step < min(len(view), len(host)) and _stands_for(view[-1 - step], host[-1 - step], request):
         step += 1
     rest = [m for m in view[: len(view) - step] if m["role"] != "system"]
     assert all(id(m) in places or m["role"] == "user" for m in rest), "something else than pins stands before the suffix"
@@ -136,10 +137,13 @@ def _check_view(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Non
     assert not broken, broken
 
 
-def _stands_for(shown: ChatMessage, original: ChatMessage) -> bool:
+def _stands_for(shown: ChatMessage, original: ChatMessage, request: ChatMessage | None) -> bool:
     if shown is original:
         return True
-    return shown["role"] == original["role"] and shown["role"] in ("tool", "assistant") and shown.keys() == original.keys()
+    if original is request or shown["role"] != original["role"] or shown.keys() != original.keys():
+        return False
+    is_shortened = "characters left out" in json.dumps(shown["content"])
+    return shown["role"] in ("tool", "assistant") or (shown["role"] == "user" and is_shortened)
 
 
 def _is_last_step(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> bool:

@@ -136,12 +136,13 @@ def test_system_prompt_and_tools_beside_the_list_count() -> None:
 
 def test_a_smaller_model_compacts_before_it_is_called() -> None:
     """E21: the window of the model of this very call."""
-    hooks: CompactionController[Chat] = CompactionController(
-        model="gpt-4.1", settings=CompactionSettings(default_context_window=8_192)
-    )
+    hooks: CompactionController[Chat] = CompactionController(model="large", context_window=200_000)
     messages = [user("go"), *steps(30, 400)]
-    assert hooks.transform_context_sync(messages, model="gpt-4.1") is messages
-    assert hooks.transform_context_sync(messages, model="a-small-one") is not messages
+    assert hooks.transform_context_sync(messages, model="large") is messages
+    error = ValueError("prompt is too long: 9000 tokens > 8192 maximum")
+    hooks.session("elsewhere").recover_sync(error, messages, model="small")
+    assert hooks.transform_context_sync(messages, model="large") is messages
+    assert hooks.transform_context_sync(messages, model="small") is not messages
 
 
 def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.LogCaptureFixture) -> None:
@@ -374,3 +375,68 @@ def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
     shown = [str(message["content"]) for message in view]
     assert all(str(message["content"]) in [*asked_for, *shown] for message in messages)
     assert len(asked_for) == len(set(asked_for))
+
+
+# -- the last resort: what was said
+
+
+def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits() -> None:
+    """E8: no boundary lies between the two; the request is the host's own object."""
+    events: list[CompactionEvent] = []
+    messages = [system(), user(prose(10_000)), user("Now this: " + prose(1_000))]
+    view = controller(8_192, events=events).transform_context_sync(messages)
+    assert size(view) <= CompactionSettings().budget(8_192).trigger
+    assert [view[0] is messages[0], view[2] is messages[2]] == [True, True]
+    assert "characters left out" in str(view[1]["content"])
+    assert not any(isinstance(event, CompactionFailed) for event in events)
+
+
+def test_a_long_answer_in_the_last_step_is_shortened_and_the_summary_stays() -> None:
+    """E8: the last step is kept, its words shortened; what the summariser wrote is not thrown away for it."""
+    long = assistant("I will explain. " + prose(9_000), call("a"))
+    messages = [system(), *talk(4), user("go"), *steps(3), long, tool("a", "ok")]
+    hooks = controller(8_192, summarizer=Scripted("the facts so far"))
+    view = hooks.transform_context_sync(messages)
+    assert size(view) <= CompactionSettings().budget(8_192).trigger
+    assert "the facts so far" in texts(view)
+    assert str(view[-2]["content"]).startswith("I will explain.")
+    assert "characters left out" in str(view[-2]["content"])
+    assert view[-2]["tool_calls"] is long["tool_calls"]
+    assert any(message is messages[9] or message["content"] == "go" for message in view)
+    again = hooks.transform_context_sync([*messages, assistant("next"), user("on")])
+    assert json.dumps(again[: len(view)]) == json.dumps(view)
+
+
+def test_words_are_the_last_thing_to_be_shortened() -> None:
+    """Results go down to a line each before a word of the assistant or the user is touched."""
+    calls = [call(f"c{n}") for n in range(60)]
+    words = prose(500)
+    messages = [system(), user("go"), assistant(words, *calls), *[tool(f"c{n}", prose(110)) for n in range(60)]]
+    assert size(messages) > 8_192
+    view = controller(8_192).transform_context_sync(messages)
+    assert size(view) <= 8_192
+    assert view[2]["content"] == words
+
+
+def test_a_pinned_message_is_not_shortened() -> None:
+    """What the host pinned stays word for word, even when that leaves no way to fit."""
+    messages = [system(), user(prose(10_000)), user("Now this.")]
+    session = controller(8_192).session("pinned")
+    session.pin(messages[1])
+    assert session.transform_context_sync(messages) is messages
+
+
+def test_texts_are_shortened_after_an_overflow_too() -> None:
+    """R80: the provider says it does not fit; the words of older messages give way, the request does not."""
+    messages = [system(), user(prose(10_000)), user("Now this.")]
+    sent: list[list[Chat]] = []
+
+    def provider(view: list[Chat]) -> str:
+        sent.append(view)
+        if len(sent) == 1:
+            raise ContextOverflowError("too long", tokens=10_000, window=8_000)
+        return "answer"
+
+    assert controller(None).call_sync(messages, provider) == "answer"
+    assert "characters left out" in str(sent[1][1]["content"])
+    assert sent[1][2] is messages[2]

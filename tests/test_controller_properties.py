@@ -97,6 +97,6 @@ def test_a_rewind_never_shows_a_stale_summary_or_loses_a_message(messages: list[
     rewound = [*messages[: data.draw(st.integers(1, len(messages)))], user("something new " + prose(10))]
     view = hooks.transform_context_sync(rewound)
     assert view[-1] is rewound[-1]
-    fresh = controller(4_096, summarizer=Scripted("- facts"))
-    fresh.session("default").import_records(hooks.session("default").export_records())
-    assert json.dumps(fresh.transform_context_sync(rewound)) == json.dumps(view)
+    true = [CompactionRecord.from_dict(fields) for fields in hooks.session("default").export_records()]
+    expected = next((project(rewound, record) for record in reversed(true) if project(rewound, record) != rewound), rewound)
+    assert json.dumps(expected) == json.dumps(view)

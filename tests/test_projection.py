@@ -127,3 +127,37 @@ def test_parallel_calls_survive_as_one_step() -> None:
     messages = [user("go"), *steps(10), assistant(None, *calls), *[tool(str(n), prose(50)) for n in range(4)]]
     view = project(messages, compacted(messages))
     assert [m.get("tool_call_id") for m in view[-4:]] == ["0", "1", "2", "3"]
+
+
+def shortened_words() -> tuple[list[Chat], CompactionRecord]:
+    """A list whose older message was shortened, and the record that says so."""
+    messages = [system(), user("Old. " + prose(10_000)), user("Now this.")]
+    result = controller(8_192).compact_sync(messages)
+    assert result.record is not None
+    return messages, result.record
+
+
+def test_a_shortened_text_is_a_copy_and_the_request_is_the_hosts() -> None:
+    messages, record = shortened_words()
+    view = project(messages, record)
+    assert "characters left out" in str(view[1]["content"])
+    assert (view[0], view[2]) == (messages[0], messages[2])
+    assert view[2] is messages[2]
+
+
+def test_a_text_that_changed_since_is_not_shortened() -> None:
+    messages, record = shortened_words()
+    edited = [messages[0], user("Other. " + prose(8_000)), messages[2]]
+    assert project(edited, record) == edited
+
+
+def test_a_rewind_makes_a_shortened_text_the_request_again_and_whole() -> None:
+    """E12: the current request is never shortened."""
+    messages, record = shortened_words()
+    assert project(messages[:2], record)[1] is messages[1]
+
+
+def test_a_list_stored_with_a_shortened_text_is_its_own_view() -> None:
+    messages, record = shortened_words()
+    stored = project(messages, record)
+    assert project([*stored, assistant("Done."), user("next")], record) == [*stored, assistant("Done."), user("next")]

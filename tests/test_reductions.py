@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,24 +12,29 @@ from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
 from compaction_hooks.reductions import (
     MINIMUM_KEPT_CHARS,
+    PartKind,
     Reducible,
     Reduction,
     cleared,
+    places,
     reducible_parts,
+    reducible_texts,
     results_to_clear,
     shorten_arguments,
     shortening,
 )
 from compaction_hooks.settings import ToolRule
 from compaction_hooks.transcript import shortened
-from tests.conversations import assistant, call, tool, user
+from tests.conversations import assistant, call, system, tool, user
 
 Chat = Mapping[str, object]
+
+TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]
 
 
 def size(message: Message) -> int:
     """Ten characters a token."""
-    texts = [part.text for part in message.results] + [part.arguments for part in message.calls]
+    texts = [message.text, *[part.text for part in message.results], *[part.arguments for part in message.calls]]
     return sum(map(len, texts)) // 10
 
 
@@ -87,7 +93,7 @@ def test_a_reduction_in_force_weighs_its_marker() -> None:
 
 
 def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
-    return Reducible("result", 2, ordinal, 0, 0, tool, text, len(text) // 4)
+    return Reducible("result", 2, ordinal, 0, 0, tool, text, len(text) // 4, len(text))
 
 
 def test_the_largest_parts_are_shortened_to_one_length() -> None:
@@ -109,6 +115,60 @@ def test_parts_of_a_protected_tool_and_small_ones_stay_whole() -> None:
 def test_shortening_never_goes_below_its_floor() -> None:
     (reduction,) = shortening([part("a" * 9_000)], excess_tokens=10**6, rules={})
     assert reduction.head_chars + reduction.tail_chars == MINIMUM_KEPT_CHARS
+
+
+def test_a_lower_floor_may_be_asked_for() -> None:
+    (reduction,) = shortening([part("a" * 9_000)], excess_tokens=10**6, rules={}, least_chars=80)
+    assert reduction.head_chars + reduction.tail_chars == 80
+
+
+def test_shortening_never_shows_more_than_before() -> None:
+    """What was cleared stays cleared, what was shortened stays at least as short."""
+    read = history(results(("grep", 9_000), ("grep", 9_000), ("grep", 300)))
+    first, second = [p for p in reducible_parts(read, 0, size) if p.kind == "result"][:2]
+    in_force = [first.reduction(), second.reduction(300, 100)]
+    assert shortening(reducible_parts(read, 0, size, in_force), excess_tokens=10, rules={}) == []
+
+
+SPOKEN = [
+    system("s"),
+    user("a" * 900),
+    user("b" * 900),
+    assistant("c" * 900, call("1")),
+    tool("1", "r"),
+    user("d" * 900),
+]
+
+
+def test_texts_are_those_of_users_and_the_assistant_but_the_current_request() -> None:
+    """Rule: the current request, system messages and pinned messages are never shortened."""
+    read = history(SPOKEN)
+    assert [(p.run, p.ordinal, p.text[0]) for p in reducible_texts(read, 0, size)] == [
+        (0, 0, "a"),
+        (0, 1, "b"),
+        (1, 0, "c"),
+    ]
+    assert [p.text[0] for p in reducible_texts(read, 0, size, spared=[2])] == ["a", "c"]
+    assert [p.text[0] for p in reducible_texts(read, 1, size)] == ["c"]
+
+
+def test_a_text_in_force_weighs_what_is_shown_of_it() -> None:
+    read = history(SPOKEN)
+    first = reducible_texts(read, 0, size)[0]
+    again = reducible_texts(read, 0, size, [first.reduction(60, 40)])[0]
+    assert (first.tokens, first.shown_chars) == (90, 900)
+    assert again.shown_chars == len(shortened("a" * 900, 60, 40))
+    assert again.tokens == again.shown_chars // 10
+
+
+def test_the_place_of_a_text_is_the_same_in_every_format() -> None:
+    """Frameworks differ in empty texts and in how messages are cut; the texts themselves count."""
+    one = history([user("go"), assistant("", call("1")), tool("1", "r"), user("a"), user("b")])
+    two = history([user("go"), assistant(None, call("1")), tool("1", "r"), {"role": "user", "content": TWO_TEXTS}])
+    names = [
+        [(run, p.ordinal, p.text) for run in range(3) for p in places(h, run) if p.kind == "text"] for h in (one, two)
+    ]
+    assert names[0] == names[1] == [(0, 0, "go"), (2, 0, "a"), (2, 1, "b")]
 
 
 def test_the_marker_says_how_much_is_gone() -> None:
@@ -149,8 +209,9 @@ def test_short_arguments_keep_their_shape() -> None:
     assert (small["path"], small["n"]) == ("a.py", 3)
 
 
-def test_a_reduction_survives_json() -> None:
-    reduction = part("a" * 5_000).reduction(300, 100)
+@pytest.mark.parametrize("kind", ["result", "arguments", "text"])
+def test_a_reduction_survives_json(kind: PartKind) -> None:
+    reduction = replace(part("a" * 5_000), kind=kind).reduction(300, 100)
     assert Reduction.from_dict(json.loads(json.dumps(reduction.to_dict()))) == reduction
 
 

@@ -225,6 +225,19 @@ def test_a_failed_manual_compaction_says_so_and_changes_nothing() -> None:
     assert result.messages is messages
 
 
+def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
+    """R58: where the newly covered part is the first part of a turn and nothing else, it is an update all the same."""
+    asked = Scripted("- the first facts", "- both")
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
+    messages = [*talk(12), user("port it")]
+    hooks.compact_sync(messages, keep_recent_tokens=1)
+    record = hooks.compact_sync([*messages, *steps(12, 300)], keep_recent_tokens=500).record
+    assert [request.kind for request in asked.requests] == ["history", "update"]
+    assert asked.requests[1].previous_summary == "- the first facts"
+    assert record is not None
+    assert record.summary == "- both"
+
+
 def test_the_summariser_gets_no_more_than_its_window() -> None:
     """R62, E33, E34: bounded by its own window, also when that is smaller than the conversation's."""
     asked = Scripted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypedDict, Unpack, overload
+from typing import TypedDict, TypeVar, Unpack, cast, overload
 
 from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, TokenEstimator, Usage
 from compaction_hooks.errors import FormatError, MissingExtraError
@@ -28,6 +28,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("compaction_adapters.tinyagent", "tinyagent", "tinyagent") from error
 
+Block = TypeVar("Block", bound=TextContent | ImageContent | ThinkingContent | ToolCallContent)
 TransformContext = Callable[[list[AgentMessage], asyncio.Event | None], Awaitable[list[AgentMessage]]]
 
 
@@ -118,14 +119,17 @@ class TinyAgentFormat:
         return message
 
     def rewrite(self, message: AgentMessage, texts: Mapping[PartAddress, str], /) -> AgentMessage:
-        """Return a copy with another result text or other call arguments; all else is shared."""
+        """Return a copy with other texts, result text or call arguments; all else is shared."""
         if isinstance(message, ToolResultMessage):
             text = texts.get((0, 0))
             return message if text is None else message.model_copy(update={"content": [TextContent(text=text)]})
         if isinstance(message, AssistantMessage):
             blocks = [block for block in message.content if block is not None]
-            new = [_with_arguments(block, texts.get((0, index))) for index, block in enumerate(blocks)]
+            new = [_rewritten(block, texts.get((0, index))) for index, block in enumerate(blocks)]
             return message.model_copy(update={"content": new})
+        if isinstance(message, UserMessage):
+            words = [_rewritten(block, texts.get((0, index))) for index, block in enumerate(message.content)]
+            return message.model_copy(update={"content": words})
         return message
 
 
@@ -145,13 +149,13 @@ def _assistant(message: AssistantMessage) -> Message:
             case ThinkingContent():
                 parts.append(Thinking(block.thinking or "", len(block.thinking_signature or "")))
             case ToolCallContent():
-                parts.append(ToolCall(block.id or "", block.name or "", _arguments(block.arguments)))
+                parts.append(ToolCall(block.id or "", block.name or "", _arguments(cast("object", block.arguments))))
             case None:
                 pass
     return Message(
         role="assistant",
         parts=tuple(parts),
-        usage=usage_of(message.usage),
+        usage=usage_of(cast("Mapping[str, object] | None", message.usage)),
         model=message.model,
         stop_reason=_STOP_REASONS.get(message.stop_reason or ""),
     )
@@ -184,12 +188,14 @@ def _arguments(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _with_arguments(
-    block: TextContent | ThinkingContent | ToolCallContent, arguments: str | None
-) -> TextContent | ThinkingContent | ToolCallContent:
-    if arguments is None or not isinstance(block, ToolCallContent):
+def _rewritten(block: Block, text: str | None) -> Block:
+    if text is None:
         return block
-    return block.model_copy(update={"arguments": json.loads(arguments), "partial_json": None})
+    if isinstance(block, TextContent):
+        return block.model_copy(update={"text": text})
+    if isinstance(block, ToolCallContent):
+        return block.model_copy(update={"arguments": json.loads(text), "partial_json": None})
+    return block
 
 
 def _dumped(message: object) -> str:

@@ -14,6 +14,8 @@ from compaction_hooks.messages import Message
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
+MINIMUM_LETTERS = 0.45
+"""Of a sentence's characters, the part that must be letters: code and tables have less, a telephone number told has more."""
 TALK = 0.4
 """Factor for longer small talk, and for the part of a question's value that its names give."""
 
@@ -67,11 +69,14 @@ def _telling(sentence: str, section: Section, rarity: float) -> float:
     body = _DATE.sub("", sentence)
     names = len(_QUOTED.findall(body)) + len(_PROPER.findall(body))
     is_talk = is_small_talk(body)
+    letters = sum(map(str.isalpha, body))
     is_short = len(body) < (SHORT_WIDE_CHARS if WIDE.search(body) else SHORT_CHARS)
-    if rarity == 0 or (is_talk and is_short and not names):
+    if rarity == 0 or letters < MINIMUM_LETTERS * len(body) or (is_talk and is_short and not names):
         return 0.0
     bonus = (
-        1.5 * min(names, 4) + 0.5 * len(_NUMBER.findall(body)) ** 0.5 + 0.3 * min(len(_ENUMERATION.findall(body)), 5)
+        1.5 * min(names, 4)
+        + 0.5 * math.sqrt(len(_NUMBER.findall(body)))
+        + 0.3 * min(len(_ENUMERATION.findall(body)), 5)
     )
     if section is Section.USER_FACTS:
         bonus += 1.5 + 1.5 * bool(_PREFERENCE.search(body)) + 0.5 * bool(_DATE.match(sentence))

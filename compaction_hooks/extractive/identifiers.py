@@ -57,14 +57,15 @@ _LABELLED = re.compile(
     r"(?: is)?\s?[:=]?\s([\w#@./+-]{2,80})"
 )
 _TELLING = re.compile(r"[\d/@_]|[a-z][A-Z]")
-_WITH_LINE = re.compile(r"[^:]+(?::\d+)+:?")
+_WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
 _URL = re.compile(r"https?://\S{3,}")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_PATH = re.compile(r"[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
-_NUMBER = re.compile(r"#\d{1,8}|\+?\d[\d-]{4,20}\d")
+_PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
+_NUMBER = re.compile(r"#\d{1,8}|(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{4,20}\d")
 _CODE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w")
 _MEASURE = re.compile(
-    r"[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?", re.IGNORECASE
+    r"x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?",
+    re.IGNORECASE,
 )
 _SYMBOL = re.compile(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
 _NAMING_KEY = re.compile(
@@ -136,7 +137,7 @@ def recall(mentions: Mentions, items: Sequence[Item]) -> None:
     reader = _Reader()
     for item in items:
         if item.section is not Section.IDENTIFIERS:
-            for word in reader.words(item.text):
+            for word in reader.words(item.text.partition(" -> ")[0]):
                 mentions.setdefault(word, Mention()).add(_SPEAKERS.get(item.section, Source.SUMMARY), 0.0)
 
 
@@ -175,8 +176,10 @@ def kind_of(word: str) -> str:
         return "email"
     if _NUMBER.fullmatch(word):
         return "number"
+    if _MEASURE.fullmatch(word):
+        return ""
     if _CODE.fullmatch(word):
-        return "" if _MEASURE.fullmatch(word) else "id"
+        return "id"
     return "symbol" if _SYMBOL.fullmatch(word) else ""
 
 
@@ -228,8 +231,9 @@ class _Reader:
 def _words_of(run: str) -> tuple[str, ...]:
     if len(run) > MAX_CHARS or not _TELLING.search(run):
         return ()
+    run = run.strip(":").rstrip(".")
     is_whole = ":" not in run or "://" in run or _WITH_LINE.fullmatch(run)
-    pieces = (piece.strip(".!?*_-&~:") for piece in ((run,) if is_whole else run.split(":")))
+    pieces = (piece.lstrip("!?*_-&").rstrip(".!?*_-&~") for piece in ((run,) if is_whole else run.split(":")))
     return tuple(word for word in pieces if len(word) > 2 and kind_of(word))
 
 
@@ -295,7 +299,7 @@ def _is_worth(mention: Mention, key: str, kind: str) -> bool:
     if kind == "symbol" or spoken:
         return bool(spoken)
     results = mention.weights.get(Source.RESULT, 0.0)
-    return len(mention.weights) > 1 or results > 1 or (results >= 0.5 and _NAMING_KEY.search(key) is not None)
+    return results > 1 or (results >= 0.5 and _NAMING_KEY.search(key) is not None)
 
 
 def _ends(text: str) -> str:

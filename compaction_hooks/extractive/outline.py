@@ -48,7 +48,10 @@ PREFIX_HEADINGS = {
 BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKED: "- [ ] "}
 """Everywhere else a dash alone."""
 OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
-"""Around a request of several lines, which stands word for word."""
+"""Around a request that a dash alone would not keep word for word, as one of several lines."""
+
+MAX_LINES = 2_000
+"""Of a summary, so many lines are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
 _HEADING = re.compile(
@@ -127,7 +130,7 @@ def _blocks(text: str) -> Iterator[str]:
     """Yield the lines that hold something; a request of several lines is one block with its tags, fenced code is left out."""
     request: list[str] = []
     is_code = False
-    for line in text.split("\n"):
+    for line in text.split("\n")[:MAX_LINES]:
         if request:
             request.append(line)
             if line.endswith(CLOSE_REQUEST):
@@ -188,6 +191,13 @@ _TITLES = {
 """Our headings, those of `prompts`, and those of Claude Code's summaries that mean the same."""
 
 
+def _is_plain(request: str) -> bool:
+    """Whether a request is read back as it stands when it follows a dash."""
+    return list(_blocks(f"- {request}")) == [f"- {request}"] and _item(f"- {request}", Section.GOAL, "") == Item(
+        section=Section.GOAL, text=request
+    )
+
+
 def _lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     bullet = BULLETS.get(section, "- ")
     groups: dict[str, list[str]] = {}
@@ -196,7 +206,7 @@ def _lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     for group, texts in groups.items():
         if section is Section.IDENTIFIERS:
             yield f"{bullet}{group}: {', '.join(texts)}"
-        elif "\n" in texts[0]:
+        elif section is Section.GOAL and not _is_plain(texts[0]):
             yield OPEN_REQUEST + texts[0].replace(CLOSE_REQUEST, _ESCAPED_CLOSE) + CLOSE_REQUEST
         else:
             yield bullet + " ".join(texts)

@@ -11,7 +11,7 @@ from compaction_hooks.extractive.text import size
 def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
     """Choose what fits: first in each section its most valuable items within its share, then the most valuable of the rest.
 
-    An item whose text stands in one already chosen is not repeated. The result is in the order of `items`.
+    An item whose text stands in one already chosen is not repeated, except requests. The result is in the order of `items`.
 
     Args:
         max_size: For the whole text, headings included, as `text.size` measures.
@@ -44,7 +44,7 @@ class _Budget:
             return
         cost = self._cost(item)
         spent = self._spent.get(item.section, 0.0)
-        if cost > self._left or spent + cost > section_limit or item.text in self._text:
+        if cost > self._left or spent + cost > section_limit or self._is_said(item):
             return
         self.chosen.add(index)
         self._left -= cost
@@ -52,6 +52,10 @@ class _Budget:
         self._groups.add((item.section, item.group))
         self._parents.add(PARENTS.get(item.section))
         self._text += item.text + "\n"
+
+    def _is_said(self, item: Item) -> bool:
+        """Whether an item's text stands in one already chosen. A request is one of its own, however short: "yes"."""
+        return item.section is not Section.GOAL and item.text in self._text
 
     def _cost(self, item: Item) -> float:
         """Size of an item with the bullet, the key and the headings it brings along."""

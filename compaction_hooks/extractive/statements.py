@@ -108,7 +108,7 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
     """
     said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
     found = [item.text for item in earlier]
-    found += (_LIST_MARK.sub("", s, count=1) for s in said if _CONSTRAINT.search(s) and _is_prose(s))
+    found += (_LIST_MARK.sub("", s, count=1) for s in said if _CONSTRAINT.search(s) and is_prose(s))
     ordered = list(dict.fromkeys(one_line(text, SENTENCE_CHARS) for text in found))
     return [
         Item(section=Section.CONSTRAINTS, text=text, value=2.0 + len(_CONSTRAINT.findall(text)) + index / len(ordered))
@@ -119,7 +119,7 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
 def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
     """Return the assistant's sentences that decide or conclude something, those of earlier rounds first.
 
-    What begins an answer to the user counts as a conclusion, unless it is small talk or a question.
+    What begins an answer to the user counts as a conclusion, unless it is small talk, a question or the head of a list.
     """
     found = {item.text: 1.0 for item in earlier}
     for message in messages:
@@ -127,8 +127,8 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
             is_answer = not message.calls
             for index, sentence in enumerate(spoken_sentences(message.text)):
                 cues = len(_DECISION.findall(sentence))
-                is_talk = is_small_talk(sentence) or sentence.endswith(("?", "？"))
-                if (cues or (is_answer and index == 0)) and not is_talk and _is_prose(sentence):
+                is_talk = is_small_talk(sentence) or sentence.endswith(("?", "？", ":", "："))
+                if (cues or (is_answer and index == 0)) and not is_talk and is_prose(sentence):
                     found[one_line(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
     return [
         Item(section=Section.DECISIONS, text=text, value=weight * (0.4 + 1.6 * index / len(found)))
@@ -140,9 +140,7 @@ def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
     """Return what the assistant last said it would do; earlier intentions stand only while nothing newer was said."""
     for message in reversed(messages):
         if message.role == "assistant" and message.text.strip():
-            said = [
-                s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and _is_prose(s)
-            ]
+            said = [s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and is_prose(s)]
             return [
                 Item(section=Section.NEXT, text=one_line(s, SENTENCE_CHARS), value=3.0) for s in said[-NEXT_SENTENCES:]
             ]
@@ -162,8 +160,8 @@ def is_small_talk(sentence: str) -> bool:
     return _SMALL_TALK.match(sentence) is not None
 
 
-def _is_prose(sentence: str) -> bool:
-    """Whether a sentence is said rather than pasted: long enough, mostly letters, not a line of a table or of code."""
+def is_prose(sentence: str) -> bool:
+    """Return whether a sentence is said rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))
     is_long = len(sentence) >= (6 if WIDE.search(start) else 15)

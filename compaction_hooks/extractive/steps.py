@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from compaction_hooks.extractive.identifiers import kind_of
 from compaction_hooks.extractive.outline import Item, Section
-from compaction_hooks.extractive.text import defuse, one_line
+from compaction_hooks.extractive.text import defuse, one_line, size
 from compaction_hooks.files.operations import (
     EDIT_KEYS,
     PATH_KEYS,
@@ -21,8 +21,9 @@ from compaction_hooks.files.operations import (
     command_line,
     is_failure,
     paired_calls,
+    plain_key,
 )
-from compaction_hooks.files.shell import simple_commands
+from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.messages import Message, ToolCall, ToolResult
 
 NAME_CHARS = 60
@@ -32,10 +33,14 @@ ARGUMENT_CHARS = 120
 OUTCOME_CHARS = 70
 ERROR_CHARS = 140
 """The most one line shows of a tool's name, a command line, all arguments, one argument, an answer, and an error line."""
+SIGNATURE_WORDS = 3
+"""Words of a command, options left out, that make it another attempt at the same: `mise run test`, `python -m pytest x.py`."""
 SCAN_CHARS = 4_000
 """Of a result, so much is looked at from each end for how it ended: compilers and test runners say it there."""
-MAX_TOOLS, MAX_OBJECTS = 8, 30
-"""Of the steps that are only counted: the most tools that are named, and the most things each worked on."""
+DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
+"""Of the steps that are only counted: the most tools that are named and the most calls of one, tried until the line fits."""
+MAX_VALUES = 3
+"""Of such a call, the most values."""
 
 Kind: TypeAlias = Literal["action", "edit", "command", "read"]
 VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read": 0.6}
@@ -70,7 +75,7 @@ _WRAPPER = re.compile(
 )
 _EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
 _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
-_HEREDOC_BODY = re.compile(r"(<<-?\s*[\"']?\\?(\w+)[\"']?[^\n]*)\n.*?\n\s*\2\b", re.DOTALL)
+_FIRST_COMMAND = re.compile(r"[^|;&<>]*")
 _COUNT = re.compile(r" \(x(\d+)\)$")
 _OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
 _OMITTED_TOOL = re.compile(r"([^;()]+?) (\d+)(?: \(([^()]*)\))?(?:; |$)")
@@ -104,8 +109,9 @@ class Step:
         name, _, arguments = self.call.partition("(")
         if self.kind in ("action", "edit"):
             return f"{name}({arguments.split(',')[0]}"
-        words = _without_cd(arguments.rstrip(")")).split()
-        return f"{name}({' '.join(words[: 3 if words[1:2] and words[1].startswith('-') else 2])}"
+        first = _FIRST_COMMAND.match(_without_cd(arguments.rstrip(")")))
+        words = [word for word in (first[0] if first else "").split() if not word.startswith("-")]
+        return f"{name}({' '.join(words[:SIGNATURE_WORDS])}"
 
 
 def steps(messages: Sequence[Message]) -> Iterator[Step]:
@@ -151,10 +157,10 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
     ]
 
 
-def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item]) -> str:
+def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
     """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none.
 
-    Of steps that changed the world outside, what they worked on is named too.
+    Of steps that changed the world outside, what they worked on is named too, as far as `max_size` allows.
     """
     counts: Counter[str] = Counter()
     objects: dict[str, dict[str, None]] = {}
@@ -167,19 +173,24 @@ def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item]) -> str:
         step = parse_step(item.text)
         name = re.sub(r"[;()]", "", step.call.partition("(")[0]) if step else "other"
         counts[name] += step.count if step else 1
-        if step and step.kind == "action" and not step.failed and (found := _object(step.call)):
+        if step and step.kind == "action" and not step.failed and (found := _objects(step.call)):
             objects.setdefault(name, {})[found] = None
+    lines = (_counted(counts, objects, tools, calls) for tools, calls in DETAILS)
+    return next((line for line in lines if size(line) <= max_size), "")
+
+
+def _counted(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], max_tools: int, max_calls: int) -> str:
     if not counts:
         return ""
-    shown = sorted(counts, key=lambda name: (not objects.get(name), -counts[name]))[:MAX_TOOLS]
-    listed = "; ".join(f"{name} {counts[name]}{_in_brackets(objects.get(name, {}))}" for name in shown)
+    shown = sorted(counts, key=lambda name: (not objects.get(name), -counts[name]))[:max_tools]
+    listed: list[str] = []
+    for name in shown:
+        named = ", ".join(list(objects.get(name, ()))[-max_calls:] if max_calls else ())
+        listed.append(f"{name} {counts[name]}" + (f" ({named})" if named else ""))
     total = sum(counts.values())
-    return f"{total} more step{'s' if total > 1 else ''}, not listed: {listed}"
-
-
-def _in_brackets(names: Iterable[str]) -> str:
-    listed = ", ".join(list(names)[-MAX_OBJECTS:])
-    return f" ({listed})" if listed else ""
+    if rest := total - sum(counts[name] for name in shown):
+        listed.append(f"other {rest}")
+    return f"{total} more step{'s' if total > 1 else ''}, not listed: {'; '.join(listed)}"
 
 
 def _item(step: Step | str, age: float, *, is_mended: bool) -> Item:
@@ -219,7 +230,7 @@ def _step(call: ToolCall, result: ToolResult | None) -> Step:
     failed = result is not None and is_failure(result)
     shown = _command_text(command) if command is not None else _arguments_text(arguments)
     kind = _kind(call.name, command or shown, is_command=command is not None)
-    if kind == "action" and any(_plain(key) in EDIT_KEYS for key in arguments):
+    if kind == "action" and _edits_file(arguments):
         kind = "edit"
     outcome = "" if result is None else _error_line(result.text) if failed else _outcome(result.text, kind)
     name = re.sub(r"[\s()]+", "_", one_line(call.name, NAME_CHARS)) or "tool"
@@ -255,7 +266,8 @@ def _only_reads(command: str) -> bool:
 
 def _command_text(command: str) -> str:
     """Return a command line on one line, without the bodies of its here-documents and the `cd` before it."""
-    return one_line(_without_cd(_HEREDOC_BODY.sub(r"\1", command[: 4 * SCAN_CHARS])), COMMAND_CHARS)
+    line, _ = split_heredocs(command)
+    return one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
 
 
 def _without_cd(command: str) -> str:
@@ -269,12 +281,18 @@ def _arguments_text(arguments: Mapping[str, object]) -> str:
     The file lists hold their paths in full.
     """
     shown: list[str] = []
+    is_edit = _edits_file(arguments)
     for key, value in arguments.items():
-        if isinstance(value, str) and _plain(key) in PATH_KEYS:
+        if isinstance(value, str) and plain_key(key) in PATH_KEYS:
             shown.append(value.rstrip("/").rpartition("/")[2])
-        elif _plain(key) not in EDIT_KEYS and value not in (None, "", [], False):
+        elif not (is_edit and plain_key(key) in EDIT_KEYS) and value not in (None, "", [], False):
             shown.append(f"{key}={_argument_text(value)}")
     return one_line(", ".join(shown), ARGUMENTS_CHARS)
+
+
+def _edits_file(arguments: Mapping[str, object]) -> bool:
+    keys = {plain_key(key) for key in arguments}
+    return bool(keys & EDIT_KEYS and keys & PATH_KEYS)
 
 
 def _argument_text(value: object) -> str:
@@ -284,10 +302,10 @@ def _argument_text(value: object) -> str:
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
 
 
-def _object(call: str) -> str:
-    """Return what a call worked on: its first argument that looks like an identifier, empty when there is none."""
+def _objects(call: str) -> str:
+    """Return what a call worked on: its first arguments that look like identifiers, empty when there are none."""
     values = (argument.partition("=")[2] for argument in call.partition("(")[2][:-1].split(", "))
-    return next((value for value in values if kind_of(value)), "")
+    return " ".join([value for value in values if kind_of(value)][:MAX_VALUES])
 
 
 def _outcome(text: str, kind: Kind) -> str:
@@ -310,11 +328,7 @@ def _error_line(text: str) -> str:
 
 def _informative_lines(text: str) -> list[str]:
     stripped = (_WRAPPER.sub(" ", line).strip() for line in text.splitlines())
-    return [line for line in stripped if len(line) > 1]
-
-
-def _plain(key: str) -> str:
-    return key.replace("_", "").replace("-", "").lower()
+    return [line for line in stripped if len(line) > 1 and line != "(no output)"]
 
 
 def _safe(text: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_hooks.extractive.facts import fact_items
-from compaction_hooks.extractive.identifiers import collect, identifier_items, recall
+from compaction_hooks.extractive.identifiers import Mentions, collect, identifier_items, recall
 from compaction_hooks.extractive.outline import Item, Section, parse, render
 from compaction_hooks.extractive.selection import select
 from compaction_hooks.extractive.statements import (
@@ -28,7 +28,7 @@ from compaction_hooks.transcript import neutralised
 
 REQUESTS_SHARE = 0.36
 """Of a summary, what the first and the newest request may take together."""
-WORK_SHARES = {
+WORK_SHARES: Mapping[Section, float] = {
     Section.GOAL: 0.42,
     Section.CONSTRAINTS: 0.08,
     Section.DONE: 0.24,
@@ -42,19 +42,21 @@ WORK_SHARES = {
     Section.NOTES: 0.06,
 }
 """Of a summary of work with tools, what each kind may take before the others had their turn. They overlap on purpose."""
-CHAT_SHARES = {
+CHAT_SHARES: Mapping[Section, float] = {
     **WORK_SHARES,
     Section.GOAL: 0.10,
     Section.USER_FACTS: 0.50,
     Section.ASSISTANT_FACTS: 0.30,
 }
 """The same for a conversation without tools: what was told is what can be asked for."""
+OMITTED_SHARE = 0.4
+"""Of a summary, the most the line takes that counts the steps left out."""
 NOTE_CHARS = 400
 """Of one line of a summary written by somebody else."""
-FOCUS_FACTOR = 2.0
+FOCUS_FACTOR = 4.0
 """How much more an item counts that speaks of what the caller asked to pay attention to."""
-FULL = 0.95
-"""A summary that takes this part of its allowance is full."""
+FULL = 0.85
+"""A summary that takes this part of its allowance is full; for a smaller one the choice is made once more."""
 TRIES = 6
 """How often the choice is made again because what was chosen is larger or smaller than allowed."""
 
@@ -89,23 +91,23 @@ class ExtractiveSummarizer:
         return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop")
 
     def _written(
-        self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: dict[Section, float]
+        self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: Mapping[Section, float]
     ) -> str:
         """Return the items that fit, as text."""
         best, line = "", ""
         room = float(request.max_tokens)
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             chosen = select(items, room - size(line), shares)
             kept = {id(item) for item in chosen}
             dropped = [item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-            line = omitted_line(dropped, _under(earlier, Section.DONE))
+            line = omitted_line(dropped, _under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
             if line:
                 chosen.insert(0, Item(section=Section.DONE, text=line))
             text = neutralised(render(chosen, is_prefix=request.kind == "turn_prefix"))
             tokens = self.estimator.estimate_tokens(text)
             if tokens <= request.max_tokens:
                 best = max(best, text, key=len)
-                if len(kept) == len(items) or tokens > FULL * request.max_tokens:
+                if attempt or tokens > FULL * request.max_tokens:
                     break
             room *= 0.98 * request.max_tokens / max(tokens, 1)
         return best
@@ -119,14 +121,16 @@ def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int
     if is_chat:
         facts = _under(earlier, Section.GOAL) + facts
         requests = [item for item in requests if item.must]
-    mentions = {} if is_chat else collect(messages)
-    recall(mentions, earlier)
+    mentions: Mentions = {}
+    if not is_chat:
+        mentions = collect(messages)
+        recall(mentions, earlier)
     return [
         *requests,
         *constraint_items(asked, _under(earlier, Section.CONSTRAINTS)),
         *step_items(_under(earlier, Section.DONE, Section.BLOCKED), steps(messages)),
         *task_items(messages, _under(earlier, Section.IN_PROGRESS)),
-        *([] if is_chat else decision_items(messages, _under(earlier, Section.DECISIONS))),
+        *decision_items(() if is_chat else messages, _under(earlier, Section.DECISIONS)),
         *next_items(messages, _under(earlier, Section.NEXT)),
         *fact_items(messages if is_chat else (), facts),
         *identifier_items(mentions, frozenset(file_operations(messages).modified)),

@@ -33,11 +33,14 @@ TAIL_PERCENT = 35
 """Of what is kept of a long text, the part from its end: requests put the wish first or last, and material between."""
 
 _NOT_A_REQUEST = re.compile(
-    r"\s*(?:\[request interrupted|/compact\b|caveat: the messages below|base directory for this skill:"
+    r"\s*(?:\[request interrupted|/compact\b|/[\w-]+\s*$|caveat: the messages below|base directory for this skill:"
+    r"|observation:|<returncode>|\[\w+(?: for '[^'\n]{0,400}'[^\]\n]{0,400})?\] result:"
     r"|(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|続けて|weiter|continuez|continúa)"
     r"[\s.!。！]*$)",
     re.IGNORECASE,
 )
+"""Markers of harnesses, commands to a host's own interface, tool output of agents that answer in prose (Cline and Roo, SWE-agent,
+mini-swe-agent), and bare calls to go on."""
 _FOREIGN_SUMMARY = re.compile(
     r"\s*(?:this session is being continued from a previous conversation|\[?conversation summary|\[compacted \d+ messages"
     r"|# context checkpoint|the conversation history before this point was compacted)",

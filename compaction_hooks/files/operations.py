@@ -45,7 +45,7 @@ _FAILED_START = re.compile(
 )
 """First words of failures. The last two are what Claude Code and interrupted sessions put in a result's place."""
 _FAILED_JSON = re.compile(
-    r"""[{\[]\s*["'](?:error|errors)["']\s*:\s*(?!null|None|false|False|""|\[\]|\{\})"""
+    r"""[{\[]\s*["'](?:error|errors)["']\s*:(?!\s*(?:null|None|false|False|""|\[\]|\{\}))"""
     r"""|[{\[][^{}]{0,200}["'](?:success|ok)["']\s*:\s*(?:false|False)"""
     r"""|[{\[][^{}]{0,200}["']status["']\s*:\s*["'](?:error|failed|failure)["']""",
     re.IGNORECASE,
@@ -133,6 +133,11 @@ def call_arguments(call: ToolCall) -> Mapping[str, object]:
     return {"input": call.arguments} if (fields := as_fields(value)) is None else fields
 
 
+def plain_key(key: str) -> str:
+    """Return an argument's name as `PATH_KEYS` and its like have it."""
+    return key.replace("_", "").replace("-", "").lower()
+
+
 def as_fields(value: object) -> Mapping[str, object] | None:
     """Return a JSON object as a mapping, or None for anything else."""
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else None  # keys of JSON objects are text
@@ -218,7 +223,7 @@ def _is_file(path: str) -> bool:
 
 
 def _plain_keys(fields: Mapping[str, object]) -> dict[str, object]:
-    return {key.replace("_", "").replace("-", "").lower(): value for key, value in fields.items()}
+    return {plain_key(key): value for key, value in fields.items()}
 
 
 def _newest_last(paths: Iterable[str]) -> tuple[str, ...]:

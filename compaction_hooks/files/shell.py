@@ -39,6 +39,8 @@ _ASSIGNED_PATH = re.compile(r"""^[ \t]*([A-Za-z_]\w*)[ \t]*=[ \t]*(["'])([^"'\n]
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Update|Add) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)(?!/dev/null)([^\t\n\r]{1,300})", re.MULTILINE
 )
+_RUNS_SCRIPT = re.compile(r"\s-[ce]\s")
+_APPLIES_PATCH = re.compile(r"\bgit\s+apply\b|\bapply_patch\b|(?:^|[;&|])\s*patch\s", re.MULTILINE)
 _IN_PLACE = re.compile(r"-[a-zA-Z]{0,3}i|--in-place")
 _SCRIPT_OPTION = re.compile(r"-[a-zA-Z]*e|-f|--expression|--file")
 _ODD_IN_PATH = re.compile(r"[$*?{}`<>|\n]")
@@ -63,7 +65,7 @@ def shell_touches(command: str) -> list[Touch]:
     >>> [touch.path for touch in shell_touches("cd /repo && sed -i 's/a/b/' x.py && cat y.py | head -5 > /tmp/out.txt")]
     ['/repo/x.py', '/repo/y.py', '/tmp/out.txt']
     """
-    line, documents = _split_heredocs(command)
+    line, documents = split_heredocs(command)
     touches: list[Touch] = []
     folder = ""
     for words, targets in simple_commands(line[:SCAN_CHARS]):
@@ -72,20 +74,20 @@ def shell_touches(command: str) -> list[Touch]:
             continue
         found = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
         touches += (_placed(touch, folder) for touch in found if _is_path(touch.path))
-    scripts = [*documents, line] if _runs_script(line) or documents else []
-    for script in scripts:
-        written = _script_writes(script[:SCAN_CHARS])
+    for script in [*documents, line] if documents or _RUNS_SCRIPT.search(line) else []:
+        script = script[:SCAN_CHARS]
+        written = _script_writes(script) + (patched_files(script) if _APPLIES_PATCH.search(line) else [])
         touches += (_placed(Touch(path, True), folder) for path in written if _is_path(path))
     return touches
 
 
 def is_compound(command: str) -> bool:
     """Return whether a command line holds several commands, so that a failure does not say that nothing was written."""
-    line, _ = _split_heredocs(command)
+    line, _ = split_heredocs(command)
     return len([words for words, _ in simple_commands(line[:SCAN_CHARS]) if words[:1] != ["cd"]]) > 1
 
 
-def _split_heredocs(command: str) -> tuple[str, list[str]]:
+def split_heredocs(command: str) -> tuple[str, list[str]]:
     """Take the bodies of here-documents out of a command: (the rest, the bodies)."""
     if "<<" not in command:
         return command, []
@@ -177,19 +179,15 @@ def _editor_touches(words: list[str]) -> list[Touch]:
     return [Touch(path, in_place) for path in (plain if script_given else plain[1:])]
 
 
-def _runs_script(line: str) -> bool:
-    return " -c " in line or " -e " in line
-
-
 def _script_writes(script: str) -> list[str]:
-    """Return the literal paths a Python script opens for writing, and those a patch in it changes."""
+    """Return the literal paths a Python script opens for writing."""
     names = {name: path for name, _, path in _ASSIGNED_PATH.findall(script)}
     written = [
         match["path"] or names.get(match["name"], "")
         for pattern in (_OPEN_FOR_WRITING, _WRITE_TEXT)
         for match in pattern.finditer(script)
     ]
-    return [path for path in written if path] + patched_files(script)
+    return [path for path in written if path]
 
 
 def _is_path(word: str) -> bool:

@@ -30,7 +30,8 @@ def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) ->
     </modified-files>
     """
     modified = _tag("modified-files", operations.modified, max_chars)
-    read = _tag("read-files", operations.read, max_chars - len(modified) - 1)
+    is_complete = len(_tagged(modified, "modified-files")) == len(operations.modified)
+    read = _tag("read-files", operations.read, max_chars - len(modified) - 1) if is_complete else ""
     return "\n".join(text for text in (read, modified) if text)
 
 

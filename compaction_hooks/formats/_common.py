@@ -234,6 +234,23 @@ def result_content(old: object, text: str, block_type: str) -> object:
     return [{**first, "text": text, **({} if mark is None else {"cache_control": mark})}]
 
 
+def spoken_content(old: object, index: int, text: str) -> object:
+    """Return a content whose part at `index` has another text: a text for a text, else the list with one other block."""
+    if isinstance(old, str):
+        return text
+    blocks = list(content_blocks(old))
+    blocks[index] = spoken_block(blocks[index], text)
+    return blocks
+
+
+def spoken_block(old: object, text: str) -> object:
+    """Return a block of text or refusal with another text; its other fields are the same objects."""
+    fields = fields_of(old)
+    if fields is None:
+        return text
+    return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
+
+
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "complete",
     "end_turn": "complete",
@@ -312,8 +329,8 @@ def check_pieces(pieces: Sequence[int], count: int) -> None:
         raise ConfigurationError(f"pieces={chosen} must be ascending indexes below {count}, at least one")
 
 
-def part_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall | ToolResult:
-    """Return the call or result at an address.
+def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | ToolCall | ToolResult:
+    """Return the text, call or result at an address.
 
     Raises:
         ConfigurationError: there is none.
@@ -321,6 +338,6 @@ def part_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall | ToolR
     piece, index = address
     if 0 <= piece < len(pieces) and 0 <= index < len(pieces[piece].parts):
         part = pieces[piece].parts[index]
-        if isinstance(part, (ToolCall, ToolResult)):
+        if isinstance(part, (Text, ToolCall, ToolResult)):
             return part
-    raise ConfigurationError(f"address {address} names no tool call or result: take addresses from read()")
+    raise ConfigurationError(f"address {address} names no text, tool call or result: take addresses from read()")

@@ -19,7 +19,6 @@ from compaction_hooks.formats._common import (
     content_blocks,
     fields_of,
     json_object,
-    list_of,
     media_from_base64,
     media_from_url,
     message_fields,
@@ -27,6 +26,7 @@ from compaction_hooks.formats._common import (
     read_content,
     read_result,
     result_content,
+    spoken_block,
     text_block,
     text_of,
     thinking_block,
@@ -77,27 +77,40 @@ class AnthropicFormat:
         return {**fields, "content": [block for index in pieces for block in runs[index]]}
 
     def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy with other result texts or call arguments; the rest are the same objects.
+        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
 
         Arguments that are no JSON object are put under "arguments", since `input` must be one.
 
         Raises:
-            ConfigurationError: an address names neither a call nor a result.
+            ConfigurationError: an address names neither a text nor a call nor a result.
         """
         if not texts:
             return message
         pieces = self.read(message)
         fields = message_fields(message)
-        blocks = list(list_of(fields.get("content")) or ())
+        content = fields.get("content")
         for address, text in texts.items():
             part = part_at(pieces, address)
+            if isinstance(content, str):
+                return {**fields, "content": text}
+            blocks = list(content_blocks(content))
             index = sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
-            block = fields_of(blocks[index]) or {}
-            if isinstance(part, ToolResult):
-                blocks[index] = {**block, "content": result_content(block.get("content"), text, "text")}
-            else:
-                blocks[index] = {**block, "input": json_object(text)}
-        return {**fields, "content": blocks}
+            blocks[index] = _rewritten(blocks[index], part, text)
+            content = blocks
+        return {**fields, "content": content}
+
+
+def _rewritten(old: object, part: Text | ToolCall | ToolResult, text: str) -> object:
+    block = fields_of(old) or {}
+    match part:
+        case ToolResult():
+            return {**block, "content": result_content(block.get("content"), text, "text")}
+        case ToolCall():
+            return {**block, "input": json_object(text)}
+        case Text() if block.get("type") == "document":
+            return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
+        case Text():
+            return spoken_block(old, text)
 
 
 def _is_result(part: Part) -> bool:

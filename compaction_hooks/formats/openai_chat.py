@@ -19,6 +19,7 @@ from compaction_hooks.formats._common import (
     read_content,
     read_result,
     result_content,
+    spoken_content,
     text_of,
     thinking_block,
     to_json,
@@ -68,26 +69,25 @@ class OpenAIChatFormat:
         return message
 
     def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy with other result texts or call arguments; the rest are the same objects.
+        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
 
         Raises:
-            ConfigurationError: an address names neither a call nor a result.
+            ConfigurationError: an address names neither a text nor a call nor a result.
         """
         if not texts:
             return message
         pieces = self.read(message)
-        fields = dict(message_fields(message))
-        calls = list(list_of(fields.get("tool_calls")) or ())
-        first_call = len(pieces[0].parts) - len(calls) - (1 if _legacy_call(fields) else 0)
+        fields = message_fields(message)
+        count = len(pieces[0].parts)
         for address, text in texts.items():
-            index = address[1] - first_call
-            if isinstance(part_at(pieces, address), ToolResult):
-                fields["content"] = result_content(fields.get("content"), text, "text")
-            elif index < len(calls):
-                calls[index] = _with_arguments(calls[index], text)
-                fields["tool_calls"] = calls
-            else:
-                fields["function_call"] = {**(_legacy_call(fields) or {}), "arguments": text}
+            match part_at(pieces, address):
+                case ToolResult():
+                    new: Fields = {"content": result_content(fields.get("content"), text, "text")}
+                case ToolCall():
+                    new = _other_call(fields, address[1] - count, text)
+                case Text():
+                    new = _other_text(fields, address[1], text)
+            fields = {**fields, **new}
         return fields
 
 
@@ -130,6 +130,26 @@ def _call(entry: object) -> Part:
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry))
+
+
+def _other_text(fields: Fields, index: int, text: str) -> Fields:
+    """The field in which part `index` of a message is written, with another text there."""
+    place = index - len(_thinking(fields) if fields.get("role") == "assistant" else ())
+    content = fields.get("content")
+    if place < len(read_content(content, PARTS)):
+        return {"content": spoken_content(content, place, text)}
+    return {"refusal": text}
+
+
+def _other_call(fields: Fields, from_end: int, text: str) -> Fields:
+    """The field in which a call is written, with other arguments there; it is part `from_end` (below 0) of its message."""
+    legacy = _legacy_call(fields)
+    if legacy and from_end == -1:
+        return {"function_call": {**legacy, "arguments": text}}
+    calls = list(list_of(fields.get("tool_calls")) or ())
+    index = from_end + (1 if legacy else 0)
+    calls[index] = _with_arguments(calls[index], text)
+    return {"tool_calls": calls}
 
 
 def _with_arguments(entry: object, text: str) -> Fields:

@@ -24,10 +24,11 @@ from compaction_hooks.formats._common import (
     read_content,
     read_result,
     result_content,
+    spoken_content,
     text_of,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
-from compaction_hooks.messages import Message, Part, PartAddress, Role, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
 
 
 class _CallItem(NamedTuple):
@@ -95,18 +96,24 @@ class OpenAIResponsesFormat:
         return message
 
     def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy of a call or output item with another text; its other fields are the same objects.
+        """Return a copy of an item with another text, output or arguments; its other fields are the same objects.
 
         A computer's output must be a screenshot: it becomes a blank one, without the text.
 
         Raises:
-            ConfigurationError: an address names neither a call nor a result.
+            ConfigurationError: an address names neither a text nor a call nor a result.
         """
         pieces = self.read(message)
         fields = message_fields(message)
         for address, text in texts.items():
-            part = part_at(pieces, address)
-            fields = {**fields, **(_output(fields, text) if isinstance(part, ToolResult) else _arguments(fields, text))}
+            match part_at(pieces, address):
+                case ToolResult():
+                    new = _output(fields, text)
+                case ToolCall():
+                    new = _arguments(fields, text)
+                case Text():
+                    new = {"content": spoken_content(fields.get("content"), address[1], text)}
+            fields = {**fields, **new}
         return fields if texts else message
 
 

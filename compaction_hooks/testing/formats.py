@@ -19,7 +19,7 @@ SUMMARY_TEXTS: Final = (
 )
 """What a summary may look like: several lines, outer white space, tags, characters beyond the basic plane."""
 
-RESULT_TEXT: Final = "[shortened]\n12 lines left out ✂"
+SHORTER_TEXT: Final = "[shortened]\n12 lines left out ✂"
 CALL_ARGUMENTS: Final[Mapping[str, object]] = {"path": "a b/ü.py", "lines": [1, 2], "note": "left out"}
 
 
@@ -36,8 +36,8 @@ def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None
       changes the message, and never mixes speakers: results in "tool" pieces and nothing else there, calls in "assistant" pieces;
     - `take` of all pieces holds the same content, `take` of one holds this piece alone, and whatever was not left out is the
       same object as before, unknown fields included;
-    - `rewrite` changes the addressed result or call and nothing else, drops a rewritten result's media, and never changes
-      the message;
+    - `rewrite` changes the addressed text, result or call and nothing else, drops a rewritten result's media, and never
+      changes the message;
     - `summary` reads back as one user message with exactly its text.
 
     Raises:
@@ -151,7 +151,7 @@ def _check_rewrite(message_format: MessageFormat[M], sample: M, where: str) -> N
         (index, number)
         for index, piece in enumerate(pieces)
         for number, part in enumerate(piece.parts)
-        if isinstance(part, (ToolCall, ToolResult))
+        if isinstance(part, (ToolCall, ToolResult)) or (isinstance(part, Text) and piece.role in ("user", "assistant"))
     ]
     for address in addresses:
         what = f"{where}: rewrite() at {address}"
@@ -168,8 +168,8 @@ def _check_rewrite(message_format: MessageFormat[M], sample: M, where: str) -> N
 
 def _new_texts(pieces: Sequence[Message], addresses: Iterable[PartAddress]) -> dict[PartAddress, str]:
     def text(address: PartAddress) -> str:
-        is_result = isinstance(pieces[address[0]].parts[address[1]], ToolResult)
-        return RESULT_TEXT if is_result else json.dumps(CALL_ARGUMENTS)
+        is_call = isinstance(pieces[address[0]].parts[address[1]], ToolCall)
+        return json.dumps(CALL_ARGUMENTS) if is_call else SHORTER_TEXT
 
     return {address: text(address) for address in addresses}
 
@@ -186,7 +186,9 @@ def _check_rewritten(
                 continue
             made = after[index].parts[number]
             if isinstance(part, ToolResult):
-                parts[number] = replace(part, text=RESULT_TEXT, media=())
+                parts[number] = replace(part, text=SHORTER_TEXT, media=())
+            elif isinstance(part, Text):
+                parts[number] = Text(SHORTER_TEXT)
             elif isinstance(part, ToolCall) and isinstance(made, ToolCall):
                 _demand(_parsed(made.arguments) == CALL_ARGUMENTS, f"{what} gave the arguments {made.arguments!r}")
                 parts[number] = replace(part, arguments=made.arguments)

@@ -17,6 +17,7 @@ from tinyagent.agent_types import (
     AgentToolResult,
     AssistantMessage,
     AssistantMessageEvent,
+    CacheControl,
     Context,
     CustomAgentMessage,
     ImageContent,
@@ -224,6 +225,16 @@ def test_the_format_keeps_its_contract() -> None:
         CustomAgentMessage(role="note"),
     ]
     check_format(TinyAgentFormat(), samples)
+
+
+def test_a_shortened_text_keeps_its_marks_and_its_neighbours() -> None:
+    mark, image = CacheControl(type="ephemeral"), ImageContent(url="https://example.org/a.png")
+    said = UserMessage(content=[TextContent(text="long", cache_control=mark), image])
+    made = TinyAgentFormat().rewrite(said, {(0, 0): "cut"})
+    assert isinstance(made, UserMessage)
+    assert made.content[0] == TextContent(text="cut", cache_control=mark)
+    assert made.content[1] is image
+    assert said.content[0] == TextContent(text="long", cache_control=mark)
 
 
 @pytest.mark.parametrize(

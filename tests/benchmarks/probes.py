@@ -10,6 +10,7 @@ part of the conversation alone, and the tail that the compaction kept with the c
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import time
 from collections import Counter, defaultdict
@@ -89,9 +90,10 @@ def contexts(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> 
 def compacted(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> tuple[list[Chat], int]:
     """Return what the model would be sent at the end of the conversation, and the number of compactions that led to it."""
     session = CompactionController(context_window=window, summarizer=summarizer).session("probes")
-    calls = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-    for index in [*calls, len(messages)]:
-        view = session.transform_context_sync(messages[:index]) if index else []
+    for index, message in enumerate(messages):
+        if index and message["role"] == "assistant":
+            session.transform_context_sync(messages[:index])
+    view = session.transform_context_sync(messages)
     if session.state().compaction_count == 0:
         keep = int(MANUAL_KEEP_RATIO * sum(map(tokens_of, messages)))
         view = session.compact_sync(messages, keep_recent_tokens=max(keep, 1)).messages
@@ -203,6 +205,8 @@ def measure(window: int) -> None:
 
 
 def main() -> None:
+    # Conversations whose own request fills the window are announced; the table counts them like all others.
+    logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--window", type=int, nargs="+", default=[16_000], help="context windows, in tokens")
     for window in parser.parse_args().window:

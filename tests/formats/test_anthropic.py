@@ -237,13 +237,35 @@ def test_rewritten_arguments_are_always_an_object(text: str, arguments: dict[str
     assert made["content"][5] == {**message["content"][5], "input": arguments}
 
 
+def test_rewriting_a_text_touches_only_its_block_and_keeps_its_mark() -> None:
+    """R97: all else is the same object."""
+    message = {"role": "user", "x": [1], "content": [*ANTHROPIC[1]["content"], "bare"]}
+    before = deepcopy(message)
+    document, bare = len(message["content"]) - 3, len(message["content"]) - 1
+    made: Any = FORMAT.rewrite(message, {(0, 0): "cut", (0, document): "less", (0, bare): "least"})
+    assert message == before
+    assert made["content"][0] == {"type": "text", "text": "cut", "cache_control": {"type": "ephemeral"}}
+    assert made["content"][document]["source"] == {"type": "text", "media_type": "text/plain", "data": "less"}
+    assert made["content"][bare] == "least"
+    kept = [number for number in range(bare) if number not in (0, document)]
+    assert all(made["content"][number] is message["content"][number] for number in kept)
+    assert made["x"] is message["x"]
+
+
+def test_rewriting_a_text_content_and_a_text_beside_results() -> None:
+    assert FORMAT.rewrite(ANTHROPIC[0], {(0, 0): "cut"}) == {**ANTHROPIC[0], "content": "cut"}
+    made: Any = FORMAT.rewrite(MIXED, {(0, 0): "less", (1, 0): "cut"})
+    assert [made["content"][0]["content"], made["content"][2]["text"]] == ["less", "cut"]
+    assert made["content"][3] is MIXED["content"][3]
+
+
 def test_rewriting_nothing_gives_the_same_object() -> None:
     assert FORMAT.rewrite(MIXED, {}) is MIXED
 
 
-@pytest.mark.parametrize("address", [(1, 0), (2, 0), (0, 2)], ids=str)
+@pytest.mark.parametrize("address", [(1, 2), (2, 0), (0, 2)], ids=str)
 def test_rewriting_anything_else_is_refused(address: tuple[int, int]) -> None:
-    with pytest.raises(ConfigurationError, match="names no tool call or result"):
+    with pytest.raises(ConfigurationError, match="names no text, tool call or result"):
         FORMAT.rewrite(MIXED, {address: "cut"})
 
 

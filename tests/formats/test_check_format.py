@@ -106,7 +106,17 @@ def rewrite_in_place(message: dict[str, Any], texts: Mapping[tuple[int, int], st
             "lost or copied the fields",
             id="take-copies",
         ),
-        pytest.param(Broken(rewrite=lambda message, _: message), "gave the arguments", id="rewrite-does-nothing"),
+        pytest.param(Broken(rewrite=lambda message, _: message), "instead of", id="rewrite-does-nothing"),
+        pytest.param(
+            Broken(rewrite=lambda message, texts: message if message["role"] == "user" else REWRITE(message, texts)),
+            "sample 0 .*instead of",
+            id="rewrite-leaves-texts",
+        ),
+        pytest.param(
+            Broken(rewrite=lambda message, texts: message if (0, 1) in texts else REWRITE(message, texts)),
+            "gave the arguments",
+            id="rewrite-leaves-arguments",
+        ),
         pytest.param(Broken(rewrite=rewrite_all), "instead of", id="rewrite-changes-more"),
         pytest.param(Broken(rewrite=rewrite_in_place), "was changed", id="rewrite-mutates"),
         pytest.param(
@@ -197,7 +207,7 @@ def test_messages_may_be_objects() -> None:
 def test_arguments_that_are_no_json_are_found() -> None:
     class Careless(NoteFormat):
         def rewrite(self, message: Note, texts: Mapping[tuple[int, int], str], /) -> Note:
-            return replace(message, words="cut")
+            return replace(message, words="cut" if message.author == "assistant" else texts[(0, 0)])
 
     with pytest.raises(AssertionError, match="gave the arguments 'cut'"):
         check_format(Careless(), NOTES)
@@ -209,4 +219,4 @@ def test_what_json_cannot_hold_is_no_breach() -> None:
 
 def test_the_message_names_the_sample() -> None:
     with pytest.raises(AssertionError, match=r"sample 1 \(\{'role': 'assistant'"):
-        check_format(Broken(rewrite=lambda message, _: message), SAMPLES)
+        check_format(Broken(rewrite=rewrite_all), SAMPLES)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
-from compaction_hooks.messages import ToolCall, ToolResult
+from compaction_hooks.messages import Text, ToolCall, ToolResult
 from tests.formats.samples import ANTHROPIC, CHAT, RESPONSES
 
 FORMATS: list[Any] = [
@@ -67,7 +67,11 @@ def test_a_summary_reads_back_as_it_was(format_: Any, samples: list[dict[str, An
 
 
 @pytest.mark.parametrize(("format_", "samples"), FORMATS)
-@given(data=st.data(), text=any_text, arguments=st.dictionaries(st.text(), st.integers() | st.text(), max_size=3))
+@given(
+    data=st.data(),
+    text=any_text.filter(bool),
+    arguments=st.dictionaries(st.text(), st.integers() | st.text(), max_size=3),
+)
 @settings(deadline=None)
 def test_rewriting_changes_what_is_named_and_nothing_else(
     format_: Any, samples: list[dict[str, Any]], data: st.DataObject, text: str, arguments: dict[str, Any]
@@ -78,10 +82,11 @@ def test_rewriting_changes_what_is_named_and_nothing_else(
         (i, j)
         for i, piece in enumerate(pieces)
         for j, part in enumerate(piece.parts)
-        if isinstance(part, (ToolCall, ToolResult))
+        if isinstance(part, (Text, ToolCall, ToolResult))
     ]
     chosen = data.draw(st.lists(st.sampled_from(places), unique=True)) if places else []
-    texts = {at: text if pieces[at[0]].results else json.dumps(arguments) for at in chosen}
+    calls = {at for at in chosen if isinstance(pieces[at[0]].parts[at[1]], ToolCall)}
+    texts = {at: json.dumps(arguments) if at in calls else text for at in chosen}
     before = deepcopy(message)
     after = format_.read(format_.rewrite(message, texts))
     assert message == before
@@ -92,5 +97,7 @@ def test_rewriting_changes_what_is_named_and_nothing_else(
                 assert made == part
             elif isinstance(part, ToolResult):
                 assert (made.call_id, made.text, made.media) == (part.call_id, text, ())
+            elif isinstance(part, Text):
+                assert made == Text(text)
             else:
                 assert (made.id, made.name, json.loads(made.arguments)) == (part.id, part.name, arguments)

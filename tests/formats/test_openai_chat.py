@@ -11,7 +11,7 @@ from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult, Usage
 from compaction_hooks.testing import check_format
-from tests.formats.samples import CHAT, DATA_URL, IMAGE, IMAGE_HASH
+from tests.formats.samples import CACHE_MARK, CHAT, DATA_URL, IMAGE, IMAGE_HASH
 
 FORMAT = OpenAIChatFormat()
 
@@ -379,11 +379,55 @@ def test_a_rewritten_result_without_text_gets_a_text_block() -> None:
     assert FORMAT.rewrite(message, {(0, 0): "cut"})["content"] == [{"type": "text", "text": "cut"}]
 
 
+@pytest.mark.parametrize(
+    ("message", "number", "changed"),
+    [
+        pytest.param({"role": "user", "content": "long", "x": 1}, 0, {"content": "cut"}, id="user"),
+        pytest.param(
+            {"role": "user", "content": [{"type": "text", "text": "long", "cache_control": CACHE_MARK}, "more"]},
+            0,
+            {"content": [{"type": "text", "text": "cut", "cache_control": CACHE_MARK}, "more"]},
+            id="text part",
+        ),
+        pytest.param({"role": "user", "content": ["long"]}, 0, {"content": ["cut"]}, id="bare text in a list"),
+        pytest.param(
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "long"}]},
+            0,
+            {"content": [{"type": "refusal", "refusal": "cut"}]},
+            id="refusal part",
+        ),
+        pytest.param({"role": "assistant", "content": "", "refusal": "long"}, 0, {"refusal": "cut"}, id="refusal"),
+        pytest.param(
+            {"role": "assistant", "content": "long", "refusal": "no"},
+            0,
+            {"content": "cut"},
+            id="content before refusal",
+        ),
+        pytest.param(
+            {"role": "assistant", "content": "so", "refusal": "long"}, 1, {"refusal": "cut"}, id="refusal after content"
+        ),
+        pytest.param(CHAT[7], 2, {"content": "cut"}, id="after thinking and before calls"),
+    ],
+)
+def test_rewriting_a_text_changes_one_field(message: dict[str, Any], number: int, changed: dict[str, Any]) -> None:
+    """R97: all else, marks included, stays."""
+    before = deepcopy(message)
+    made = FORMAT.rewrite(message, {(0, number): "cut"})
+    assert made == {**message, **changed}
+    assert message == before
+    assert all(made[name] is message[name] for name in message if name not in changed)
+
+
+def test_rewriting_a_text_and_a_call_at_once() -> None:
+    made: Any = FORMAT.rewrite(CHAT[7], {(0, 2): "cut", (0, 3): "less"})
+    assert (made["content"], made["tool_calls"][0]["custom"]["input"]) == ("cut", "less")
+
+
 def test_rewriting_nothing_gives_the_same_object() -> None:
     assert FORMAT.rewrite(CHAT[4], {}) is CHAT[4]
 
 
 @pytest.mark.parametrize("address", [(0, 0), (0, 9), (1, 0), (0, -1)], ids=str)
 def test_rewriting_anything_else_is_refused(address: tuple[int, int]) -> None:
-    with pytest.raises(ConfigurationError, match="names no tool call or result"):
+    with pytest.raises(ConfigurationError, match="names no text, tool call or result"):
         FORMAT.rewrite(CHAT[4], {address: "cut"})

@@ -17,6 +17,7 @@ from compaction_hooks.testing import check_format
 from tests.formats.samples import COMPUTER, DATA_URL, IMAGE, IMAGE_HASH, RESPONSES
 
 FORMAT = OpenAIResponsesFormat()
+OUTPUT_TEXT = {"type": "output_text", "text": "Done.", "annotations": []}
 
 
 def read(item: dict[str, Any]) -> Message:
@@ -336,10 +337,38 @@ def test_the_blank_screenshot_is_a_true_image() -> None:
     assert zlib.decompress(chunks[b"IDAT"]) == b"\x00\xff"
 
 
+@pytest.mark.parametrize(
+    ("item", "number", "changed"),
+    [
+        pytest.param({"role": "user", "content": "long", "x": 1}, 0, {"content": "cut"}, id="text"),
+        pytest.param(
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "long", "x": 1}]},
+            0,
+            {"content": [{"type": "input_text", "text": "cut", "x": 1}]},
+            id="input text",
+        ),
+        pytest.param(
+            {"role": "assistant", "id": "m", "content": [OUTPUT_TEXT, {"type": "refusal", "refusal": "long"}]},
+            1,
+            {"content": [OUTPUT_TEXT, {"type": "refusal", "refusal": "cut"}]},
+            id="refusal",
+        ),
+    ],
+)
+def test_rewriting_a_text_changes_one_part(item: dict[str, Any], number: int, changed: dict[str, Any]) -> None:
+    """R97: all else is the same object."""
+    before = deepcopy(item)
+    made: Any = FORMAT.rewrite(item, {(0, number): "cut"})
+    assert made == {**item, **changed}
+    assert item == before
+    assert number == 0 or made["content"][0] is OUTPUT_TEXT
+
+
 def test_rewriting_nothing_gives_the_same_object() -> None:
     assert FORMAT.rewrite(RESPONSES[4], {}) is RESPONSES[4]
 
 
 def test_rewriting_anything_else_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="names no tool call or result"):
-        FORMAT.rewrite(RESPONSES[0], {(0, 0): "cut"})
+    reasoning = {"type": "reasoning", "id": "r", "summary": []}
+    with pytest.raises(ConfigurationError, match="names no text, tool call or result"):
+        FORMAT.rewrite(reasoning, {(0, 0): "cut"})

@@ -1,0 +1,325 @@
+"""Files and other facts that code carries over: R61, R66 to R69, D10, D13, and the digest of R98."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compaction_hooks.errors import RecordError
+from compaction_hooks.files import (
+    CommandOutcome,
+    CompactionDigest,
+    FileOperations,
+    HiddenBlock,
+    ToolUse,
+    digest,
+    file_operations,
+    file_tags,
+    is_failure,
+    merge,
+    parse_file_tags,
+    without_file_tags,
+)
+from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+
+
+def step(name: str, arguments: object, result: str | None = "ok", *, is_error: bool = False) -> list[Message]:
+    """A call and its answer; no answer when `result` is None."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    called = Message(role="assistant", parts=(ToolCall("c1", name, text),))
+    if result is None:
+        return [called]
+    answered = ToolResult("c1", result, is_error=is_error)
+    return [called, Message(role="tool", parts=(answered,))]
+
+
+def touched(name: str, arguments: object, result: str | None = "ok") -> tuple[list[str], list[str]]:
+    found = file_operations(step(name, arguments, result))
+    return list(found.read), list(found.modified)
+
+
+# -- by the shape of the arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        pytest.param("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, id="claude code"),
+        pytest.param("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, id="pi"),
+        pytest.param("zap", {"filePath": "a.py", "oldString": "x", "newString": "y"}, id="unknown name, camel case"),
+        pytest.param("Write", {"file_path": "a.py", "content": "x"}, id="write"),
+        pytest.param("NotebookEdit", {"notebook_path": "a.py", "new_source": "x"}, id="notebook"),
+        pytest.param("edit_file", {"target_file": "a.py", "code_edit": "x"}, id="cursor"),
+        pytest.param("str_replace_editor", {"command": "create", "path": "a.py", "file_text": "x"}, id="create"),
+        pytest.param("str_replace_editor", {"command": "str_replace", "path": "a.py", "old_str": "x"}, id="replace"),
+        pytest.param("str_replace_editor", {"command": "insert", "path": "a.py", "insert_line": 3}, id="insert"),
+        pytest.param("save", {"filename": "./a.py"}, id="by name alone"),
+        pytest.param("write_many", {"files": [{"path": "a.py", "content": "x"}]}, id="list of files"),
+        pytest.param(
+            "apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n-x\n+y\n*** End Patch"}, id="patch"
+        ),
+        pytest.param(
+            "apply_patch", "*** Begin Patch\n*** Add File: a.py\n+y\n*** End Patch", id="patch that is no JSON"
+        ),
+        pytest.param("apply_diff", {"diff": "--- a/a.py\n+++ b/a.py\n@@\n-x\n+y"}, id="diff"),
+    ],
+)
+def test_an_edit_is_known_by_its_arguments(name: str, arguments: object) -> None:
+    """R66: whatever the tool is called."""
+    assert touched(name, arguments) == ([], ["a.py"])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        pytest.param("Read", {"file_path": "a.py", "offset": 3}, id="read"),
+        pytest.param("zap", {"path": "a.py"}, id="unknown name"),
+        pytest.param("str_replace_editor", {"command": "view", "path": "a.py"}, id="view"),
+        pytest.param("read_many_files", {"paths": ["a.py"]}, id="list of paths"),
+    ],
+)
+def test_a_path_alone_is_a_read(name: str, arguments: object) -> None:
+    assert touched(name, arguments) == (["a.py"], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [
+        pytest.param("Grep", {"path": "src", "pattern": "x"}, "src/a.py:1:x", id="search"),
+        pytest.param("ls", {"path": "src"}, "a.py", id="listing"),
+        pytest.param("delete_file", {"path": "a.py"}, "ok", id="deletion"),
+        pytest.param("view", {"path": "src"}, "Here's the files and directories up to 2 levels", id="directory view"),
+        pytest.param("fetch", {"path": "https://example.org/a.py"}, "ok", id="address"),
+        pytest.param("send", {"text": "hello"}, "ok", id="no path"),
+        pytest.param("broken", "{", "ok", id="arguments that are no JSON"),
+        pytest.param("list", "[1]", "ok", id="arguments that are no object"),
+    ],
+)
+def test_other_calls_touch_no_file(name: str, arguments: object, result: str) -> None:
+    assert touched(name, arguments, result) == ([], [])
+
+
+# -- by what a command line says
+
+
+@pytest.mark.parametrize(
+    ("command", "read", "modified"),
+    [
+        pytest.param("cat a.py", ["a.py"], [], id="cat"),
+        pytest.param("cd /r && sed -n '1,5p' a.py | head -n 20", ["/r/a.py"], [], id="sed prints, under a folder"),
+        pytest.param("sed -i 's/a b/c/' a.py b.py", [], ["a.py", "b.py"], id="sed in place"),
+        pytest.param("sed -i -e 's/x/y/' a.py", [], ["a.py"], id="sed in place with -e"),
+        pytest.param("sed -i '' 's/x/y/' a.py", [], ["a.py"], id="sed of macOS"),
+        pytest.param("echo hi > a.txt 2>/dev/null", [], ["a.txt"], id="redirection"),
+        pytest.param("run >> logs/a.txt 2>&1", [], ["logs/a.txt"], id="appending"),
+        pytest.param("run | tee -a out.txt", [], ["out.txt"], id="tee"),
+        pytest.param("cat > a.py << 'EOF'\nopen(b, 'w') > c\nEOF\ncat a.py", [], ["a.py"], id="here-document, then cat"),
+        pytest.param("python - <<EOF\np = 'x.py'\nopen(p, 'w').write('')\nEOF", [], ["x.py"], id="script in a here-document"),
+        pytest.param("python -c \"open('x.py', mode='a')\"", [], ["x.py"], id="script as an argument"),
+        pytest.param("git apply <<'E'\n--- a/x.py\n+++ b/x.py\nE", [], ["x.py"], id="patch in a here-document"),
+        pytest.param("cat > p.diff <<'E'\n+++ b/x.py\nE", [], ["p.diff"], id="patch only written"),
+        pytest.param("rm a; mv b c; mkdir d; touch e; cp f g", [], [], id="nothing worth reading again"),
+        pytest.param("cat $FILE *.py < in.txt", [], [], id="no literal path"),
+        pytest.param("FOO=1 cat 'a b.txt'", ["a b.txt"], [], id="quoted path, variable before"),
+        pytest.param("echo \"unbalanced > a.txt", [], ["a.txt"], id="unbalanced quote"),
+        pytest.param("pytest # > a.txt", [], [], id="comment"),
+    ],
+)  # fmt: skip
+def test_a_command_line_says_what_it_reads_and_writes(command: str, read: list[str], modified: list[str]) -> None:
+    """R66, R69."""
+    assert touched("bash", {"command": command}) == (read, modified)
+
+
+def test_a_command_may_be_a_list() -> None:
+    assert touched("shell", {"command": ["bash", "-lc", "cat a.py"]}) == (["a.py"], [])
+    assert touched("shell", {"command": ["cat", "a.py"]}) == (["a.py"], [])
+
+
+def test_patch_names_its_files_in_its_answer() -> None:
+    assert touched("bash", {"command": "patch -p1 < x.diff"}, "patching file src/a.py\n") == ([], ["src/a.py"])
+
+
+# -- failures
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: no such file",
+        "<tool_use_error>String not found</tool_use_error>",
+        "Exit code 1\nFAIL",
+        "<returncode>2</returncode>\n<output>\n</output>",
+        "fine until here\n[Command finished with exit code 1]",
+        "Traceback (most recent call last):\n  ...",
+        "The user doesn't want to proceed with this tool use.",
+        '{"error": "not found"}',
+        '{"id": 3, "success": false}',
+        '{"status": "failed"}',
+    ],
+)
+def test_an_answer_that_begins_or_ends_with_an_error_is_a_failure(text: str) -> None:
+    assert is_failure(ToolResult("c1", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "errors.py\nerror_handling.md",
+        "<returncode>0</returncode>",
+        "[Command finished with exit code 0]",
+        '{"error": null, "id": 3}',
+        '{"errors": []}',
+        "1 failed, 3 passed, as expected",
+    ],
+)
+def test_an_answer_that_only_speaks_of_errors_is_none(text: str) -> None:
+    assert not is_failure(ToolResult("c1", text))
+
+
+def test_a_failed_edit_modified_nothing() -> None:
+    edit = {"path": "a.py", "new_string": "x"}
+    assert file_operations(step("edit", edit, "done", is_error=True)) == FileOperations()
+    assert file_operations(step("edit", edit, None)) == FileOperations(modified=("a.py",))
+
+
+def test_of_several_commands_the_failing_one_need_not_be_the_one_that_wrote() -> None:
+    assert touched("bash", {"command": "cd /r && cat > a.py"}, "Exit code 1") == ([], [])
+    assert touched("bash", {"command": "echo > a.py && pytest"}, "Exit code 1") == ([], ["a.py"])
+
+
+# -- order, promotion, merging
+
+
+def test_files_stand_in_the_order_they_were_last_touched_and_a_read_is_promoted() -> None:
+    """R67: read, then modified, is modified only."""
+    messages = [
+        *step("read", {"path": "a"}),
+        *step("read", {"path": "b"}),
+        *step("edit", {"path": "c", "new_string": ""}),
+        *step("edit", {"path": "a", "new_string": ""}),
+        *step("read", {"path": "c"}),
+    ]
+    assert file_operations(messages) == FileOperations(read=("b",), modified=("a", "c"))
+
+
+def test_parallel_calls_are_taken_in_their_order_with_their_own_results() -> None:
+    calls = (ToolCall("1", "read", '{"path": "a"}'), ToolCall("2", "read", '{"path": "b"}'))
+    results = (ToolResult("2", "fine"), ToolResult("1", "Error: gone"), ToolResult("9", "nobody asked"))
+    messages = [Message(role="assistant", parts=calls), *(Message(role="tool", parts=(part,)) for part in results)]
+    assert file_operations(messages) == FileOperations(read=("b",))
+
+
+def test_merging_is_cumulative() -> None:
+    """R67, R68, D13: the library's own record, the host's snapshot, this batch: all are merged the same way."""
+    earlier = FileOperations(read=("a", "b", "c"), modified=("x", "y"))
+    newer = FileOperations(read=("x", "d", "a"), modified=("b",))
+    merged = merge(earlier, newer)
+    assert merged == FileOperations(read=("c", "d", "a"), modified=("y", "x", "b"))
+    assert merge(merged, FileOperations()) == merged == merge(FileOperations(), merged)
+
+
+# -- tags
+
+
+def test_tags_list_read_and_modified_files() -> None:
+    """R61, D10: code appends the lists."""
+    operations = FileOperations(read=("a.md",), modified=("src/a.py", "src/b.py"))
+    assert file_tags(operations) == (
+        "<read-files>\na.md\n</read-files>\n<modified-files>\nsrc/a.py\nsrc/b.py\n</modified-files>"
+    )
+    assert file_tags(FileOperations()) == ""
+
+
+def test_tags_are_bounded_and_keep_modified_before_read_and_newer_before_older() -> None:
+    operations = FileOperations(
+        read=tuple(f"read/{n}.py" for n in range(50)), modified=tuple(f"src/{n:02}.py" for n in range(50))
+    )
+    for limit in range(0, 1500, 7):
+        tags = file_tags(operations, max_chars=limit)
+        assert len(tags) <= limit
+        kept = parse_file_tags(tags)
+        assert operations.modified[len(operations.modified) - len(kept.modified) :] == kept.modified
+        assert not kept.read or len(kept.modified) == 50
+    tags = file_tags(operations, max_chars=200)
+    assert "(37 earlier files not listed)\nsrc/37.py" in tags
+    assert "src/49.py\n</modified-files>" in tags
+
+
+@pytest.mark.parametrize(
+    "path", ["a</modified-files>", "a&lt;b", "a & b", "&amp;lt;", "<read-files>", "日本語.md", "a b"]
+)
+def test_no_path_can_close_its_tag_and_every_path_is_read_back(path: str) -> None:
+    operations = FileOperations(read=("x",), modified=(path, "y"))
+    tags = file_tags(operations)
+    assert tags.count("</modified-files>") == 1
+    assert parse_file_tags(f"summary\n{tags}\nmore") == operations
+
+
+def test_tags_of_several_texts_are_read_together_and_open_ones_ignored() -> None:
+    text = "<read-files>\na\n</read-files> and <read-files>\nb\na\n</read-files>\n<modified-files>\nb"
+    assert parse_file_tags(text) == FileOperations(read=("b", "a"))
+
+
+def test_tags_can_be_taken_out() -> None:
+    tags = file_tags(FileOperations(read=("a",), modified=("b",)))
+    assert without_file_tags(f"before {tags} after <read-files>") == "before \n after <read-files>"
+
+
+# -- the digest
+
+
+def conversation() -> list[Message]:
+    return [
+        Message(role="user", parts=(Text("go"),)),
+        *step("bash", {"command": "pytest  -q\n"}, "Exit code 1"),
+        *step("bash", {"command": "ls"}, "a.py"),
+        *step("edit", {"path": "a.py", "new_string": "x"}),
+        *step("bash", {"command": "sleep 9"}, None),
+    ]
+
+
+def test_a_digest_says_what_a_stretch_did() -> None:
+    """R69."""
+    assert digest(conversation()) == CompactionDigest(
+        messages={"user": 1, "assistant": 4, "tool": 3},
+        tools=(ToolUse(tool="bash", calls=3, errors=1), ToolUse(tool="edit", calls=1, errors=0)),
+        files_written=("a.py",),
+        commands=(
+            CommandOutcome(command="pytest -q", succeeded=False),
+            CommandOutcome(command="ls", succeeded=True),
+            CommandOutcome(command="sleep 9", succeeded=None),
+        ),
+    )
+
+
+def test_hidden_blocks_in_digest() -> None:
+    """R98: what was cleared or shortened is named with its replacement text."""
+    hidden = [HiddenBlock(tool="read", replacement="[Old tool result cleared: 9,000 characters]")]
+    assert digest([], hidden).hidden == tuple(hidden)
+
+
+def test_a_digest_is_bounded_and_travels_as_plain_json() -> None:
+    many = [message for n in range(300) for message in step("bash", {"command": f"run {n} " + "x" * 900})]
+    made = digest(many, [HiddenBlock(tool="t", replacement="y" * 900)] * 300)
+    text = json.dumps(made.to_dict())
+    assert len(text) < 50_000
+    assert CompactionDigest.from_dict(json.loads(text)) == made
+    assert made.commands[-1].command.startswith("run 299 ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        pytest.param({}, "messages", id="messages missing"),
+        pytest.param({"messages": {"user": "1"}}, "messages", id="count that is no number"),
+        pytest.param({"messages": {}, "tools": 3}, "tools", id="tools no list"),
+        pytest.param({"messages": {}, "tools": [3]}, "tools", id="tools no objects"),
+        pytest.param({"messages": {}, "tools": [{"tool": 3, "calls": 1, "errors": 1}]}, "tool", id="name no text"),
+        pytest.param({"messages": {}, "commands": [{"command": "x", "succeeded": 3}]}, "succeeded", id="outcome"),
+    ],
+)
+def test_a_damaged_digest_is_refused_by_the_name_of_the_field(fields: dict[str, object], named: str) -> None:
+    with pytest.raises(RecordError, match=named):
+        CompactionDigest.from_dict(fields)
