@@ -1,6 +1,6 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
-from compaction_hooks.attempt import CompactionOutcome
+from compaction_hooks.attempt import CompactionOutcome, CompactionResult
 from compaction_hooks.controller import CompactionController
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
@@ -9,7 +9,7 @@ from compaction_hooks.messages import Message, MessageFormat, Usage
 from compaction_hooks.overflow import OverflowInfo, is_context_overflow, parse_overflow
 from compaction_hooks.projection import project
 from compaction_hooks.record import CompactionReason, CompactionRecord
-from compaction_hooks.session import CompactionResult, CompactionSession, SessionState
+from compaction_hooks.session import CompactionSession, SessionState
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.summarizers import Summarizer, Summary, SummaryRequest
 from compaction_hooks.tokens import TokenEstimator

@@ -10,29 +10,26 @@ from itertools import chain
 from typing import Generic
 
 from compaction_hooks.conversation import Conversation
+from compaction_hooks.drafts import (
+    Draft,
+    clearing_record,
+    drafted,
+    largest_fixed_part,
+    last_drafts,
+    objection,
+    shortening_record,
+    summary_record,
+)
 from compaction_hooks.effects import Aborted, Emit, Failure, Flow, Instant, Now, Save
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
-from compaction_hooks.planning import (
-    Draft,
-    Situation,
-    SummaryPlan,
-    clearing_record,
-    drafted,
-    dropped_marker,
-    largest_fixed_part,
-    last_drafts,
-    objection,
-    plan_clearing,
-    plan_summary,
-    shortening_record,
-    summary_record,
-)
+from compaction_hooks.planning import SummaryPlan, dropped_marker, plan_clearing, plan_summary
 from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.situation import Situation
 from compaction_hooks.summarizers import SummaryRequest
 from compaction_hooks.summarizing import Summarized, SummaryFailed, summarize
 
@@ -50,8 +47,14 @@ class CompactionOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt(Generic[M]):
-    """What an attempt gave: the list to hand out, and how it came about. Sizes in tokens of the model."""
+class CompactionResult(Generic[M]):
+    """What an attempt to compact gave.
+
+    Attributes:
+        messages: A new list to store or send; the list as it stood when nothing was compacted.
+        record: The record now in force, or None.
+        tokens_before, tokens_after: Size of the context in tokens, by estimate.
+    """
 
     messages: list[M]
     record: CompactionRecord | None
@@ -108,7 +111,7 @@ class Compaction(Generic[M]):
         self._objections: list[str] = []
         self._drafts: list[Draft[M]] = []
 
-    def run(self) -> Flow[Attempt[M]]:
+    def run(self) -> Flow[CompactionResult[M]]:
         """Go down the rungs.
 
         Raises:
@@ -186,7 +189,9 @@ class Compaction(Generic[M]):
         if shortened is not None:
             yield shortened
         if plan is not None:
-            dropped = drafted(self._situation, summary_record(self._situation, plan, _extracted(self._situation, plan), None, at))
+            dropped = drafted(
+                self._situation, summary_record(self._situation, plan, _extracted(self._situation, plan), None, at)
+            )
             yield dropped
             smaller = self._shortened(dropped, at)
             if smaller is not None:
@@ -223,7 +228,7 @@ class Compaction(Generic[M]):
 
     # -- ends
 
-    def _settle(self, draft: Draft[M], start: Instant) -> Flow[Attempt[M]]:
+    def _settle(self, draft: Draft[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Put the record in force, store it, tell."""
         conversation = self._conversation
         conversation.add_own_record(draft.record)
@@ -245,9 +250,9 @@ class Compaction(Generic[M]):
             draft.record.tokens_after,
         )
         yield Emit(self._finished(draft, len(view), end.monotonic - start.monotonic))
-        return self._attempt(view, CompactionOutcome.COMPACTED, draft)
+        return self._result(view, CompactionOutcome.COMPACTED, draft)
 
-    def _stay(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[Attempt[M]]:
+    def _stay(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
         end: Instant = yield Now()
         yield Emit(
             CompactionSkipped(
@@ -258,13 +263,13 @@ class Compaction(Generic[M]):
                 duration_seconds=end.monotonic - start.monotonic,
             )
         )
-        return self._attempt(self._unchanged(), outcome, None)
+        return self._result(self._unchanged(), outcome, None)
 
-    def _fail(self, start: Instant) -> Flow[Attempt[M]]:
+    def _fail(self, start: Instant) -> Flow[CompactionResult[M]]:
         yield from self._tell_failure(start)
-        return self._attempt(self._unchanged(), CompactionOutcome.FAILED, None)
+        return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
 
-    def _give_up(self, plan: SummaryPlan | None, start: Instant, at: str) -> Flow[Attempt[M]]:
+    def _give_up(self, plan: SummaryPlan | None, start: Instant, at: str) -> Flow[CompactionResult[M]]:
         """No rung passed the trigger: keep what fits the window, else take a draft that does, else say so loudly."""
         if self._standing.fits_window and not self._is_overflow:
             self._conversation.rest_until = int(self._standing.pressure * (1 + MINIMUM_GROWTH_RATIO))
@@ -283,7 +288,7 @@ class Compaction(Generic[M]):
         error = self.unfit()
         yield from self._tell_failure(start, error)
         if not self._order.must_fit:
-            return self._attempt(self._unchanged(), CompactionOutcome.FAILED, None)
+            return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
         raise error
 
     def unfit(self) -> ContextOverflowError:
@@ -306,9 +311,9 @@ class Compaction(Generic[M]):
         note_handed_out(self._conversation, self._standing, view)
         return view
 
-    def _attempt(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> Attempt[M]:
+    def _result(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> CompactionResult[M]:
         before = self._standing.pressure
-        return Attempt(
+        return CompactionResult(
             messages=messages,
             record=draft.record if draft else self._standing.record,
             outcome=outcome,

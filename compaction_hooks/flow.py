@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, cast
 
-from compaction_hooks.attempt import Attempt, Compaction, CompactionOutcome, Order, described
+from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, described
 from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Load, Send, Wait
 from compaction_hooks.errors import ContextOverflowError, RecordError
@@ -61,7 +61,7 @@ class ConversationFlow(Generic[M]):
             self._conversation.has_overflowed = False
             return attempt.messages
 
-    def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[Attempt[M]]:
+    def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.
 
         Raises:
@@ -183,7 +183,7 @@ class ConversationFlow(Generic[M]):
     def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
         return Compaction(self._conversation, self._shared, standing, budget, order)
 
-    def _led(self, standing: Standing[M], budget: Budget, order: Order) -> Flow[Attempt[M]]:
+    def _led(self, standing: Standing[M], budget: Budget, order: Order) -> Flow[CompactionResult[M]]:
         """Lead an attempt on which other callers of this conversation wait."""
         standing = self._verified(standing)
         with self._flight() as flight:

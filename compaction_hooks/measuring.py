@@ -14,10 +14,10 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.overflow import OverflowInfo
-from compaction_hooks.planning import Gauge
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import Budget, CompactionSettings
+from compaction_hooks.situation import Gauge
 from compaction_hooks.tokens import is_usable
 from compaction_hooks.windows import ModelWindow
 

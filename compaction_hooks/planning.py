@@ -1,37 +1,22 @@
-"""Which rungs, in which order, until the view fits: pure functions from a situation to a plan, and from a plan to a record.
+"""Which rungs, in which order, until the view fits: pure functions from a situation to a plan.
 
-The rungs: clear old tool results; summarise up to a cut; shorten what is oversized; drop oldest whole steps, marked; shorten
-what was said.
+The rungs: clear old tool results; summarise up to a cut; shorten what is oversized; drop oldest whole steps, marked.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Generic, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from compaction_hooks.cut_point import find_cut
 from compaction_hooks.files import FileOperations, HiddenBlock, digest, file_operations, file_tags, merge
 from compaction_hooks.history import History, message_digest
-from compaction_hooks.messages import M, Message, MessageFormat, Text, Usage
-from compaction_hooks.projection import Projection, apply_record
-from compaction_hooks.prompts import PROMPT_VERSION, parse_summary, render_summary
-from compaction_hooks.record import CompactionReason, CompactionRecord, Pin, record_id
-from compaction_hooks.reductions import (
-    LEAST_KEPT_CHARS,
-    MINIMUM_KEPT_CHARS,
-    Reducible,
-    Reduction,
-    reducible_parts,
-    reducible_texts,
-    results_to_clear,
-    shortening,
-)
-from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
-from compaction_hooks.tokens import TokenEstimator
-from compaction_hooks.validity import Provider, worsened
+from compaction_hooks.messages import M, Message
+from compaction_hooks.prompts import parse_summary, render_summary
+from compaction_hooks.record import Pin
+from compaction_hooks.reductions import Reduction, reducible_parts, results_to_clear
+from compaction_hooks.situation import Situation
 
 FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
@@ -43,90 +28,6 @@ CRAMPED_RATIO = 0.3
 """Of what a system prompt larger than the trigger leaves of the window, a summary's share."""
 TAG_CHARS_PER_TOKEN = 2.5
 """Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
-    """From the estimator's tokens to the model's.
-
-    Attributes:
-        ratio: The model's tokens per estimated token, as learned from usage.
-        overhead: Tokens of every request that no message shows (a hidden prefix), as learned.
-        fixed: Estimated tokens of the system prompt and tools handed over beside the list.
-    """
-
-    ratio: float = 1.0
-    overhead: int = 0
-    fixed: int = 0
-
-    def tokens(self, estimated: int) -> int:
-        """Return the model's tokens for a view of `estimated` tokens, rounded up."""
-        return self.overhead + math.ceil(self.ratio * (estimated + self.fixed))
-
-    def room(self, tokens: int) -> int:
-        """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
-        return math.floor((tokens - self.overhead) / self.ratio) - self.fixed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation(Generic[M]):
-    """Everything a decision may look at.
-
-    Attributes:
-        record: The newest record true of the history, or None.
-        projection: That record applied.
-        pressure: The present view's size in tokens of the model, counted as far as it was.
-        keep: Recent tokens to keep, of the model.
-        estimator: Sizes texts and messages, before calibration.
-        user_pins: Digests of messages the host pinned.
-        host_files: Files the host itself keeps track of.
-    """
-
-    history: History[M]
-    record: CompactionRecord | None
-    projection: Projection[M]
-    budget: Budget
-    gauge: Gauge
-    reason: CompactionReason
-    pressure: int
-    keep: int
-    settings: CompactionSettings
-    format: MessageFormat[M]
-    estimator: TokenEstimator
-    user_pins: frozenset[str] = frozenset()
-    host_files: FileOperations = field(default_factory=FileOperations)
-
-    @property
-    def estimated(self) -> int:
-        """The present view's estimate in tokens, before calibration."""
-        return self.projection.tokens(self.history)
-
-    @property
-    def tokens(self) -> int:
-        """The present view's size in tokens of the model, by estimate."""
-        return self.gauge.tokens(self.estimated)
-
-    @property
-    def covered_runs(self) -> int:
-        """Runs that no longer stand in the view."""
-        return max(self.history.base, self.record.covered_runs if self.record else 0)
-
-    def text_tokens(self, text: str) -> int:
-        """Return the estimate of a user message with this text, before calibration."""
-        return self.estimator.estimate_message_tokens(Message(role="user", parts=(Text(text),)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft(Generic[M]):
-    """A record that is not yet in force, and what it would give.
-
-    Attributes:
-        tokens: Size of its view in tokens of the model, by estimate.
-    """
-
-    record: CompactionRecord
-    projection: Projection[M]
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,14 +60,11 @@ class SummaryPlan:
     has_continuation: bool
 
 
-# -- rung 1: clear
-
-
 def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
     """Return the reductions that clear old tool results; empty when that gains too little to be worth a new prefix."""
     if not now.settings.clear_tool_results:
         return ()
-    parts = reducible_parts(now.history, now.covered_runs, now.estimator.estimate_message_tokens, _reductions(now))
+    parts = reducible_parts(now.history, now.covered_runs, now.estimator.estimate_message_tokens, now.reductions)
     chosen = results_to_clear(
         parts,
         protect_tokens=int(now.budget.protect_results / now.gauge.ratio),
@@ -176,14 +74,6 @@ def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
     if sum(part.tokens for part in chosen) * now.gauge.ratio < now.budget.minimum_clear:
         return ()
     return tuple(part.reduction() for part in chosen)
-
-
-def clearing_record(now: Situation[M], reductions: Sequence[Reduction], at: str) -> CompactionRecord:
-    """Return the record in force with these reductions added: what it covers stays the same."""
-    return _with_reductions(_continued(now, at), reductions)
-
-
-# -- rung 2: summarise
 
 
 def plan_summary(now: Situation[M]) -> SummaryPlan | None:
@@ -206,7 +96,7 @@ def plan_summary(now: Situation[M]) -> SummaryPlan | None:
 
 def _above(now: Situation[M], start: int) -> int:
     """The estimate of the system messages and pins that stay from before piece `start`."""
-    return sum(now.history.piece(i).tokens for i in (*now.history.systems(start), *_pinned(now, start)))
+    return sum(now.history.piece(i).tokens for i in (*now.history.systems(start), *pinned_pieces(now, start)))
 
 
 def _spare(now: Situation[M], cut: int) -> int:
@@ -226,7 +116,7 @@ def _spare(now: Situation[M], cut: int) -> int:
 def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None:
     history = now.history
     start = history.run_start(cut)
-    pinned = _pinned(now, start)
+    pinned = pinned_pieces(now, start)
     foreign = _foreign_summary(now)
     covered = [i for i in _newly_covered(now, start) if i != foreign]
     if all(index in pinned for index in covered):
@@ -275,7 +165,7 @@ def _split_turn(now: Situation[M], cut: int, covered: Sequence[int]) -> int:
     return start if len(hosts) >= now.settings.split_turn_min_prefix else none
 
 
-def _pinned(now: Situation[M], start: int) -> list[int]:
+def pinned_pieces(now: Situation[M], start: int) -> list[int]:
     """The pieces before `start` that stay: the current request, and whatever the host pinned, with its calls and results."""
     history = now.history
     request = history.request
@@ -341,86 +231,14 @@ def _known_files(now: Situation[M]) -> FileOperations:
     return FileOperations(read=now.record.read_files, modified=now.record.modified_files)
 
 
-def summary_record(
-    now: Situation[M], plan: SummaryPlan, summary: str, usage: Usage | None, at: str
-) -> CompactionRecord:
-    """Return the record of a summary: what the plan covers, rendered, with the reductions that still lie in what is kept."""
-    history = now.history
-    covered_digest = history.digest_before(plan.cut)
-    assert covered_digest is not None  # a cut lies between runs of this very history
-    rendered = render_summary(summary, file_tags=plan.tags, continuation=plan.has_continuation)
-    record = replace(
-        _continued(now, at),
-        prompt_version=PROMPT_VERSION,
-        summary=summary,
-        previous_summary=plan.previous_summary,
-        rendered=rendered,
-        compacted_message_count=plan.host_messages,
-        covered_runs=plan.cut,
-        covered_digest=covered_digest,
-        pins=plan.pins,
-        read_files=plan.files.read,
-        modified_files=plan.files.modified,
-        digest=plan.digest,
-        usage=usage,
-    )
-    kept = [reduction for reduction in _reductions(now) if reduction.run >= plan.cut]
-    return _with_reductions(replace(record, reductions=()), kept)
-
-
-# -- rung 3: shorten
-
-
-def shortening_record(now: Situation[M], draft: Draft[M] | None, at: str) -> CompactionRecord | None:
-    """Return the draft's record (or the one in force) with kept parts shortened until the target fits; None when none can be.
-
-    Only as much is taken as is needed, the largest parts first; what was said and the system prompt are never shortened here.
-    """
-    base = _continued(now, at) if draft is None else draft.record
-    return _shortened(now, draft, base, _parts(now, base), now.budget.target, MINIMUM_KEPT_CHARS)
-
-
-def last_drafts(now: Situation[M], draft: Draft[M] | None, at: str) -> Iterator[Draft[M]]:
-    """Yield the draft (or the view in force) shortened until the trigger fits, where nothing gentler fits the window.
-
-    First tool results and arguments down to `LEAST_KEPT_CHARS`, then what was said too: never the current request, pinned
-    messages, system messages and the summary.
-    """
-    base = _continued(now, at) if draft is None else draft.record
-    for find in (_parts, _unpinned_texts):
-        found = find(now, base)
-        record = _shortened(now, draft, base, found, now.budget.trigger, LEAST_KEPT_CHARS)
-        if record is not None:
-            base, draft = record, drafted(now, record)
-            yield draft
-
-
-def _parts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
-    return reducible_parts(now.history, base.covered_runs, now.estimator.estimate_message_tokens, base.reductions)
-
-
-def _unpinned_texts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
-    history = now.history
-    pinned = [i for i, piece in enumerate(history.pieces()) if message_digest(piece.message) in now.user_pins]
-    estimate = now.estimator.estimate_message_tokens
-    return reducible_texts(history, base.covered_runs, estimate, base.reductions, spared=pinned)
-
-
-def _shortened(
-    now: Situation[M],
-    draft: Draft[M] | None,
-    base: CompactionRecord,
-    parts: Sequence[Reducible],
-    goal: int,
-    least_chars: int,
-) -> CompactionRecord | None:
-    estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
-    excess = estimated - now.gauge.room(goal)
-    chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules, least_chars=least_chars)
-    return _with_reductions(base, chosen) if chosen else None
-
-
-# -- rung 4: drop
+def _hidden(now: Situation[M]) -> list[HiddenBlock]:
+    """The results that the view in force shows smaller, for the digest."""
+    in_force = {(item.run, item.ordinal): item for item in now.reductions if item.kind == "result"}
+    if not in_force:
+        return []
+    parts = [p for p in reducible_parts(now.history, now.covered_runs, lambda _: 0) if p.kind == "result"]
+    hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
+    return [HiddenBlock(tool=part.tool, replacement=by.apply(part.text)) for part, by in hidden if by]
 
 
 def dropped_marker(plan: SummaryPlan) -> str:
@@ -429,110 +247,3 @@ def dropped_marker(plan: SummaryPlan) -> str:
     roles = Counter(message.role for message in messages)
     counts = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     return f"[Compacted {len(messages)} messages: {counts}]"
-
-
-# -- records and their check
-
-
-def _reductions(now: Situation[M]) -> tuple[Reduction, ...]:
-    return now.record.reductions if now.record else ()
-
-
-def _hidden(now: Situation[M]) -> list[HiddenBlock]:
-    """The results that the view in force shows smaller, for the digest."""
-    in_force = {(item.run, item.ordinal): item for item in _reductions(now) if item.kind == "result"}
-    if not in_force:
-        return []
-    parts = [p for p in reducible_parts(now.history, now.covered_runs, lambda _: 0) if p.kind == "result"]
-    hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
-    return [HiddenBlock(tool=part.tool, replacement=by.apply(part.text)) for part, by in hidden if by]
-
-
-def _continued(now: Situation[M], at: str) -> CompactionRecord:
-    """The record that follows the one in force and changes nothing yet."""
-    digest_before = now.history.digest_before(now.history.base) or ""
-    first = CompactionRecord(
-        id="",
-        prompt_version=PROMPT_VERSION,
-        reason=now.reason,
-        summary="",
-        rendered="",
-        compacted_message_count=0,
-        covered_runs=now.history.base,
-        covered_digest=digest_before,
-        seen_runs=0,
-        tokens_before=0,
-        tokens_after=0,
-        compaction_count=0,
-        last_compacted_at=at,
-    )
-    old = now.record or first
-    return replace(
-        old,
-        parent=old.id or None,
-        reason=now.reason,
-        seen_runs=now.history.run_count,
-        tokens_before=now.pressure,
-        compaction_count=old.compaction_count + 1,
-        last_compacted_at=at,
-        usage=None,
-    )
-
-
-def _with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
-    merged = {(item.kind, item.run, item.ordinal): item for item in (*record.reductions, *reductions)}
-    kept = tuple(merged.values())
-    name = record_id(record.covered_digest, record.rendered, kept, record.parent)
-    return replace(record, id=name, reductions=kept)
-
-
-def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
-    """Return a record with its view measured.
-
-    The draft is judged by the estimate, which errs on the high side. What the record reports is put in proportion to what the
-    provider counted for the view before, so that the two numbers can be compared.
-    """
-    projection = apply_record(now.history, record, now.format, now.estimator.estimate_message_tokens)
-    tokens = now.gauge.tokens(projection.tokens(now.history))
-    after = round(tokens * now.pressure / now.tokens)
-    return Draft(record=replace(record, tokens_after=after), projection=projection, tokens=tokens)
-
-
-def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
-    """Return why a draft must not be handed out, or None: it fits `limit`, is smaller by 10 %, and breaks nothing.
-
-    The 10 % are waived where the present view does not fit the window and the draft does.
-    """
-    if draft.tokens > limit:
-        return "too large"
-    is_rescue = now.pressure > now.budget.window
-    if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
-        return "no gain"
-    before = _neutral(now, now.projection)
-    after = _neutral(now, draft.projection)
-    broken = worsened(before, after, _provider(now.format.name))
-    return f"invalid: {broken[0].rule}" if broken else None
-
-
-def _provider(name: str) -> Provider | None:
-    """The API a format writes for; None, and so every rule, for formats that are translated further on."""
-    return next((provider for provider in get_args(Provider) if provider == name), None)
-
-
-def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:
-    return [piece for message in projection.view(now.history) for piece in now.format.read(message)]
-
-
-def largest_fixed_part(now: Situation[M]) -> tuple[str, int]:
-    """Return the name and size (tokens of the model) of the largest part that cannot shrink."""
-    history = now.history
-    last = history.run_start(max((*history.boundaries(now.covered_runs), now.covered_runs)))
-    request = history.request
-    sizes = {
-        "system prompt": sum(history.piece(i).tokens for i in history.systems()) + now.gauge.fixed,
-        "current request": history.piece(request).tokens if request is not None else 0,
-        "pins": sum(history.piece(i).tokens for i in _pinned(now, last) if i != request),
-        "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
-    }
-    part = max(sizes, key=lambda name: sizes[name])
-    return part, math.ceil(sizes[part] * now.gauge.ratio)

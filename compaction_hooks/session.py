@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from compaction_hooks.attempt import Attempt, CompactionOutcome, described
+from compaction_hooks.attempt import CompactionResult, described
 from compaction_hooks.conversation import Conversation
 from compaction_hooks.drivers import Driver, Signal, World
 from compaction_hooks.effects import Failure, Flow, Remove
@@ -17,31 +17,13 @@ from compaction_hooks.history import HistoryReader
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.messages import M, MessageFormat, Usage
 from compaction_hooks.prompts import SUMMARY_MARKER
-from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
 from compaction_hooks.tokens import TokenEstimator
 
 R = TypeVar("R")
 
 logger = logging.getLogger("compaction_hooks")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult(Generic[M]):
-    """What a manual compaction gave.
-
-    Attributes:
-        messages: A new list to store or send; the list that came in when nothing was compacted.
-        record: The record now in force, or None.
-        tokens_before, tokens_after: Size of the context in tokens, by estimate.
-    """
-
-    messages: list[M]
-    record: CompactionRecord | None
-    outcome: CompactionOutcome
-    reason: CompactionReason
-    tokens_before: int
-    tokens_after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +164,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return _result(
-            await self.engine.driver.run(self.engine.flow.compact(call, keep_recent_tokens, focus), signal)
-        )
+        return await self.engine.driver.run(self.engine.flow.compact(call, keep_recent_tokens, focus), signal)
 
     def compact_sync(
         self,
@@ -199,7 +179,7 @@ class ConversationMethods(Generic[M]):
     ) -> CompactionResult[M]:
         """As `compact`, for callers without an event loop."""
         call = Call(messages=messages, model=model, system=system, tools=tools)
-        return _result(self.engine.driver.run_sync(self.engine.flow.compact(call, keep_recent_tokens, focus), signal))
+        return self.engine.driver.run_sync(self.engine.flow.compact(call, keep_recent_tokens, focus), signal)
 
     async def recover(
         self,
@@ -340,17 +320,6 @@ class CompactionSession(ConversationMethods[M]):
         with self._own.conversation.lock:
             self._own.conversation.add_records(readable)
         return len(readable)
-
-
-def _result(attempt: Attempt[M]) -> CompactionResult[M]:
-    return CompactionResult(
-        messages=attempt.messages,
-        record=attempt.record,
-        outcome=attempt.outcome,
-        reason=attempt.reason,
-        tokens_before=attempt.tokens_before,
-        tokens_after=attempt.tokens_after,
-    )
 
 
 def _removal(session_id: str, record_id: str) -> Flow[None]:

@@ -10,8 +10,9 @@ from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Summarize
 from compaction_hooks.errors import SummaryRefusedError
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
-from compaction_hooks.planning import Situation, SummaryPlan
+from compaction_hooks.planning import SummaryPlan
 from compaction_hooks.prompts import merge_turn_prefix
+from compaction_hooks.situation import Situation
 from compaction_hooks.summarizers import SummaryKind, SummaryRequest, accepted, halved, refusal, summary_request
 
 PREFIX_RATIO = 0.35

@@ -3,7 +3,7 @@
     errors  messages  settings  text_classes  installed
     formats  tokens  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     cut_point  reductions  summarizers  extractive  record
-    projection  validity  planning  stores  events
+    projection  validity  situation  planning  drafts  stores  events
     effects  conversation  measuring  summarizing  attempt  flow
     drivers
     session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypedDict, TypeVar, Unpack, cast, overload
+from typing import TypedDict, TypeVar, Unpack, overload
 
 from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, TokenEstimator, Usage
 from compaction_hooks.errors import FormatError, MissingExtraError
@@ -107,7 +107,9 @@ class TinyAgentFormat:
         if isinstance(message, ToolResultMessage):
             return (Message(role="tool", parts=(_result(message),)),)
         if not hasattr(message, "role"):
-            raise FormatError(f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models")
+            raise FormatError(
+                f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models"
+            )
         return (Message(role="other", parts=(Text(_dumped(message)),)),)
 
     def summary(self, text: str, /) -> AgentMessage:
@@ -135,7 +137,9 @@ class TinyAgentFormat:
 
 def _contents(blocks: Sequence[TextContent | ImageContent]) -> tuple[Text | Media, ...]:
     return tuple(
-        Text(block.text or "") if isinstance(block, TextContent) else media_from_url(block.url or "", block.mime_type or "image")
+        Text(block.text or "")
+        if isinstance(block, TextContent)
+        else media_from_url(block.url or "", block.mime_type or "image")
         for block in blocks
     )
 
@@ -149,13 +153,14 @@ def _assistant(message: AssistantMessage) -> Message:
             case ThinkingContent():
                 parts.append(Thinking(block.thinking or "", len(block.thinking_signature or "")))
             case ToolCallContent():
-                parts.append(ToolCall(block.id or "", block.name or "", _arguments(cast("object", block.arguments))))
+                arguments = _arguments(block.arguments)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                parts.append(ToolCall(block.id or "", block.name or "", arguments))
             case None:
                 pass
     return Message(
         role="assistant",
         parts=tuple(parts),
-        usage=usage_of(cast("Mapping[str, object] | None", message.usage)),
+        usage=usage_of(message.usage),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         model=message.model,
         stop_reason=_STOP_REASONS.get(message.stop_reason or ""),
     )

@@ -154,7 +154,7 @@ def _item(block: str, section: Section, group: str) -> Item | None:
     bullet = _BULLET.match(block)
     body = block[bullet.end() :] if bullet else block
     box = _BOX.match(body)
-    if bullet and box:
+    if box:
         body = body[box.end() :]
         section = _boxed(section, is_done=box[1] in "xX")
     if is_nothing(body):

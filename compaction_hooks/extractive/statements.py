@@ -18,6 +18,7 @@ from compaction_hooks.extractive.text import (
     without_code,
 )
 from compaction_hooks.messages import Message
+from compaction_hooks.transcript import neutralised
 
 SENTENCE_CHARS = 300
 """Of one sentence carried on its own."""
@@ -64,18 +65,18 @@ WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def request_texts(messages: Iterable[Message]) -> list[str]:
-    """Return what the user asked, word for word and in order: without the harness's blocks, markers and summaries."""
+    """Return what the user asked, word for word and in order: without the harness's blocks, markers and summaries.
+
+    Escaped here already, so that a request said again equals the one an earlier summary holds.
+    """
     texts = (strip_harness(message.text) for message in messages if message.role == "user" and not message.is_summary)
-    return [text for text in texts if is_request(text) and not is_foreign_summary(text)]
+    return [neutralised(text) for text in texts if is_request(text) and not is_foreign_summary(text)]
 
 
 def foreign_summaries(messages: Iterable[Message]) -> list[str]:
     """Return the summaries that stand among the user's messages: marked by the host or recognised by how they begin."""
-    return [
-        text
-        for message in messages
-        if message.role == "user" and (is_foreign_summary(text := strip_harness(message.text)) or message.is_summary)
-    ]
+    spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
+    return [neutralised(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
 
 
 def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
@@ -149,7 +150,7 @@ def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
 
 def spoken_sentences(text: str) -> list[str]:
     """Return the sentences of a message without its code and the harness's blocks, within `MAX_SENTENCES` from each end."""
-    found = sentences(without_code(strip_harness(text)))
+    found = sentences(neutralised(without_code(strip_harness(text))))
     if len(found) > 2 * MAX_SENTENCES:
         found = found[:MAX_SENTENCES] + found[-MAX_SENTENCES:]
     return [sentence[:MAX_SENTENCE_CHARS] for sentence in found]

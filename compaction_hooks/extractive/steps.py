@@ -25,6 +25,7 @@ from compaction_hooks.files.operations import (
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.transcript import neutralised
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120
@@ -333,4 +334,4 @@ def _informative_lines(text: str) -> list[str]:
 
 def _safe(text: str) -> str:
     """Text of tools on one line, without what the line format itself uses."""
-    return defuse(text.replace(" -> ", " => "))
+    return neutralised(defuse(text.replace(" -> ", " => ")))

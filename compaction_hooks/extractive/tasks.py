@@ -9,6 +9,7 @@ from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import one_line
 from compaction_hooks.files.operations import as_fields, as_items, call_arguments, is_failure, paired_calls
 from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.transcript import neutralised
 
 TASK_CHARS = 160
 """Of one task's text."""
@@ -60,7 +61,7 @@ def _read_call(call: ToolCall, result: ToolResult | None, tasks: dict[str, float
 
 def _read_boxes(text: str, tasks: dict[str, float]) -> None:
     for mark, task in _BOX.findall(text) if "] " in text else ():
-        line = one_line(task, TASK_CHARS)
+        line = neutralised(one_line(task, TASK_CHARS))
         if mark == " ":
             tasks.setdefault(line, BOXED)
         else:
@@ -69,7 +70,7 @@ def _read_boxes(text: str, tasks: dict[str, float]) -> None:
 
 def _text(row: Mapping[str, object]) -> str:
     found = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
-    return one_line(found, TASK_CHARS)
+    return neutralised(one_line(found, TASK_CHARS))
 
 
 def _value(row: Mapping[str, object]) -> float:

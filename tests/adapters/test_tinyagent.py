@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("tinyagent")
 
+from compaction_adapters.tinyagent import TinyAgentFormat, compaction_hook, usage_of
 from tinyagent import Agent, AgentOptions
 from tinyagent.agent_types import (
     AgentMessage,
@@ -29,7 +30,6 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from compaction_adapters.tinyagent import TinyAgentFormat, compaction_hook, usage_of
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.errors import FormatError
 from compaction_hooks.testing import check_format

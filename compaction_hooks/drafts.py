@@ -1,0 +1,217 @@
+"""Records that are not yet in force, what they would give, and whether they may be handed out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, get_args
+
+from compaction_hooks.history import message_digest
+from compaction_hooks.messages import M, Message, Usage
+from compaction_hooks.planning import SummaryPlan, pinned_pieces
+from compaction_hooks.projection import Projection, apply_record
+from compaction_hooks.prompts import PROMPT_VERSION, render_summary
+from compaction_hooks.record import CompactionRecord, record_id
+from compaction_hooks.reductions import (
+    LEAST_KEPT_CHARS,
+    MINIMUM_KEPT_CHARS,
+    Reducible,
+    Reduction,
+    reducible_parts,
+    reducible_texts,
+    shortening,
+)
+from compaction_hooks.settings import MINIMUM_GAIN_RATIO
+from compaction_hooks.situation import Situation
+from compaction_hooks.validity import Provider, worsened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft(Generic[M]):
+    """A record that is not yet in force, and what it would give.
+
+    Attributes:
+        tokens: Size of its view in tokens of the model, by estimate.
+    """
+
+    record: CompactionRecord
+    projection: Projection[M]
+    tokens: int
+
+
+# -- from a plan to a record
+
+
+def clearing_record(now: Situation[M], reductions: Sequence[Reduction], at: str) -> CompactionRecord:
+    """Return the record in force with these reductions added: what it covers stays the same."""
+    return _with_reductions(_continued(now, at), reductions)
+
+
+def summary_record(
+    now: Situation[M], plan: SummaryPlan, summary: str, usage: Usage | None, at: str
+) -> CompactionRecord:
+    """Return the record of a summary: what the plan covers, rendered, with the reductions that still lie in what is kept."""
+    history = now.history
+    covered_digest = history.digest_before(plan.cut)
+    assert covered_digest is not None  # a cut lies between runs of this very history
+    rendered = render_summary(summary, file_tags=plan.tags, continuation=plan.has_continuation)
+    record = replace(
+        _continued(now, at),
+        prompt_version=PROMPT_VERSION,
+        summary=summary,
+        previous_summary=plan.previous_summary,
+        rendered=rendered,
+        compacted_message_count=plan.host_messages,
+        covered_runs=plan.cut,
+        covered_digest=covered_digest,
+        pins=plan.pins,
+        read_files=plan.files.read,
+        modified_files=plan.files.modified,
+        digest=plan.digest,
+        usage=usage,
+    )
+    kept = [reduction for reduction in now.reductions if reduction.run >= plan.cut]
+    return _with_reductions(replace(record, reductions=()), kept)
+
+
+def shortening_record(now: Situation[M], draft: Draft[M] | None, at: str) -> CompactionRecord | None:
+    """Return the draft's record (or the one in force) with kept parts shortened until the target fits; None when none can be.
+
+    Only as much is taken as is needed, the largest parts first; what was said and the system prompt are never shortened here.
+    """
+    base = _continued(now, at) if draft is None else draft.record
+    return _shortened(now, draft, base, _parts(now, base), now.budget.target, MINIMUM_KEPT_CHARS)
+
+
+def last_drafts(now: Situation[M], draft: Draft[M] | None, at: str) -> Iterator[Draft[M]]:
+    """Yield the draft (or the view in force) shortened until the trigger fits, where nothing gentler fits the window.
+
+    First tool results and arguments down to `LEAST_KEPT_CHARS`, then what was said too: never the current request, pinned
+    messages, system messages and the summary.
+    """
+    base = _continued(now, at) if draft is None else draft.record
+    for find in (_parts, _unpinned_texts):
+        found = find(now, base)
+        record = _shortened(now, draft, base, found, now.budget.trigger, LEAST_KEPT_CHARS)
+        if record is not None:
+            base, draft = record, drafted(now, record)
+            yield draft
+
+
+def _parts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
+    return reducible_parts(now.history, base.covered_runs, now.estimator.estimate_message_tokens, base.reductions)
+
+
+def _unpinned_texts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
+    history = now.history
+    pinned = [i for i, piece in enumerate(history.pieces()) if message_digest(piece.message) in now.user_pins]
+    estimate = now.estimator.estimate_message_tokens
+    return reducible_texts(history, base.covered_runs, estimate, base.reductions, spared=pinned)
+
+
+def _shortened(
+    now: Situation[M],
+    draft: Draft[M] | None,
+    base: CompactionRecord,
+    parts: Sequence[Reducible],
+    goal: int,
+    least_chars: int,
+) -> CompactionRecord | None:
+    estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
+    excess = estimated - now.gauge.room(goal)
+    chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules, least_chars=least_chars)
+    return _with_reductions(base, chosen) if chosen else None
+
+
+# -- from a record to a view, and its check
+
+
+def _continued(now: Situation[M], at: str) -> CompactionRecord:
+    """The record that follows the one in force and changes nothing yet."""
+    digest_before = now.history.digest_before(now.history.base) or ""
+    first = CompactionRecord(
+        id="",
+        prompt_version=PROMPT_VERSION,
+        reason=now.reason,
+        summary="",
+        rendered="",
+        compacted_message_count=0,
+        covered_runs=now.history.base,
+        covered_digest=digest_before,
+        seen_runs=0,
+        tokens_before=0,
+        tokens_after=0,
+        compaction_count=0,
+        last_compacted_at=at,
+    )
+    old = now.record or first
+    return replace(
+        old,
+        parent=old.id or None,
+        reason=now.reason,
+        seen_runs=now.history.run_count,
+        tokens_before=now.pressure,
+        compaction_count=old.compaction_count + 1,
+        last_compacted_at=at,
+        usage=None,
+    )
+
+
+def _with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
+    merged = {(item.kind, item.run, item.ordinal): item for item in (*record.reductions, *reductions)}
+    kept = tuple(merged.values())
+    name = record_id(record.covered_digest, record.rendered, kept, record.parent)
+    return replace(record, id=name, reductions=kept)
+
+
+def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
+    """Return a record with its view measured.
+
+    The draft is judged by the estimate, which errs on the high side. What the record reports is put in proportion to what the
+    provider counted for the view before, so that the two numbers can be compared.
+    """
+    projection = apply_record(now.history, record, now.format, now.estimator.estimate_message_tokens)
+    tokens = now.gauge.tokens(projection.tokens(now.history))
+    after = round(tokens * now.pressure / now.tokens)
+    return Draft(record=replace(record, tokens_after=after), projection=projection, tokens=tokens)
+
+
+def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
+    """Return why a draft must not be handed out, or None: it fits `limit`, is smaller by 10 %, and breaks nothing.
+
+    The 10 % are waived where the present view does not fit the window and the draft does.
+    """
+    if draft.tokens > limit:
+        return "too large"
+    is_rescue = now.pressure > now.budget.window
+    if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
+        return "no gain"
+    before = _neutral(now, now.projection)
+    after = _neutral(now, draft.projection)
+    broken = worsened(before, after, _provider(now.format.name))
+    return f"invalid: {broken[0].rule}" if broken else None
+
+
+def _provider(name: str) -> Provider | None:
+    """The API a format writes for; None, and so every rule, for formats that are translated further on."""
+    return next((provider for provider in get_args(Provider) if provider == name), None)
+
+
+def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:
+    return [piece for message in projection.view(now.history) for piece in now.format.read(message)]
+
+
+def largest_fixed_part(now: Situation[M]) -> tuple[str, int]:
+    """Return the name and size (tokens of the model) of the largest part that cannot shrink."""
+    history = now.history
+    last = history.run_start(max((*history.boundaries(now.covered_runs), now.covered_runs)))
+    request = history.request
+    sizes = {
+        "system prompt": sum(history.piece(i).tokens for i in history.systems()) + now.gauge.fixed,
+        "current request": history.piece(request).tokens if request is not None else 0,
+        "pins": sum(history.piece(i).tokens for i in pinned_pieces(now, last) if i != request),
+        "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
+    }
+    part = max(sizes, key=lambda name: sizes[name])
+    return part, math.ceil(sizes[part] * now.gauge.ratio)

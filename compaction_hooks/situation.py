@@ -1,0 +1,92 @@
+"""Everything a decision may look at, as one value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Generic
+
+from compaction_hooks.files import FileOperations
+from compaction_hooks.history import History
+from compaction_hooks.messages import M, Message, MessageFormat, Text
+from compaction_hooks.projection import Projection
+from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.reductions import Reduction
+from compaction_hooks.settings import Budget, CompactionSettings
+from compaction_hooks.tokens import TokenEstimator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """From the estimator's tokens to the model's.
+
+    Attributes:
+        ratio: The model's tokens per estimated token, as learned from usage.
+        overhead: Tokens of every request that no message shows (a hidden prefix), as learned.
+        fixed: Estimated tokens of the system prompt and tools handed over beside the list.
+    """
+
+    ratio: float = 1.0
+    overhead: int = 0
+    fixed: int = 0
+
+    def tokens(self, estimated: int) -> int:
+        """Return the model's tokens for a view of `estimated` tokens, rounded up."""
+        return self.overhead + math.ceil(self.ratio * (estimated + self.fixed))
+
+    def room(self, tokens: int) -> int:
+        """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
+        return math.floor((tokens - self.overhead) / self.ratio) - self.fixed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation(Generic[M]):
+    """Everything a decision may look at.
+
+    Attributes:
+        record: The newest record true of the history, or None.
+        projection: That record applied.
+        pressure: The present view's size in tokens of the model, counted as far as it was.
+        keep: Recent tokens to keep, of the model.
+        estimator: Sizes texts and messages, before calibration.
+        user_pins: Digests of messages the host pinned.
+        host_files: Files the host itself keeps track of.
+    """
+
+    history: History[M]
+    record: CompactionRecord | None
+    projection: Projection[M]
+    budget: Budget
+    gauge: Gauge
+    reason: CompactionReason
+    pressure: int
+    keep: int
+    settings: CompactionSettings
+    format: MessageFormat[M]
+    estimator: TokenEstimator
+    user_pins: frozenset[str] = frozenset()
+    host_files: FileOperations = field(default_factory=FileOperations)
+
+    @property
+    def reductions(self) -> tuple[Reduction, ...]:
+        """The parts that the view in force shows smaller."""
+        return self.record.reductions if self.record else ()
+
+    @property
+    def estimated(self) -> int:
+        """The present view's estimate in tokens, before calibration."""
+        return self.projection.tokens(self.history)
+
+    @property
+    def tokens(self) -> int:
+        """The present view's size in tokens of the model, by estimate."""
+        return self.gauge.tokens(self.estimated)
+
+    @property
+    def covered_runs(self) -> int:
+        """Runs that no longer stand in the view."""
+        return max(self.history.base, self.record.covered_runs if self.record else 0)
+
+    def text_tokens(self, text: str) -> int:
+        """Return the estimate of a user message with this text, before calibration."""
+        return self.estimator.estimate_message_tokens(Message(role="user", parts=(Text(text),)))
