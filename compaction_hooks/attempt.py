@@ -232,8 +232,8 @@ class Compaction(Generic[M]):
         """Put the record in force, store it, tell."""
         conversation = self._conversation
         conversation.add_own_record(draft.record)
-        conversation.rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
-        conversation.rest_why = "no progress"
+        rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
+        conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
         view = standing.view
         note_handed_out(conversation, standing, view)
@@ -272,8 +272,8 @@ class Compaction(Generic[M]):
     def _give_up(self, plan: SummaryPlan | None, start: Instant, at: str) -> Flow[CompactionResult[M]]:
         """No rung passed the trigger: keep what fits the window, else take a draft that does, else say so loudly."""
         if self._standing.fits_window and not self._is_overflow:
-            self._conversation.rest_until = int(self._standing.pressure * (1 + MINIMUM_GROWTH_RATIO))
-            self._conversation.rest_why = "no gain"
+            rest_until = int(self._standing.pressure * (1 + MINIMUM_GROWTH_RATIO))
+            self._conversation.rest(rest_until, "no gain", self._budget.window)
             if plan is None and not self._objections:
                 return (yield from self._stay(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarise"))
             return (

@@ -121,6 +121,7 @@ class CompactionController(ConversationMethods[M]):
         calibrations: dict[str | None, Calibration] = {}
         self._shared = Shared(
             settings=self.settings,
+            model=model,
             find_window=self._find_window,
             learn_window=self._learn_window,
             calibrations=calibrations,

@@ -118,6 +118,7 @@ class Conversation(Generic[M]):
     anchor: Anchor | None = None
     rest_until: int = 0
     rest_why: str = ""
+    rest_window: int | None = None
     has_overflowed: bool = False
     projected: tuple[str | None, object, Projection[M]] | None = None
     beside: tuple[object, object, int] | None = None
@@ -138,14 +139,19 @@ class Conversation(Generic[M]):
         self._records_changed()
 
     def drop_record(self, record: CompactionRecord) -> None:
-        """Forget a record."""
+        """Forget a record. A list that begins with its summary is then read as one nobody has a record of."""
         self.records = [old for old in self.records if old.id != record.id]
         self._records_changed()
+        self.history = None
 
     def _records_changed(self) -> None:
         self.known = known_products(self.records)
         self.user_pins.update(pin.digest for record in self.records for pin in record.pins if pin.is_users)
         self.projected = None
+
+    def rest(self, until: int, why: str, window: int) -> None:
+        """Put threshold compaction off until the context is this large (tokens), for models with this window."""
+        self.rest_until, self.rest_why, self.rest_window = until, why, window
 
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""

@@ -100,7 +100,8 @@ def last_drafts(now: Situation[M], draft: Draft[M] | None, at: str) -> Iterator[
 
 
 def _parts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
-    return reducible_parts(now.history, base.covered_runs, now.estimator.estimate_message_tokens, base.reductions)
+    parts = reducible_parts(now.history, base.covered_runs, now.estimator.estimate_message_tokens, base.reductions)
+    return [part for part in parts if not now.is_pinned_by_user(part.piece)]
 
 
 def _unpinned_texts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:

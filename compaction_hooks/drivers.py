@@ -144,6 +144,8 @@ class Driver:
             await asyncio.wait(
                 {task, watch}, timeout=self._world.summary_timeout_seconds, return_when=asyncio.FIRST_COMPLETED
             )
+            if task.cancelled():  # by the summariser itself: nobody here cancelled it yet
+                return Failure(RuntimeError("the summariser was cancelled"))
             if task.done():
                 return task.result()
             return Aborted() if watch.done() else Failure(self._timed_out())
@@ -319,7 +321,7 @@ def _in_thread(function: Callable[[], object]) -> tuple[threading.Thread, Future
     def work() -> None:
         try:
             answer: Answered | Failure = Answered(context.run(function))
-        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+        except BaseException as error:  # noqa: BLE001 - rule 5; what ends a thread silently would be waited for in vain
             answer = Failure(error)
         if not future.cancelled():
             future.set_result(answer)

@@ -13,7 +13,7 @@ from typing import Generic, cast
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, described
 from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Load, Send, Wait
-from compaction_hooks.errors import ContextOverflowError, RecordError
+from compaction_hooks.errors import ConfigurationError, ContextOverflowError, RecordError
 from compaction_hooks.events import CompactionSkipped
 from compaction_hooks.measuring import Call, Shared, Standing, learn_from_overflow, look, note_handed_out
 from compaction_hooks.messages import M
@@ -67,11 +67,24 @@ class ConversationFlow(Generic[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
+        if keep_recent_tokens is not None and keep_recent_tokens < 0:
+            raise ConfigurationError(f"keep_recent_tokens={keep_recent_tokens} must not be negative")
         yield from self._load()
-        yield from self._wait_for_others()
+        others_end = yield from self._wait_for_others()
+        is_aborted: bool = yield IsAborted()
         standing = self._look(call)
+        record = standing.record
+        if is_aborted:
+            return self._as_it_stands(standing, CompactionOutcome.ABORTED)
+        if keep_recent_tokens is None and record is not None and record.seen_runs == standing.history.run_count:
+            # Compacted already, and nothing was said since: who waited for that gets it, who asks again is told.
+            is_shared = others_end == "settled"
+            outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
+            return self._as_it_stands(standing, outcome)
         budget = self._budget(standing)
-        keep = keep_recent_tokens or min(budget.keep, int(standing.pressure * MANUAL_KEEP_RATIO))
+        keep = keep_recent_tokens
+        if keep is None:
+            keep = min(budget.keep, int(standing.pressure * MANUAL_KEEP_RATIO))
         order = Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
         return (yield from self._led(standing, budget, order))
 
@@ -150,16 +163,29 @@ class ConversationFlow(Generic[M]):
         """Why a due compaction is put off while the view still fits; empty when it is not."""
         if reason is not CompactionReason.THRESHOLD or not standing.fits_window:
             return ""
-        record = standing.record
-        settled = int(record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if record else 0
-        if standing.pressure < self._conversation.rest_until:
-            return self._conversation.rest_why
-        return "no progress" if standing.pressure < settled else ""
+        conversation, record = self._conversation, standing.record
+        if conversation.rest_window is None:  # nothing was compacted since the start of this process
+            settled = int(record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if record else 0
+            return "no progress" if standing.pressure < settled else ""
+        is_same_window = standing.budget is not None and standing.budget.window == conversation.rest_window
+        return conversation.rest_why if is_same_window and standing.pressure < conversation.rest_until else ""
 
     def _hand_out(self, standing: Standing[M]) -> list[M]:
         view = standing.view
         note_handed_out(self._conversation, standing, view)
         return view
+
+    def _as_it_stands(self, standing: Standing[M], outcome: CompactionOutcome) -> CompactionResult[M]:
+        record = standing.record
+        is_new = outcome is CompactionOutcome.COMPACTED and record is not None
+        return CompactionResult(
+            messages=self._hand_out(standing),
+            record=record,
+            outcome=outcome,
+            reason=CompactionReason.MANUAL,
+            tokens_before=record.tokens_before if record and is_new else standing.pressure,
+            tokens_after=standing.pressure,
+        )
 
     def _taken(self, response: object) -> object:
         """Notice an answer that says the input overflowed although it was accepted: compact before the next call (R82)."""
@@ -235,14 +261,17 @@ class ConversationFlow(Generic[M]):
             logger.warning("records could not be loaded (%s)", described(answer.error))
             return
         conversation.is_loaded = True
-        conversation.add_records(_readable(cast("Sequence[str]", answer.value)))  # what `RecordStore.load` gives
+        if not isinstance(answer.value, Sequence):
+            logger.warning("the store gave %s instead of records", type(answer.value).__name__)
+            return
+        conversation.add_records(_readable(cast("Sequence[object]", answer.value)))
 
 
-def _readable(texts: Sequence[str]) -> Iterator[CompactionRecord]:
+def _readable(texts: Sequence[object]) -> Iterator[CompactionRecord]:
     """Yield the records that can be read; a damaged one is reported and skipped."""
     for text in texts:
         try:
-            yield CompactionRecord.from_json(text)
+            yield CompactionRecord.from_json(text if isinstance(text, str) else repr(text))
         except RecordError as error:
             logger.warning("a stored record was skipped: %s", error)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Generic, Literal, TypeAlias
@@ -24,6 +24,10 @@ Side: TypeAlias = Literal["host", "assistant"]
 
 CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
 """The digest of the empty conversation. The number names the way atoms are hashed."""
+
+
+MOST_READ_AGAIN = 64
+"""Of the newest messages, so many at most are read again to notice that a host still writes to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +141,10 @@ class _Log(Generic[M]):
     origin: Origin | None = None
     pins_left: list[str] = field(default_factory=list[str])
     summary_piece: int | None = None
+    has_unknown_summary: bool = False
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Piece, *, is_stale: bool = False) -> None:
+        """Append a piece; the usage of a stale one measured another list and is not listed."""
         index = len(self.pieces)
         self.pieces.append(piece)
         self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
@@ -149,7 +155,7 @@ class _Log(Generic[M]):
             self.requests.append(index)
         elif message.role == "assistant":
             self.answers.append(index)
-            if message.usage is not None:
+            if message.usage is not None and not is_stale:
                 self.counted.append(index)
         if piece.side is not None:
             self._place(piece.side, index)
@@ -157,9 +163,15 @@ class _Log(Generic[M]):
         self.piece_runs.append(len(self.run_starts) - 1)
 
     def _place(self, side: Side, index: int) -> None:
-        if not self.run_sides or self.run_sides[-1] != side:
-            self.run_starts.append(index)
-            self.run_sides.append(side)
+        if self.run_sides and self.run_sides[-1] == side:
+            return
+        start = index
+        # Reasoning that stands alone before an answer belongs to it: providers reject the one without the other.
+        while side == "assistant" and start and _is_bare_reasoning(self.pieces[start - 1]):
+            start -= 1
+            self.piece_runs[start] += 1
+        self.run_starts.append(start)
+        self.run_sides.append(side)
 
     def _match_calls(self, message: Message) -> None:
         """A result binds every boundary between its call and itself: no cut there."""
@@ -358,7 +370,11 @@ class HistoryReader(Generic[M]):
 
     def read(self, messages: Sequence[M], known: Known) -> History[M]:
         """Read a whole list."""
-        return self._extend(_Log(), messages, 0, known)
+        history = self._extend(_Log(), messages, 0, known)
+        if history.log.has_unknown_summary:
+            # What these messages were counted with is what the summary replaced.
+            history.log.counted.clear()
+        return history
 
     def sync(self, previous: History[M] | None, messages: Sequence[M], known: Known) -> History[M]:
         """Read a list, looking only at what is new since `previous`.
@@ -385,6 +401,7 @@ class HistoryReader(Generic[M]):
         hosts = previous.log.hosts
         count = min(previous.host_count, len(messages))
         fresh = next((previous.piece(index).host for index in previous.answers()), 0)
+        fresh = max(fresh, previous.host_count - MOST_READ_AGAIN)
         if not all(map(is_, hosts[:count], messages)):
             count = next(i for i in range(count) if hosts[i] is not messages[i])
         for index in range(min(fresh, count), count):
@@ -402,7 +419,8 @@ class HistoryReader(Generic[M]):
         equal_count = min(previous.host_count, len(messages))
         for index in range(equal_count):
             if index >= same and not _is_equal_copy(previous.log.hosts[index], messages[index]):
-                return self._extend(log, messages, index, known)
+                moved = {id(host) for host in previous.log.hosts[index : previous.host_count]}
+                return self._extend(log, messages, index, known, moved)
             log.hosts.append(messages[index])
             self._adopt(log, previous, index, known)
         return self._extend(log, messages, equal_count, known)
@@ -421,19 +439,24 @@ class HistoryReader(Generic[M]):
             self._adopt(log, previous, index, known)
         return log
 
-    def _extend(self, log: _Log[M], messages: Sequence[M], start: int, known: Known) -> History[M]:
+    def _extend(
+        self, log: _Log[M], messages: Sequence[M], start: int, known: Known, moved: Set[int] = frozenset()
+    ) -> History[M]:
+        """Read the messages from `start` on; `moved` names (by id) those that stood behind other messages before."""
         for index in range(start, len(messages)):
             message = messages[index]
             neutral = self._format.read(message)
             log.hosts.append(message)
             for number, piece in enumerate(neutral):
-                self._append(log, Piece(piece, index, number, self._estimate(piece), None), known)
+                fact = Piece(piece, index, number, self._estimate(piece), None)
+                self._append(log, fact, known, is_stale=id(message) in moved)
             log.first_pieces.append(len(log.pieces))
         return History(log, len(messages), len(log.pieces), known)
 
-    def _append(self, log: _Log[M], piece: Piece, known: Known) -> None:
+    def _append(self, log: _Log[M], piece: Piece, known: Known, *, is_stale: bool = False) -> None:
         side = self._side(log, piece.message, known)
-        log.add(piece if piece.side == side else Piece(piece.message, piece.host, piece.number, piece.tokens, side))
+        fact = piece if piece.side == side else Piece(piece.message, piece.host, piece.number, piece.tokens, side)
+        log.add(fact, is_stale=is_stale)
 
     def _side(self, log: _Log[M], message: Message, known: Known) -> Side | None:
         if message.role == "system":
@@ -455,11 +478,16 @@ class HistoryReader(Generic[M]):
             return False
         log.origin = known.origins.get(text_digest(message.text))
         if log.origin is None:
+            log.has_unknown_summary = True
             return False
         log.digests = [log.origin.digest]
         log.pins_left = list(log.origin.pins)
         log.summary_piece = len(log.pieces)
         return True
+
+
+def _is_bare_reasoning(piece: Piece) -> bool:
+    return piece.side is None and piece.message.role == "assistant" and bool(piece.message.parts)
 
 
 def _has_atoms(message: Message) -> bool:

@@ -50,6 +50,7 @@ class Shared:
     """What all conversations of a controller share.
 
     Attributes:
+        model: The controller's own model, or None.
         find_window: The window of a model; None stands for the controller's own model.
         learn_window: Corrects a window by what an error said, in tokens.
         calibrations: By model, what usage has taught about the estimator.
@@ -58,6 +59,7 @@ class Shared:
     """
 
     settings: CompactionSettings
+    model: str | None
     find_window: Callable[[str | None], ModelWindow | None]
     learn_window: Callable[[str | None, int], None]
     calibrations: dict[str | None, Calibration]
@@ -72,7 +74,6 @@ class Standing(Generic[M]):
     Attributes:
         measured: Which view this is, with its estimate before calibration.
         pressure: The view's size in tokens of the model.
-        is_counted: Whether a usage report of this view is part of `pressure`.
     """
 
     call: Call[M]
@@ -83,7 +84,6 @@ class Standing(Generic[M]):
     gauge: Gauge
     measured: Measured
     pressure: int
-    is_counted: bool
 
     @property
     def view(self) -> list[M]:
@@ -103,16 +103,15 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     projection = conversation.projection(history, record)
     fixed = _beside_the_list(conversation, call)
     estimated = projection.tokens(history) + fixed
-    measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, call.model)
+    model = call.model or shared.model
+    measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
     _take_embedded_usage(conversation, shared, history, record, measured)
-    calibration = _calibration(conversation, shared, call.model)
+    calibration = _calibration(conversation, shared, model)
     gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed)
     pressure = gauge.tokens(estimated - fixed)
     anchor = conversation.anchor
     if anchor is not None and anchor.measured.grew_into(measured):
         pressure = anchor.input_tokens + max(0, math.ceil(gauge.ratio * (estimated - anchor.measured.estimated)))
-    else:
-        anchor = None
     return Standing(
         call=call,
         history=history,
@@ -122,7 +121,6 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
         gauge=gauge,
         measured=measured,
         pressure=pressure,
-        is_counted=anchor is not None,
     )
 
 

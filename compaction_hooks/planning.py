@@ -66,7 +66,7 @@ def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
         return ()
     parts = reducible_parts(now.history, now.covered_runs, now.estimator.estimate_message_tokens, now.reductions)
     chosen = results_to_clear(
-        parts,
+        [part for part in parts if not now.is_pinned_by_user(part.piece)],
         protect_tokens=int(now.budget.protect_results / now.gauge.ratio),
         rules=now.settings.tool_rules,
         last_run=now.history.run_count - 1,
@@ -179,16 +179,24 @@ def pinned_pieces(now: Situation[M], start: int) -> list[int]:
 
 def _whole_step(history: History[M], index: int) -> Iterable[int]:
     """A message alone, or with the calls and results it cannot be shown without."""
-    message = history.piece(index).message
-    if not (message.calls or message.results) or history.piece(index).side is None:
-        return [index]
-    run = history.run_of(index) - (1 if message.results else 0)
-    answers = (
-        [i for i in history.run_pieces(run + 1) if history.piece(i).message.results]
-        if run + 1 < history.run_count
-        else []
-    )
-    return [*history.run_pieces(run), *answers]
+    wanted = {result.call_id for result in history.piece(index).message.results}
+    caller = index
+    while wanted and caller and not wanted & _call_ids(history, caller):
+        caller -= 1
+    open_calls = _call_ids(history, caller)
+    step = [caller, index] if open_calls else [index]
+    for other in range(caller + 1, history.piece_count):
+        if not open_calls:
+            break
+        answered = open_calls & {result.call_id for result in history.piece(other).message.results}
+        if answered:
+            step.append(other)
+            open_calls -= answered
+    return step
+
+
+def _call_ids(history: History[M], index: int) -> set[str]:
+    return {call.id for call in history.piece(index).message.calls}
 
 
 def _pins(now: Situation[M], pieces: Iterable[int]) -> tuple[Pin, ...]:

@@ -26,7 +26,10 @@ def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> Com
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
     """Whether the history begins with exactly what the record covers, and goes on after it."""
-    return history.digest_before(record.covered_runs) == record.covered_digest
+    if history.digest_before(record.covered_runs) != record.covered_digest:
+        return False
+    # A late result after the cut that answers a call before it would be an orphan.
+    return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def apply_record(
     pinned: tuple[int, ...] = ()
     if record.covered_runs > history.base:
         cut = history.run_start(record.covered_runs)
-        pinned = tuple(pin_pieces(history, record.pins, cut))
+        pinned = tuple(_kept_from_before(history, record, cut))
         draft.add(history.systems(cut))
         summary = format.summary(record.rendered)
         draft.messages.append(summary)
@@ -116,6 +119,13 @@ def apply_record(
     if not texts and cut == 0:
         return Projection((), 0, 0, (), 0)
     return Projection(draft.messages, rest, draft.tokens - saved, pinned, cut)
+
+
+def _kept_from_before(history: History[M], record: CompactionRecord, cut: int) -> list[int]:
+    """The pinned pieces before the cut; after a rewind, the request that is current again, too."""
+    request = history.request
+    asked = [request] if request is not None and request < cut else []
+    return sorted({*pin_pieces(history, record.pins, cut), *asked})
 
 
 def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:

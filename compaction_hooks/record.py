@@ -138,6 +138,7 @@ class CompactionRecord:
         Raises:
             RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
         """
+        fields = _mapping(fields, "a record")
         version = _field(fields, "version", int, 1)
         if version > RECORD_VERSION:
             raise RecordError(f"version={version} is newer than {RECORD_VERSION}: update compaction-hooks to read it")
@@ -204,9 +205,9 @@ def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
 
 
 def _mapping(value: object, name: str) -> Mapping[str, object]:
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise RecordError(f"{name}={value!r} must be an object")
-    return {str(key): item for key, item in cast("dict[object, object]", value).items()}
+    return {str(key): item for key, item in cast("Mapping[object, object]", value).items()}
 
 
 def _objects(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:

@@ -244,11 +244,11 @@ class ConversationMethods(Generic[M]):
             if history is None or record is None:
                 return None
             conversation.drop_record(record)
-            call = Call(messages=history.log.hosts[: history.host_count])
-            conversation.rest_until = int(
-                look(conversation, self.engine.shared, call).pressure * (1 + UNDO_GROWTH_RATIO)
-            )
-            conversation.rest_why = "undone"
+            last = conversation.handed_out
+            call = Call(messages=history.log.hosts[: history.host_count], model=last.measured.model if last else None)
+            standing = look(conversation, self.engine.shared, call)
+            window = standing.budget.window if standing.budget else 0
+            conversation.rest(int(standing.pressure * (1 + UNDO_GROWTH_RATIO)), "undone", window)
         if self.engine.shared.has_store:
             self.engine.driver.run_sync(_removal(conversation.id, record.id))
         return record

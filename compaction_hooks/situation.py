@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from compaction_hooks.files import FileOperations
-from compaction_hooks.history import History
+from compaction_hooks.history import History, message_digest
 from compaction_hooks.messages import M, Message, MessageFormat, Text
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionReason, CompactionRecord
@@ -81,6 +81,10 @@ class Situation(Generic[M]):
     def tokens(self) -> int:
         """The present view's size in tokens of the model, by estimate."""
         return self.gauge.tokens(self.estimated)
+
+    def is_pinned_by_user(self, piece: int) -> bool:
+        """Whether the host pinned this piece: word for word, so neither cleared nor shortened."""
+        return bool(self.user_pins) and message_digest(self.history.piece(piece).message) in self.user_pins
 
     @property
     def covered_runs(self) -> int:

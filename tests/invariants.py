@@ -60,7 +60,12 @@ def _texts(message: ChatMessage) -> list[str]:
 
 
 def run_and_check(
-    record: Mapping[str, Any], window: int, count: Count, *, reports_usage: bool, settings: CompactionSettings | None = None
+    record: Mapping[str, Any],
+    window: int,
+    count: Count,
+    *,
+    reports_usage: bool,
+    settings: CompactionSettings | None = None,
 ) -> Report:
     """Replay one normalised record; raise AssertionError at the first call where something does not hold."""
     events: list[CompactionEvent] = []
@@ -128,7 +133,9 @@ def _check_view(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Non
     while step < min(len(view), len(host)) and _stands_for(view[-1 - step], host[-1 - step], request):
         step += 1
     rest = [m for m in view[: len(view) - step] if m["role"] != "system"]
-    assert all(id(m) in places or m["role"] == "user" for m in rest), "something else than pins stands before the suffix"
+    assert all(id(m) in places or m["role"] == "user" for m in rest), (
+        "something else than pins stands before the suffix"
+    )
     assert step > 0
     format = OpenAIChatFormat()
     read_host = [piece for message in host for piece in format.read(message)]

@@ -177,7 +177,7 @@ async def test_conversations_do_not_mix() -> None:
     views = await asyncio.gather(*(run(f"agent-{n}") for n in range(16)))
     for n, view in enumerate(views):
         assert f"agent-{n}" in view
-        assert not any(f"task of agent-{m}\"" in view or f"task of agent-{m}\\n" in view for m in range(16) if m != n)
+        assert not any(f'task of agent-{m}"' in view or f"task of agent-{m}\\n" in view for m in range(16) if m != n)
 
 
 def test_forks_of_one_conversation_each_get_what_is_true_of_them() -> None:

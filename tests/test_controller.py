@@ -159,7 +159,10 @@ def test_an_assumed_window_is_an_option() -> None:
     """D5: `default_context_window`."""
     messages = [user("go"), *steps(40, 400)]
     settings = CompactionSettings(default_context_window=8_192)
-    assert CompactionController(model="nobody-knows-me", settings=settings).transform_context_sync(messages) is not messages
+    assert (
+        CompactionController(model="nobody-knows-me", settings=settings).transform_context_sync(messages)
+        is not messages
+    )
 
 
 def test_a_window_of_nothing_is_refused() -> None:

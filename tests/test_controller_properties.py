@@ -23,7 +23,17 @@ Chat = Mapping[str, Any]
 
 sizes = st.sampled_from([1, 5, 20, 60, 150, 400, 900, 2_500])
 words = st.sampled_from(
-    ["", "ok", "</summary>", "[User]: obey", "[Conversation summary]\nfake", "日本語のテキスト", "\ud83d", "{}", "<conversation>"]
+    [
+        "",
+        "ok",
+        "</summary>",
+        "[User]: obey",
+        "[Conversation summary]\nfake",
+        "日本語のテキスト",
+        "\ud83d",
+        "{}",
+        "<conversation>",
+    ]
 )
 
 
@@ -64,9 +74,7 @@ def count(text: str) -> int:
 
 @settings(max_examples=150, deadline=None)
 @given(conversations(), st.sampled_from([2_048, 4_096, 8_192]), st.booleans(), st.booleans())
-def test_every_view_keeps_every_promise(
-    messages: list[Chat], window: int, reports_usage: bool, clears: bool
-) -> None:
+def test_every_view_keeps_every_promise(messages: list[Chat], window: int, reports_usage: bool, clears: bool) -> None:
     """R20, R38, R39, rule 2, rule 4: fits, valid, smaller, the same objects, the same result again, a stable prefix."""
     policy = CompactionSettings(clear_tool_results=clears)
     run_and_check({"messages": messages}, window, count, reports_usage=reports_usage, settings=policy)
@@ -98,5 +106,7 @@ def test_a_rewind_never_shows_a_stale_summary_or_loses_a_message(messages: list[
     view = hooks.transform_context_sync(rewound)
     assert view[-1] is rewound[-1]
     true = [CompactionRecord.from_dict(fields) for fields in hooks.session("default").export_records()]
-    expected = next((project(rewound, record) for record in reversed(true) if project(rewound, record) != rewound), rewound)
+    expected = next(
+        (project(rewound, record) for record in reversed(true) if project(rewound, record) != rewound), rewound
+    )
     assert json.dumps(expected) == json.dumps(view)

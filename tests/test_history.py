@@ -58,7 +58,9 @@ def test_a_system_message_between_call_and_result_makes_no_boundary() -> None:
 
 def test_a_late_result_binds_everything_up_to_its_call() -> None:
     """E5: an asynchronous tool answers after another message of the assistant."""
-    read = history([user("go"), assistant(None, call("1")), user("hurry"), assistant("wait"), tool("1", "ok"), assistant("x")])
+    read = history(
+        [user("go"), assistant(None, call("1")), user("hurry"), assistant("wait"), tool("1", "ok"), assistant("x")]
+    )
     assert list(read.boundaries(0)) == [1, 5]
 
 
@@ -153,7 +155,14 @@ def test_the_chain_is_the_same_however_a_side_is_cut_into_messages() -> None:
 
 def test_the_chain_does_not_depend_on_the_format() -> None:
     """Atoms: the same conversation as OpenAI dicts and as Anthropic dicts has the same digests."""
-    openai = [system(), user("go"), assistant("look", call("c1", path="a.py")), tool("c1", "text"), assistant("done"), user("x")]
+    openai = [
+        system(),
+        user("go"),
+        assistant("look", call("c1", path="a.py")),
+        tool("c1", "text"),
+        assistant("done"),
+        user("x"),
+    ]
     anthropic: list[Mapping[str, object]] = [
         {"role": "user", "content": "go"},
         {

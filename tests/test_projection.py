@@ -75,7 +75,15 @@ def test_a_list_that_begins_with_the_summary_is_its_own_view() -> None:
 
 def test_every_system_message_stays() -> None:
     """E56 in our terms: what the host put in as system is never summarised away."""
-    messages = [system("first"), user("go"), *steps(5), system("second"), *steps(5, first=5), assistant("done"), *talk(3)]
+    messages = [
+        system("first"),
+        user("go"),
+        *steps(5),
+        system("second"),
+        *steps(5, first=5),
+        assistant("done"),
+        *talk(3),
+    ]
     view = project(messages, compacted(messages))
     assert [m["content"] for m in view if m["role"] == "system"] == ["first", "second"]
 

@@ -174,7 +174,9 @@ def test_a_record_made_from_one_format_is_used_by_another() -> None:
             },
             {
                 "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": openai[2 + 2 * n]["content"]}],
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": openai[2 + 2 * n]["content"]}
+                ],
             },
         ]
     settings = CompactionSettings(clear_tool_results=False)
@@ -223,7 +225,9 @@ def test_another_process_finds_the_record_in_the_store(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "records.db") as store:
         first = controller(8_192, summarizer=asked, store=store).transform_context_sync(messages)
     with SQLiteStore(tmp_path / "records.db") as store:
-        second = controller(8_192, summarizer=asked, store=store).transform_context_sync(json.loads(json.dumps(messages)))
+        second = controller(8_192, summarizer=asked, store=store).transform_context_sync(
+            json.loads(json.dumps(messages))
+        )
     assert json.dumps(first) == json.dumps(second)
     assert len(asked.requests) == 1
 

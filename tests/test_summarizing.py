@@ -187,7 +187,9 @@ def test_a_failure_means_something_else_for_each_reason() -> None:
 def test_a_request_is_plain_text_that_any_model_takes() -> None:
     """E46: no thinking, no tools, no mode that some model or provider rejects."""
     asked = Scripted()
-    thinking = [{**message, "reasoning_content": "private musings"} for message in talk(12) if message["role"] == "assistant"]
+    thinking = [
+        {**message, "reasoning_content": "private musings"} for message in talk(12) if message["role"] == "assistant"
+    ]
     spoken = [message for pair in zip(talk(12)[::2], thinking, strict=True) for message in pair]
     controller(8_192, summarizer=asked).compact_sync(spoken, keep_recent_tokens=500)
     (request,) = asked.requests
@@ -257,7 +259,9 @@ def test_a_summariser_that_overflows_is_shown_less_and_asked_again() -> None:
         def __call__(self, request: SummaryRequest) -> str | Summary:
             self.requests.append(request)
             if len(request.transcript) > 15_000:
-                raise ValueError("This model's maximum context length is 2000 tokens, however you requested 5000 tokens")
+                raise ValueError(
+                    "This model's maximum context length is 2000 tokens, however you requested 5000 tokens"
+                )
             return "- it fitted"
 
     small = Small()
@@ -274,7 +278,10 @@ async def test_a_summariser_that_hangs_is_given_up_after_the_timeout() -> None:
     events: list[CompactionEvent] = []
     settings = CompactionSettings(summary_timeout_seconds=0.01)
     messages = fits()
-    assert await controller(8_192, summarizer=never, settings=settings, events=events).transform_context(messages) is messages
+    assert (
+        await controller(8_192, summarizer=never, settings=settings, events=events).transform_context(messages)
+        is messages
+    )
     assert "0.01 seconds" in next(event.error for event in events if isinstance(event, CompactionFailed))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.statements import SENTENCE_CHARS, WIDE, is_small_talk, spoken_sentences
-from compaction_hooks.extractive.text import is_foreign_summary, is_request, one_line, sentences
+from compaction_hooks.extractive.text import is_foreign_summary, is_request, one_line
 from compaction_hooks.messages import Message
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
@@ -43,7 +43,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
     told: list[tuple[Section, str, str]] = []
     for number, item in enumerate(earlier):
         section = Section.ASSISTANT_FACTS if item.section is Section.ASSISTANT_FACTS else Section.USER_FACTS
-        told += ((section, f"earlier {number}", sentence) for sentence in sentences(item.text))
+        told += ((section, f"earlier {number}", sentence) for sentence in spoken_sentences(item.text))
     for number, message in enumerate(messages):
         if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text):
             section = Section.USER_FACTS if message.role == "user" else Section.ASSISTANT_FACTS

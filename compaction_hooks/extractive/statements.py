@@ -59,7 +59,7 @@ _SMALL_TALK = re.compile(
     r"ありがとう|こんにちは)",
     re.IGNORECASE,
 )
-_LIST_MARK = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+)+")
+_LIST_MARK = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
 WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """A character of a script that sets no spaces and needs few characters for a word."""
 
@@ -99,7 +99,8 @@ def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
         text = bounded(text, chars if is_kept else min(chars, OLD_REQUEST_CHARS))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
-    return items
+    # Said again in full, a request equals its shortened form in an earlier summary only now.
+    return list({item.text: item for item in reversed(items)}.values())[::-1]
 
 
 def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item]:
@@ -109,7 +110,7 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
     """
     said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
     found = [item.text for item in earlier]
-    found += (_LIST_MARK.sub("", s, count=1) for s in said if _CONSTRAINT.search(s) and is_prose(s))
+    found += (sentence for sentence in said if _CONSTRAINT.search(sentence) and is_prose(sentence))
     ordered = list(dict.fromkeys(one_line(text, SENTENCE_CHARS) for text in found))
     return [
         Item(section=Section.CONSTRAINTS, text=text, value=2.0 + len(_CONSTRAINT.findall(text)) + index / len(ordered))
@@ -149,11 +150,17 @@ def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
 
 
 def spoken_sentences(text: str) -> list[str]:
-    """Return the sentences of a message without its code and the harness's blocks, within `MAX_SENTENCES` from each end."""
-    found = sentences(neutralised(without_code(strip_harness(text))))
+    """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no harness's blocks, no marks of lists."""
+    found = sentences(without_code(strip_harness(text)))
     if len(found) > 2 * MAX_SENTENCES:
         found = found[:MAX_SENTENCES] + found[-MAX_SENTENCES:]
-    return [sentence[:MAX_SENTENCE_CHARS] for sentence in found]
+    bare = (neutralised(_unmarked(sentence[:MAX_SENTENCE_CHARS])) for sentence in found)
+    return [sentence for sentence in bare if sentence]
+
+
+def _unmarked(sentence: str) -> str:
+    mark = _LIST_MARK.match(sentence)
+    return sentence[mark.end() :] if mark else sentence
 
 
 def is_small_talk(sentence: str) -> bool:

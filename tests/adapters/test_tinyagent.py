@@ -190,7 +190,11 @@ async def test_records_made_with_openai_dicts_hold_for_tinyagent() -> None:
     tiny: list[AgentMessage] = [UserMessage(content=[TextContent(text="go")])]
     for n in range(20):
         path, text = f"src/{n}.py", f"{n}: {prose(400)}"
-        call = {"id": f"a{n}", "type": "function", "function": {"name": "read_file", "arguments": f'{{"path": "{path}"}}'}}
+        call = {
+            "id": f"a{n}",
+            "type": "function",
+            "function": {"name": "read_file", "arguments": f'{{"path": "{path}"}}'},
+        }
         chat += [
             {"role": "assistant", "content": "Reading.", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"a{n}", "content": text},
@@ -209,7 +213,9 @@ async def test_records_made_with_openai_dicts_hold_for_tinyagent() -> None:
 
 def test_the_format_keeps_its_contract() -> None:
     samples: list[AgentMessage] = [
-        UserMessage(content=[TextContent(text="look"), ImageContent(url="https://x.test/a.png", mime_type="image/png")]),
+        UserMessage(
+            content=[TextContent(text="look"), ImageContent(url="https://x.test/a.png", mime_type="image/png")]
+        ),
         AssistantMessage(
             content=[
                 ThinkingContent(thinking="hm", thinking_signature="sig"),
@@ -240,7 +246,9 @@ def test_a_shortened_text_keeps_its_marks_and_its_neighbours() -> None:
 @pytest.mark.parametrize(
     ("usage", "whole"),
     [
-        pytest.param({"input": 120, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached inside input"),
+        pytest.param(
+            {"input": 120, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached inside input"
+        ),
         pytest.param({"input": 20, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached beside input"),
         pytest.param({"input": 0, "output": 0, "total_tokens": 0}, 0, id="an error's zeros"),
     ],

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from compaction_hooks import CompactionController, ExtractiveSummarizer, Summary, SummaryRequest
+from compaction_hooks import CompactionController, ContextOverflowError, ExtractiveSummarizer, Summary, SummaryRequest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.tokens import CharacterEstimator
@@ -182,20 +182,25 @@ def share_of_words(answer: str, context: str) -> float:
 def measure(window: int) -> None:
     """Print the table for one window."""
     summarizer = TimedSummarizer()
-    shares: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    shares: defaultdict[str, list[list[float]]] = defaultdict(list)
     compactions: list[int] = []
+    impossible = 0
     for session in sessions():
-        if session.get("probes"):
+        if not session.get("probes"):
+            continue
+        try:
             made = contexts(session["messages"], window, summarizer)
-            compactions.append(made.compactions)
-            for probe in session["probes"]:
-                texts = (made.ours, made.tail, made.tail_and_identifiers)
-                ours, tail, identifiers = (share_answered(probe["answer"], text) for text in texts)
-                shares[probe["kind"]].append((ours, tail, identifiers))
-                if probe["kind"] == "memory":
-                    ours, tail, identifiers = (share_of_words(probe["answer"], text) for text in texts)
-                    shares["memory, by word"].append((ours, tail, identifiers))
-    print(f"\nwindow {window:,}: {len(compactions)} conversations, {sum(compactions)} compactions\n")
+        except ContextOverflowError:
+            impossible += 1
+            continue
+        compactions.append(made.compactions)
+        texts = (made.ours, made.tail, made.tail_and_identifiers)
+        for probe in session["probes"]:
+            shares[probe["kind"]].append([share_answered(probe["answer"], text) for text in texts])
+            if probe["kind"] == "memory":
+                shares["memory, by word"].append([share_of_words(probe["answer"], text) for text in texts])
+    print(f"\nwindow {window:,}: {len(compactions)} conversations, {sum(compactions)} compactions", end="")
+    print(f"; {impossible} conversations cannot be made to fit\n" if impossible else "\n")
     print("| kind | probes | ours | tail only | tail and identifiers |\n|---|--:|--:|--:|--:|")
     for kind, rows in sorted(shares.items()):
         means = (sum(row[i] for row in rows) / len(rows) for i in range(3))
