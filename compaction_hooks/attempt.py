@@ -24,6 +24,7 @@ from compaction_hooks.effects import Aborted, Emit, Failure, Flow, Instant, Now,
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.extractive import ExtractiveSummarizer
+from compaction_hooks.files import FileOperations
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.planning import SummaryPlan, dropped_marker, plan_clearing, plan_summary
@@ -104,9 +105,10 @@ class Compaction(Generic[M]):
             format=conversation.format,
             estimator=conversation.estimator,
             user_pins=frozenset(conversation.user_pins),
-            host_files=shared.host_files(),
+            host_files=_tracked(shared),
         )
         self._failure: SummaryFailed | None = None
+        self._spent: Usage | None = None
         self._summary: str | None = None
         self._objections: list[str] = []
         self._drafts: list[Draft[M]] = []
@@ -115,7 +117,7 @@ class Compaction(Generic[M]):
         """Go down the rungs.
 
         Raises:
-                ContextOverflowError: no rung makes it fit, and the order says it must.
+            ContextOverflowError: no rung makes it fit, and the order says it must.
         """
         start: Instant = yield Now()
         yield Emit(self._started())
@@ -165,10 +167,12 @@ class Compaction(Generic[M]):
         breaker = self._conversation.breaker
         if isinstance(answer, SummaryFailed):
             self._failure = answer
+            self._spent = answer.usage
             breaker.record_failure(described(answer.error), self._shared.settings.breaker_failures, now.monotonic)
             logger.warning("summariser failed (%s)", described(answer.error))
             return None
         breaker.record_success()
+        self._spent = answer.usage
         draft = drafted(self._situation, summary_record(self._situation, plan, answer.text, answer.usage, at))
         self._summary = answer.text
         if self._passes(draft):
@@ -261,6 +265,7 @@ class Compaction(Generic[M]):
                 why=why,
                 tokens=self._standing.pressure,
                 duration_seconds=end.monotonic - start.monotonic,
+                usage=self._spent,
             )
         )
         return self._result(self._unchanged(), outcome, None)
@@ -344,13 +349,10 @@ class Compaction(Generic[M]):
             compacted_messages=record.compacted_message_count,
             summary_messages=1 if record.rendered else 0,
             duration_seconds=seconds,
-            usage=self._cost(record.usage),
+            usage=self._spent,
             used_fallback=self._failure is not None,
             record=record,
         )
-
-    def _cost(self, usage: Usage | None) -> Usage | None:
-        return usage if self._failure is None else self._failure.usage
 
     def _tell_failure(self, start: Instant, error: BaseException | None = None) -> Flow[None]:
         end: Instant = yield Now()
@@ -367,9 +369,18 @@ class Compaction(Generic[M]):
                 is_over_window=is_over_window,
                 is_breaker_open=self._conversation.breaker.opened_at is not None,
                 duration_seconds=end.monotonic - start.monotonic,
-                usage=self._failure.usage if self._failure else None,
+                usage=self._spent,
             )
         )
+
+
+def _tracked(shared: Shared) -> FileOperations:
+    """The host's own file list; none when asking for it fails."""
+    try:
+        return shared.host_files()
+    except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+        logger.warning("the host's file list could not be had (%s)", described(error))
+        return FileOperations()
 
 
 def _extracted(now: Situation[M], plan: SummaryPlan) -> str:

@@ -41,7 +41,8 @@ DEFAULT_SESSION = "default"
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
-    Its own `transform_context`, `call`, `compact`, `recover` and the rest are those of a session named "default".
+    Its own `transform_context`, `call`, `compact`, `recover`, `report_usage`, `pin`, `undo` and `state` are
+    those of a session named "default".
 
     Args:
         model: The model's name, for its window when `context_window` is not given.
@@ -56,7 +57,7 @@ class CompactionController(ConversationMethods[M]):
         clock: Gives the time, for tests.
 
     Raises:
-        ConfigurationError: `context_window` is not above zero.
+        ConfigurationError: `context_window` is not a whole number above zero.
     """
 
     @overload
@@ -105,8 +106,8 @@ class CompactionController(ConversationMethods[M]):
         host_files: Callable[[], FileOperations] | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
-        if context_window is not None and context_window <= 0:
-            raise ConfigurationError(f"context_window={context_window} must be above zero")
+        if context_window is not None and (type(context_window) is not int or context_window <= 0):
+            raise ConfigurationError(f"context_window={context_window!r} must be a whole number of tokens above zero")
         self.settings = settings or CompactionSettings()
         self._model = model
         self._context_window = context_window

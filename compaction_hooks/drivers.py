@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("compaction_hooks")
 
+STORE_TIMEOUT_SECONDS = 10.0
+"""A store that takes longer is gone on without: the record stays in memory."""
 HANDLER_TIMEOUT_SECONDS = 5.0
 """An async event handler that takes longer is left behind: an agent must not wait for its telemetry."""
 POLL_SECONDS = 0.05
@@ -192,14 +194,13 @@ class Driver:
             _report_handler(answer)
 
     async def _stored(self, effect: Load | Save | Remove) -> Answered | Failure:
-        method, *arguments = _store_call(self._world.store, effect)
-        if _is_async(method):
-            return await _attempted(_called(method, *arguments))
         import asyncio
 
-        answer = await _attempted(asyncio.to_thread(method, *arguments))
+        method, *arguments = _store_call(self._world.store, effect)
+        waited = _called(method, *arguments) if _is_async(method) else asyncio.to_thread(method, *arguments)
+        answer = await _attempted(asyncio.wait_for(waited, STORE_TIMEOUT_SECONDS))
         if isinstance(answer, Answered) and inspect.isawaitable(answer.value):
-            return await _attempted(answer.value)
+            return await _attempted(asyncio.wait_for(answer.value, STORE_TIMEOUT_SECONDS))
         return answer
 
     # -- sync

@@ -41,7 +41,7 @@ class CompactionFinished:
         summary_messages: Messages that hold the summary: 1, or 0 when only tool results were cleared.
         duration_seconds: From start to finish, the summariser's time included.
         usage: What the summary cost, or None when unknown or free.
-        used_fallback: Whether the summariser failed and the rungs that need no model were used.
+        used_fallback: Whether the summariser failed in this very attempt and the rungs that need no model were used.
         record: The record.
     """
 
@@ -61,12 +61,14 @@ class CompactionFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSkipped:
-    """A compaction was due and was not made; the context still fits the window by estimate.
+    """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
         why: "aborted", "nothing to summarise", "breaker open", "undone"; "no progress" while the context has hardly grown
             since the last compaction; or what was wrong with the best result there was: "no gain", "too large" or "invalid:"
             with the rule it would have broken.
+        tokens: Size of the context that is handed out, in tokens.
+        usage: What a summary cost that was thrown away, or None.
     """
 
     session_id: str
@@ -74,6 +76,7 @@ class CompactionSkipped:
     why: str
     tokens: int
     duration_seconds: float = 0.0
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,7 @@ class CompactionFailed:
 
     Attributes:
         error: Type and text of what failed, without message text of the conversation.
+        tokens: Size of the context that is handed out, in tokens.
         is_over_window: Whether the list that was handed out is larger than the window: the provider will reject it.
         is_breaker_open: Whether the circuit breaker is now open.
         usage: What failed attempts cost, or None.

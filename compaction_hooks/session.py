@@ -194,7 +194,8 @@ class ConversationMethods(Generic[M]):
         """Return a smaller list after an overflow the host caught itself.
 
         Raises:
-            BaseException: `error` itself, when it is no context overflow.
+            BaseException: `error` itself, when it is no context overflow, one that no smaller list can cure, one that the
+                settings say not to recover from, or when the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         call = Call(messages=messages, model=model, system=system, tools=tools)

@@ -58,7 +58,7 @@ class CompactionSettings:
         auto_compact: Whether the threshold triggers a compaction.
         compact_on_overflow: Whether a provider's overflow error does. The two are independent.
         overflow_patterns: Texts that mark an error as an overflow of the context, on top of what is recognised anyway;
-            upper and lower case are alike (E22).
+            upper and lower case are alike.
         is_subagent: The threshold is the parent's business (klaude-code); overflow is still handled.
         clear_tool_results: Whether old tool results may be cleared before a summary is asked for.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
@@ -98,6 +98,10 @@ class CompactionSettings:
             raise ConfigurationError(
                 f"trigger_ratio={self.trigger_ratio} and trigger_tokens={self.trigger_tokens} exclude one another: set one"
             )
+        for name in (*_POSITIVE, "trigger_ratio"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ConfigurationError(f"{name}={value!r} must be a number")
         if self.trigger_ratio is not None and not 0.1 <= self.trigger_ratio <= 1.0:
             raise ConfigurationError(f"trigger_ratio={self.trigger_ratio} must lie between 0.1 and 1.0")
         for name in _POSITIVE:
@@ -105,7 +109,7 @@ class CompactionSettings:
             if value is not None and value <= 0:
                 raise ConfigurationError(f"{name}={value} must be above zero")
         for tool, rule in self.tool_rules.items():
-            if rule not in ("never", "first") and (isinstance(rule, str) or rule < 0):
+            if rule not in ("never", "first") and (type(rule) is not int or rule < 0):
                 raise ConfigurationError(
                     f'tool_rules[{tool!r}]={rule!r} must be "never", "first" or a number of results'
                 )

@@ -166,7 +166,7 @@ def accepted(answer: object) -> Summary:
     any other type comes back as an empty summary, which `refusal` refuses.
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
-    text = summary.text
+    text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
     while reasoning := _REASONING.match(text):
         text = text[reasoning.end() :]
     text = _REASONING_END.sub("", text).strip()
@@ -185,6 +185,11 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
     """
     if not isinstance(answer, str | Summary):
         return f"the summariser returned {type(answer).__name__}, not str or Summary"
+    if isinstance(answer, Summary):
+        for name in ("text", "finish_reason"):
+            value: object = getattr(answer, name)
+            if not isinstance(value, str) and not (value is None and name == "finish_reason"):
+                return f"Summary.{name} is {type(value).__name__}, not str"
     summary = accepted(answer)
     ending = re.sub(r"[^a-z]", "", (summary.finish_reason or "").rpartition(".")[2].casefold())
     if summary.tool_calls or ending in _CALLED_TOOLS:

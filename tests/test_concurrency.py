@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from compaction_hooks import SummaryRequest
+from compaction_hooks import CompactionOutcome, SummaryRequest
 from tests.conversations import Scripted, controller, steps, system, talk, texts, user
 
 Chat = Mapping[str, object]
@@ -191,3 +191,21 @@ def test_forks_of_one_conversation_each_get_what_is_true_of_them() -> None:
     assert ["- left" in view for view in views] == [True, False, True, False]
     assert ["- right" in view for view in views] == [False, True, False, True]
     assert len(asked.requests) == 3
+
+
+async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:
+    requests = 0
+
+    async def slow(request: SummaryRequest) -> str:
+        nonlocal requests
+        requests += 1
+        await asyncio.sleep(0)
+        return "- shared"
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+    results = await asyncio.gather(*(hooks.compact(messages) for _ in range(5)))
+    assert requests == 1
+    assert {result.outcome for result in results} == {CompactionOutcome.COMPACTED}
+    assert {texts(result.messages) for result in results} == {texts(results[0].messages)}
+    assert (await hooks.compact(messages)).outcome is CompactionOutcome.NOTHING_TO_COMPACT
+    assert requests == 1

@@ -22,6 +22,7 @@ from compaction_hooks import (
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
 from tests.conversations import (
     Scripted,
@@ -443,3 +444,38 @@ def test_texts_are_shortened_after_an_overflow_too() -> None:
     assert controller(None).call_sync(messages, provider) == "answer"
     assert "characters left out" in str(sent[1][1]["content"])
     assert sent[1][2] is messages[2]
+
+
+def test_keeping_nothing_keeps_the_last_step_alone() -> None:
+    messages = [system(), *talk(12)]
+    result = controller(200_000, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=0)
+    assert len(result.messages) == 4, "system, summary, the pinned request and the last answer"
+
+
+def test_a_negative_number_to_keep_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="keep_recent_tokens=-5"):
+        controller().compact_sync(talk(3), keep_recent_tokens=-5)
+
+
+@pytest.mark.parametrize("window", [0, -1, "16k", 1.5, True])
+def test_a_window_that_is_no_number_of_tokens_is_refused(window: object) -> None:
+    with pytest.raises(ConfigurationError, match="context_window="):
+        CompactionController(context_window=window)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_list_without_answers_is_not_read_whole_each_time() -> None:
+    """Rule 6."""
+    reads = 0
+
+    class Counting(OpenAIChatFormat):
+        def read(self, message: Chat, /) -> tuple[Message, ...]:
+            nonlocal reads
+            reads += 1
+            return super().read(message)
+
+    hooks = CompactionController(context_window=1_000_000, format=Counting())
+    messages = [user(str(n)) for n in range(2_000)]
+    hooks.transform_context_sync(messages)
+    reads = 0
+    hooks.transform_context_sync([*messages, user("one more")])
+    assert reads < 100

@@ -138,6 +138,12 @@ def test_nothing_to_say_is_an_empty_answer() -> None:
     assert summarize([say("system", "You are an agent.")]) == ""
 
 
+def test_arguments_nested_beyond_reason_do_no_harm() -> None:
+    deep = '{"files": [{"path": "a"}], "x": ' + "[" * 900 + "1" + "]" * 900 + "}"
+    call = Message(role="assistant", parts=(ToolCall("c1", "act", deep),))
+    assert "act(" in summarize([user("go"), call])
+
+
 @pytest.mark.parametrize("max_tokens", [1, 10, 40, 100, 200, 400, 800])
 def test_the_allowance_is_never_exceeded(max_tokens: int) -> None:
     """E41; `summarize` checks it."""
@@ -310,6 +316,17 @@ def test_single_tasks_are_opened_and_closed_by_their_number() -> None:
     assert under(text, Section.IN_PROGRESS) == ["#1 write tests", "#2 write docs"]
     closed = step("TaskUpdate", {"taskId": "1", "status": "completed"}, "Updated task #1")
     assert under(summarize(closed, text), Section.IN_PROGRESS) == ["#2 write docs"]
+
+
+def test_a_subject_or_a_status_alone_makes_no_task() -> None:
+    text = summarize(
+        [
+            user("go"),
+            *step("send_mail", {"subject": "Hello", "to": "a@b.org"}),
+            *step("update_orders", {"orders": [{"title": "Lamp", "status": "shipped"}]}),
+        ]
+    )
+    assert under(text, Section.IN_PROGRESS) == []
 
 
 def test_check_boxes_of_the_assistant_are_tasks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import pytest
 
@@ -15,7 +16,7 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.extractive.outline import Section, parse
 from compaction_hooks.extractive.statements import OLD_REQUEST_CHARS
 from compaction_hooks.extractive.text import is_foreign_summary, is_request, strip_harness
-from compaction_hooks.messages import Message, Text, ToolCall, ToolResult, Usage
+from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest, refusal
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.transcript import neutralised
@@ -31,6 +32,7 @@ FRAGMENTS = st.sampled_from(
     ]
 )  # fmt: skip
 TEXTS = st.lists(FRAGMENTS | st.text(max_size=20), max_size=8).map(" ".join)
+ROLES: tuple[Role | Literal["step"], ...] = ("user", "assistant", "system", "step", "other")
 NAMES = st.sampled_from(["bash", "read_file", "edit", "cancel_order", "TodoWrite", "mcp__x__act", "f (x)", ""])
 ARGUMENTS = st.one_of(
     st.dictionaries(
@@ -45,7 +47,7 @@ ARGUMENTS = st.one_of(
 def messages(draw: st.DrawFn) -> tuple[Message, ...]:
     made: list[Message] = []
     for number in range(draw(st.integers(0, 8))):
-        role = draw(st.sampled_from(["user", "assistant", "system", "step", "other"]))
+        role: Role | Literal["step"] = draw(st.sampled_from(ROLES))
         if role == "step":
             call = ToolCall(str(number), draw(NAMES), draw(ARGUMENTS))
             made.append(Message(role="assistant", parts=(Text(draw(TEXTS)), call)))

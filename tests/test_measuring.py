@@ -232,3 +232,43 @@ def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> No
         hooks.transform_context_sync(talk(1))
     state = hooks.state()
     assert (state.context_window == 128_000) is (not caplog.records)
+
+
+def test_usage_of_another_model_than_the_controllers_own_is_not_believed() -> None:
+    """E21: also where the call names no model."""
+    hooks: CompactionController[Chat] = CompactionController(context_window=8_192, model="gpt-5")
+    view = hooks.transform_context_sync([user("hi")])
+    hooks.report_usage(Usage(input_tokens=7_000), view, model="claude-haiku-4-5")
+    assert hooks.state().is_estimate
+    hooks.transform_context_sync([user("a"), {**carrying(7_000), "model": "claude-haiku-4-5"}, user("b")])
+    assert tokens(hooks) < 1_000
+
+
+def test_a_rest_for_a_large_model_does_not_hold_for_a_small_one() -> None:
+    """E21: the smaller window compacts before it is called, however recently the larger one did."""
+    hooks = controller(16_384, summarizer=Scripted())
+    messages = [system(), *talk(33)]
+    hooks.transform_context_sync(messages)
+    hooks.undo()
+    error = ValueError("prompt is too long: 9000 tokens > 8192 maximum")
+    hooks.session("elsewhere").recover_sync(error, messages, model="small")
+    assert hooks.transform_context_sync(messages) is messages
+    assert hooks.transform_context_sync(messages, model="small") is not messages
+
+
+def test_usage_of_messages_that_stood_behind_others_is_not_believed() -> None:
+    """E25: after the host deleted old messages, the kept ones still carry what the long list measured."""
+    hooks = controller(200_000)
+    messages = [*talk(10), user("more"), carrying(6_000), user("next")]
+    hooks.transform_context_sync(messages)
+    assert tokens(hooks) > 6_000
+    hooks.transform_context_sync(messages[-5:])
+    assert tokens(hooks) < 4_000
+
+
+def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -> None:
+    """E25: another process opens the stored list without its record."""
+    stored = controller(8_192, summarizer=Scripted()).compact_sync([*talk(9), user("m"), carrying(7_900), user("n")])
+    fresh = controller(8_192, summarizer=Scripted())
+    fresh.transform_context_sync(stored.messages)
+    assert tokens(fresh) < 4_000

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compaction_hooks import CompactionRecord, project
-from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks import CompactionRecord, CompactionSettings, project
+from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from tests.conversations import Scripted, assistant, call, controller, prose, steps, system, talk, texts, tool, user
 
 Chat = Mapping[str, object]
@@ -169,3 +169,44 @@ def test_a_list_stored_with_a_shortened_text_is_its_own_view() -> None:
     messages, record = shortened_words()
     stored = project(messages, record)
     assert project([*stored, assistant("Done."), user("next")], record) == [*stored, assistant("Done."), user("next")]
+
+
+def test_reasoning_that_stands_alone_stays_with_its_call() -> None:
+    """OpenAI Responses: a reasoning item is kept with the call it led to, or goes with it."""
+    items: list[Chat] = [{"role": "user", "content": "do it"}]
+    for n in range(30):
+        items += [
+            {"type": "reasoning", "id": f"rs{n}", "summary": [], "encrypted_content": "x" * 80},
+            {"type": "function_call", "id": f"fc{n}", "call_id": f"c{n}", "name": "run", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{n}", "output": prose(350)},
+        ]
+    session = controller(8_192, summarizer=Scripted()).session("r", format=OpenAIResponsesFormat())
+    view = session.compact_sync(items, keep_recent_tokens=900).messages
+    kinds = [item.get("type") for item in view[2:]]
+    assert kinds[:3] == ["reasoning", "function_call", "function_call_output"]
+    assert len(kinds) % 3 == 0
+
+
+def test_after_a_rewind_the_request_that_is_current_again_is_shown() -> None:
+    """Rule 4: the current request is in every view, also where the record was made while another was current."""
+    first = user("the first request")
+    messages = [system(), first, *steps(14, 300), assistant("done"), user("the second"), *steps(4, 200, first=40)]
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = controller(8_192, summarizer=Scripted(), settings=settings)
+    record = hooks.compact_sync(messages, keep_recent_tokens=2_600).record
+    assert record is not None
+    assert not record.pins
+    rewound = messages[:30]
+    assert any(message is first for message in hooks.transform_context_sync(rewound))
+    assert any(message is first for message in project(rewound, record))
+
+
+def test_a_record_does_not_hold_when_a_late_result_answers_what_it_covers() -> None:
+    """E5: the call is summarised, then its result arrives: shown alone it would be an orphan."""
+    late = assistant("started", call("late", "background"))
+    messages = [user("go"), late, user("meanwhile"), *steps(12, 300)]
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = controller(16_384, summarizer=Scripted(), settings=settings)
+    record = hooks.compact_sync(messages, keep_recent_tokens=500).record
+    answered = [*messages, tool("late", "finished at last")]
+    assert project(answered, record) == answered

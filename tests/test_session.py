@@ -12,9 +12,23 @@ import pytest
 import compaction_hooks.controller
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.stores import MemoryStore, SQLiteStore
-from tests.conversations import Scripted, assistant, call, controller, step, steps, system, talk, texts, tool, user
+from tests.conversations import (
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    step,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 Chat = Mapping[str, object]
 
@@ -364,3 +378,73 @@ def test_steps_added_one_by_one_are_compacted_like_a_whole() -> None:
         messages = [*messages, *step(n, 200)]
         view = hooks.transform_context_sync(messages)
         assert view[-1] is messages[-1]
+
+
+# -- found by adversaries
+
+
+def test_a_pinned_result_is_neither_cleared_nor_shortened() -> None:
+    """User pins stay for good, word for word."""
+    messages = [system(), user("go"), *steps(24, 500)]
+    hooks = controller(16_384)
+    hooks.pin(messages[3])
+    assert any(message is messages[3] for message in hooks.transform_context_sync(messages))
+    huge = tool("z", prose(7_000))
+    again = controller(8_192)
+    again.pin(huge)
+    view = again.transform_context_sync([user("go"), assistant("r", call("z")), huge])
+    assert any(message is huge for message in view)
+
+
+def test_pinning_a_late_result_keeps_its_call_and_no_more() -> None:
+    late = tool("late", "finished")
+    caller = assistant("started", call("late", "background"))
+    messages = [user("go"), caller, *steps(3, 100), late, *steps(20, 300, first=3)]
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
+    hooks.pin(late)
+    view = hooks.transform_context_sync(messages)
+    assert any(message is late for message in view)
+    assert any(message is caller for message in view)
+    assert len(view) < len(messages) / 2
+
+
+def test_undo_of_a_stored_list_keeps_its_summary() -> None:
+    """The summary at the head is then one nobody has a record of: it is updated, not lost."""
+    asked = Scripted("- ALPHA", "- both")
+    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
+    stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
+    hooks.transform_context_sync(stored)
+    hooks.undo()
+    hooks.transform_context_sync([*stored, *steps(24, 350, first=40)])
+    assert "- ALPHA" in str(asked.requests[-1].previous_summary)
+
+
+@pytest.mark.parametrize("given", [None, 5, [None], [1, 2], b"x", "text"])
+def test_nonsense_from_a_store_costs_a_warning(given: object, caplog: pytest.LogCaptureFixture) -> None:
+    """Rule 5."""
+
+    class Odd(Broken):
+        def load(self, session_id: str) -> Sequence[str]:
+            return given  # type: ignore[return-value]  # wrong on purpose
+
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        messages = talk(2)
+        assert controller(8_192, store=Odd()).transform_context_sync(messages) is messages
+    assert caplog.records
+
+
+@pytest.mark.parametrize("garbage", ["text", None, 7, [1]])
+def test_garbage_among_imported_records_is_skipped(garbage: object) -> None:
+    assert controller().session("x").import_records([garbage]) == 0  # type: ignore[list-item]  # wrong on purpose
+
+
+def test_a_file_tracker_that_fails_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Rule 5."""
+
+    def broken() -> FileOperations:
+        raise OSError("no such project")
+
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        result = controller(8_192, summarizer=Scripted(), host_files=broken).compact_sync(long())
+    assert result.record is not None
+    assert any("file list" in record.message for record in caplog.records)

@@ -72,6 +72,9 @@ def test_target_is_six_tenths_of_the_trigger() -> None:
         pytest.param({"summary_timeout_seconds": 0.0}, "summary_timeout_seconds", id="no time"),
         pytest.param({"trigger_ratio": 1.5}, "trigger_ratio=1.5", id="ratio above one"),
         pytest.param({"trigger_ratio": 0.8, "trigger_tokens": 5}, "exclude one another", id="two thresholds"),
+        pytest.param({"trigger_ratio": "a"}, "trigger_ratio='a'", id="no number"),
+        pytest.param({"tool_rules": {"grep": None}}, "tool_rules['grep']", id="no rule"),
+        pytest.param({"tool_rules": {"grep": True}}, "tool_rules['grep']", id="a bool is no number"),
         pytest.param({"tool_rules": {"grep": "sometimes"}}, "tool_rules['grep']", id="unknown rule"),
     ],
 )

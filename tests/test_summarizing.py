@@ -484,3 +484,61 @@ async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert "- quick" in texts(await hooks.transform_context(messages))
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)], ids=["cancels itself", "exits"])
+async def test_a_summariser_that_raises_what_ends_programs_only_fails(error: BaseException) -> None:
+    """Rule 5."""
+
+    async def later(request: SummaryRequest) -> str:
+        raise asyncio.CancelledError
+
+    def now(request: SummaryRequest) -> str:
+        raise error
+
+    messages = fits()
+    assert controller(8_192, summarizer=now).transform_context_sync(messages) is messages
+    assert await controller(8_192, summarizer=now).transform_context(messages) is messages
+    assert await controller(8_192, summarizer=later).transform_context(messages) is messages
+
+
+@pytest.mark.parametrize("fields", [{"text": None}, {"text": 3}, {"text": "- ok", "finish_reason": 3}])
+def test_nonsense_inside_a_summary_is_refused(fields: dict[str, object]) -> None:
+    messages = fits()
+    asked = Scripted(Summary(**fields))  # type: ignore[arg-type]  # wrong on purpose
+    assert controller(8_192, summarizer=asked).transform_context_sync(messages) is messages
+
+
+def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:
+    """E60: what gained nothing still cost something."""
+    events: list[CompactionEvent] = []
+    cost = Usage(input_tokens=900, output_tokens=120)
+    messages = [
+        system(prose(5_600)),
+        user("go"),
+        assistant("short " + prose(60)),
+        user("x"),
+        assistant("y"),
+        user(prose(300)),
+    ]
+    asked = Scripted(Summary(text="- facts", usage=cost))
+    assert controller(8_192, summarizer=asked, events=events).transform_context_sync(messages) is messages
+    assert next(event.usage for event in events if isinstance(event, CompactionSkipped)) == cost
+
+
+def test_a_signal_that_is_set_stops_a_manual_compaction_too() -> None:
+    """R64."""
+    signal = threading.Event()
+    signal.set()
+    asked, messages = Scripted(), fits()
+    result = controller(8_192, summarizer=asked).compact_sync(messages, signal=signal)
+    assert (result.outcome, result.messages is messages, asked.requests) == (CompactionOutcome.ABORTED, True, [])
+
+
+def test_the_event_of_a_failure_says_when_the_breaker_opened() -> None:
+    events: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(ConnectionError("down")), events=events, clock=Clock())
+    for _ in range(3):
+        hooks.transform_context_sync(fits())
+    opened = [event.is_breaker_open for event in events if isinstance(event, CompactionFailed)]
+    assert opened == [False, False, True]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypedDict, TypeVar, Unpack, overload
 
 from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, TokenEstimator, Usage
-from compaction_hooks.errors import FormatError, MissingExtraError
+from compaction_hooks.errors import ConfigurationError, FormatError, MissingExtraError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.formats import media_from_url
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
@@ -84,6 +84,8 @@ def compaction_hook(
         system: The agent's system prompt, which the hook does not see but which counts.
         tools: The agent's tool schemas, likewise.
     """
+    if controller is not None and keywords:
+        raise ConfigurationError(f"{', '.join(keywords)}: give a controller or its keywords, not both")
     shared = controller if controller is not None else CompactionController(format=TinyAgentFormat(), **keywords)
     session = shared.session(session_id, format=TinyAgentFormat())
 

@@ -26,6 +26,8 @@ SCAN_CHARS = 200_000
 """Of one result or argument, so much is looked at from each end: what is larger is data."""
 MAX_ITEMS = 300
 """Candidates handed on, the most valuable ones; a summary of the largest size has room for half of them."""
+MAX_DEPTH = 20
+"""Levels of nested arguments that are looked at: deeper ones would exhaust the stack before they named anything."""
 LISTING = 25
 """A result that names more than this is a listing: its names share the weight of so many."""
 MAX_MENTIONS = 4.0
@@ -35,7 +37,7 @@ CARRIED = 3.0
 
 
 class Source(Enum):
-    """Who named an identifier; the value is the weight of a mention."""
+    """Who named an identifier; the value is the weight of a mention, and no two may be equal, for they would be one."""
 
     USER = 4.0
     CALL = 3.0
@@ -272,16 +274,16 @@ def _argument_names(call: ToolCall, reader: _Reader) -> Iterator[tuple[Source, s
                 yield mention
 
 
-def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield (key, text) for every scalar in a JSON value; booleans and null name nothing."""
-    if isinstance(value, bool) or value is None:
+def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield (key, text) for every scalar in a JSON value, `MAX_DEPTH` levels down; booleans and null name nothing."""
+    if isinstance(value, bool) or value is None or depth > MAX_DEPTH:
         return
     if (fields := as_fields(value)) is not None:
         for name, inner in fields.items():
-            yield from _leaves(name, inner)
+            yield from _leaves(name, inner, depth + 1)
     elif (items := as_items(value)) is not None:
         for inner in items:
-            yield from _leaves(key, inner)
+            yield from _leaves(key, inner, depth + 1)
     else:
         yield key, str(value).strip()
 

@@ -23,7 +23,7 @@ from compaction_hooks.transcript import neutralised
 SENTENCE_CHARS = 300
 """Of one sentence carried on its own."""
 OLD_REQUEST_CHARS = 400
-"""Of a request that is neither the first nor the newest; three quarters of the recorded users' messages are shorter."""
+"""Of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
 OPENING_REQUESTS = 3
 """Requests at the beginning that count more than their age says: they set the subject."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000

@@ -299,7 +299,10 @@ def _edits_file(arguments: Mapping[str, object]) -> bool:
 def _argument_text(value: object) -> str:
     if as_fields(value) is None and as_items(value) is None:
         return one_line(str(value), ARGUMENT_CHARS)
-    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return "..."
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
 
 

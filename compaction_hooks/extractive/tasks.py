@@ -19,6 +19,8 @@ BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
 _TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "description", "name")
 _ID_KEYS = ("taskId", "task_id", "id")
 _DONE_STATES = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted", "finished"})
+_STATES = _DONE_STATES | {"pending", "in_progress", "open", "todo", "not_started", "blocked", "waiting", "active"}
+_TASK_NAME = re.compile(r"task|todo|plan", re.IGNORECASE)
 _BOX = re.compile(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
 _CREATED = re.compile(r"#(\w{1,12})\b")
 
@@ -26,8 +28,8 @@ _CREATED = re.compile(r"#(\w{1,12})\b")
 def task_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
     """Return the tasks that are still open, oldest first.
 
-    A call that hands over a whole list (objects with a text and a status) takes the place of what was known. One with a
-    subject adds a task, and one with an id and a status closes it; the id stands before the task as "#3".
+    A call that hands over a whole list (objects with a text and the state of a task) takes the place of what was known. A
+    tool for single tasks, known by its name, adds one by its subject and closes it by its id, which stands before it as "#3".
     """
     tasks = {item.text: OPEN for item in earlier}
     answered = {id(call): result for call, result in paired_calls(messages)}
@@ -46,10 +48,12 @@ def _read_call(call: ToolCall, result: ToolResult | None, tasks: dict[str, float
     arguments = call_arguments(call)
     for value in arguments.values():
         rows = [fields for item in as_items(value) or () if (fields := as_fields(item)) is not None]
-        if rows and all("status" in row and _text(row) for row in rows):
+        if rows and all(_state(row) in _STATES and _text(row) for row in rows):
             tasks.clear()
             tasks.update((_text(row), _value(row)) for row in rows if not _is_done(row))
             return
+    if not _TASK_NAME.search(call.name):
+        return
     number = next((str(arguments[key]) for key in _ID_KEYS if key in arguments), "")
     if number and _is_done(arguments):
         for text in [text for text in tasks if text.startswith(f"#{number} ")]:
@@ -74,8 +78,12 @@ def _text(row: Mapping[str, object]) -> str:
 
 
 def _value(row: Mapping[str, object]) -> float:
-    return BEGUN if str(row.get("status")).replace("-", "_").lower() == "in_progress" else OPEN
+    return BEGUN if _state(row) == "in_progress" else OPEN
 
 
 def _is_done(row: Mapping[str, object]) -> bool:
-    return str(row.get("status")).lower() in _DONE_STATES
+    return _state(row) in _DONE_STATES
+
+
+def _state(row: Mapping[str, object]) -> str:
+    return str(row.get("status")).replace("-", "_").replace(" ", "_").lower()

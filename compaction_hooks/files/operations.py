@@ -203,13 +203,14 @@ def _is_edit(tool: str, plain: Mapping[str, object]) -> bool:
 
 
 def _paths(plain: Mapping[str, object]) -> Iterator[str]:
+    """Yield the paths under path keys, and those in lists of paths or of objects that have one."""
     for key, value in plain.items():
         if key in PATH_KEYS and isinstance(value, str):
             yield value.strip()
         elif key in LIST_KEYS:
             for item in as_items(value) or ():
-                fields = as_fields(item)
-                yield from _paths({"path": item} if fields is None else _plain_keys(fields))
+                row = {"path": item} if (fields := as_fields(item)) is None else _plain_keys(fields)
+                yield from (path.strip() for name, path in row.items() if name in PATH_KEYS and isinstance(path, str))
 
 
 def _is_patch(text: str) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SCAN_CHARS = 20_000
-"""Of a command line without its here-documents, and of each here-document, so much is looked at. The longest of the recorded
-conversations' 6,400 command lines has 9,000 characters."""
+"""Of a command line without its here-documents, and of each here-document, so much is looked at. The longest of 4,413 recorded
+ones have 2,564 and 8,907 characters."""
 
 READERS = frozenset({"cat", "head", "tail", "less", "more", "nl", "bat", "tac"})
 """Programs whose plain arguments are files they print."""
