@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, get_args
 
-from compaction_hooks.history import message_digest
+from compaction_hooks.history import message_digest, text_digest
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.planning import SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import PROMPT_VERSION, render_summary
-from compaction_hooks.record import CompactionRecord, record_id
+from compaction_hooks.record import Base, CompactionRecord, record_id
 from compaction_hooks.reductions import (
     LEAST_KEPT_CHARS,
     MINIMUM_KEPT_CHARS,
@@ -151,11 +151,27 @@ def _continued(now: Situation[M], at: str) -> CompactionRecord:
         old,
         parent=old.id or None,
         reason=now.reason,
+        base=_base(now),
         seen_runs=now.history.run_count,
         tokens_before=now.pressure,
         compaction_count=old.compaction_count + 1,
         last_compacted_at=at,
         usage=None,
+    )
+
+
+def _base(now: Situation[M]) -> Base | None:
+    """The earlier summary at the head of the list, for a record that must be readable without its parent."""
+    head, origin = now.history.summary_piece, now.history.log.origin
+    if head is None or origin is None:
+        return None
+    text = now.history.piece(head).message.text
+    return Base(
+        text_digest=text_digest(text),
+        runs=origin.runs,
+        digest=origin.digest,
+        pins=origin.pins,
+        reductions=now.reductions,
     )
 
 

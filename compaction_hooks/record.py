@@ -43,6 +43,26 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The earlier summary that stood at the head of the list a record was made from.
+
+    With it the record alone is enough to read such a list: what that summary covers, and which reduced texts follow it.
+
+    Attributes:
+        text_digest: Digest of the earlier summary's rendered text.
+        runs, digest: Runs it covers, and the chain after them.
+        pins: Digests of the messages that follow it and repeat what it covers.
+        reductions: The reductions in force then.
+    """
+
+    text_digest: str
+    runs: int
+    digest: str
+    pins: tuple[str, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRecord:
     """One compaction. Applies to every list whose first `covered_runs` runs have the digest `covered_digest`.
 
@@ -63,6 +83,7 @@ class CompactionRecord:
         last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
         pins: Messages before the cut that stay.
         reductions: Parts after the cut that are shown smaller.
+        base: The earlier summary at the head of the list this was made from; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
         digest: What the covered part did, as plain JSON (`files.CompactionDigest`).
         usage: What the summary cost, or None.
@@ -86,6 +107,7 @@ class CompactionRecord:
     last_compacted_at: str
     pins: tuple[Pin, ...] = ()
     reductions: tuple[Reduction, ...] = ()
+    base: Base | None = None
     read_files: tuple[str, ...] = ()
     modified_files: tuple[str, ...] = ()
     digest: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -108,6 +130,7 @@ class CompactionRecord:
             "reason": self.reason.value,
             "pins": [{"run": pin.run, "digest": pin.digest, "is_users": pin.is_users} for pin in self.pins],
             "reductions": [reduction.to_dict() for reduction in self.reductions],
+            "base": None if self.base is None else _base_dict(self.base),
             "read_files": list(self.read_files),
             "modified_files": list(self.modified_files),
             "digest": dict(self.digest),
@@ -163,6 +186,7 @@ class CompactionRecord:
             last_compacted_at=_field(fields, "last_compacted_at", str, ""),
             pins=tuple(_pin(item) for item in _objects(fields, "pins")),
             reductions=tuple(Reduction.from_dict(item) for item in _objects(fields, "reductions")),
+            base=_base(fields.get("base")),
             read_files=_texts(fields, "read_files"),
             modified_files=_texts(fields, "modified_files"),
             digest=_mapping(fields.get("digest") or {}, "digest"),
@@ -189,7 +213,7 @@ _PLAIN = (
 )
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _KNOWN_FIELDS = frozenset(
-    (*_PLAIN, "version", "reason", "pins", "reductions", "read_files", "modified_files", "digest", "usage")
+    (*_PLAIN, "version", "reason", "pins", "reductions", "base", "read_files", "modified_files", "digest", "usage")
 )
 
 
@@ -229,6 +253,29 @@ def _pin(item: Mapping[str, object]) -> Pin:
     return Pin(run=_field(item, "run", int), digest=_field(item, "digest", str), is_users=item.get("is_users") is True)
 
 
+def _base_dict(base: Base) -> dict[str, object]:
+    return {
+        "text_digest": base.text_digest,
+        "runs": base.runs,
+        "digest": base.digest,
+        "pins": list(base.pins),
+        "reductions": [reduction.to_dict() for reduction in base.reductions],
+    }
+
+
+def _base(value: object) -> Base | None:
+    if value is None:
+        return None
+    fields = _mapping(value, "base")
+    return Base(
+        text_digest=_field(fields, "text_digest", str),
+        runs=_field(fields, "runs", int),
+        digest=_field(fields, "digest", str),
+        pins=_texts(fields, "pins"),
+        reductions=tuple(Reduction.from_dict(item) for item in _objects(fields, "reductions")),
+    )
+
+
 def _usage(value: object) -> Usage | None:
     if value is None:
         return None
@@ -250,6 +297,9 @@ def known_products(records: Iterable[CompactionRecord]) -> Known:
     for record in records:
         if record.rendered:
             origins[text_digest(record.rendered)] = record.origin
-        for item in record.reductions:
+        base = record.base
+        if base is not None:
+            origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
+        for item in (*record.reductions, *(base.reductions if base else ())):
             originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
     return Known(origins, originals)

@@ -460,7 +460,7 @@ def test_a_negative_number_to_keep_is_refused() -> None:
 @pytest.mark.parametrize("window", [0, -1, "16k", 1.5, True])
 def test_a_window_that_is_no_number_of_tokens_is_refused(window: object) -> None:
     with pytest.raises(ConfigurationError, match="context_window="):
-        CompactionController(context_window=window)  # type: ignore[arg-type]  # wrong on purpose
+        CompactionController(context_window=window)  # type: ignore[call-overload]  # wrong on purpose
 
 
 def test_a_list_without_answers_is_not_read_whole_each_time() -> None:

@@ -210,3 +210,15 @@ def test_a_record_does_not_hold_when_a_late_result_answers_what_it_covers() -> N
     record = hooks.compact_sync(messages, keep_recent_tokens=500).record
     answered = [*messages, tool("late", "finished at last")]
     assert project(answered, record) == answered
+
+
+def test_a_record_made_on_a_stored_list_is_enough_to_read_that_list() -> None:
+    """Another process has the stored list and the newest record, and nothing else."""
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = controller(8_192, summarizer=Scripted("- one", "- two"), settings=settings)
+    stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
+    longer = [*stored, *steps(16, 350, first=40)]
+    view = hooks.transform_context_sync(longer)
+    record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    assert "- two" in texts(view)
+    assert project(longer, record) == view

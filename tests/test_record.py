@@ -7,7 +7,7 @@ import pytest
 
 from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
-from compaction_hooks.record import Pin
+from compaction_hooks.record import Base, Pin
 from compaction_hooks.reductions import Reduction
 
 RECORD = CompactionRecord(
@@ -28,6 +28,7 @@ RECORD = CompactionRecord(
     last_compacted_at="2026-02-10T21:30:00Z",
     pins=(Pin(run=0, digest="p" * 64), Pin(run=2, digest="q" * 64, is_users=True)),
     reductions=(Reduction(kind="result", run=6, ordinal=0, digest="x", shown_digest="y"),),
+    base=Base(text_digest="t", runs=3, digest="e", pins=("p",)),
     read_files=("a.py",),
     modified_files=("b.py",),
     digest={"messages": {"user": 2}},

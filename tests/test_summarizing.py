@@ -519,7 +519,7 @@ def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:
         assistant("short " + prose(60)),
         user("x"),
         assistant("y"),
-        user(prose(300)),
+        user(prose(600)),
     ]
     asked = Scripted(Summary(text="- facts", usage=cost))
     assert controller(8_192, summarizer=asked, events=events).transform_context_sync(messages) is messages

@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 
+from compaction_hooks.tokens import CharacterEstimator
 from tests.data import needs_data, sessions
 from tests.invariants import Sizer, run_and_check
 from tests.token_accuracy import real_tokenizer
 
 WINDOWS = (8_192, 16_384, 32_768, 131_072)
+RIGID_RATIO = 0.6
+"""Only where system prompt, tools and current request take this much of the window by estimate may the rest not fit: reasoning in
+the last step cannot be shortened."""
 SAMPLE_EVERY = 23
 """Of the conversations, each so many-th is in the sample."""
 
@@ -55,6 +59,8 @@ def replay(window: int, *, reports_usage: bool, every: int) -> Figures:
         figures.sent_without += report.sent_without
         if report.over_window:
             figures.over_window.append(record["id"])
+            rigid = smallest_request(record, Sizer(CharacterEstimator().estimate_tokens))
+            assert rigid > window * RIGID_RATIO, f"{record['id']} should have been made to fit"
         if smallest_request(record, Sizer(count)) > window:
             figures.cannot_fit.append(record["id"])
     figures.seconds = time.perf_counter() - started
