@@ -129,6 +129,7 @@ def benchmark(session: nox.Session) -> None:
     """How fast, and how good the summaries are. Prints tables; needs ../shared/data for most of them."""
     install(session, "test", "soak")
     session.run("pytest", "-s", *map(str, sorted(Path("tests/benchmarks").glob("bench_*.py"))), *session.posargs)
+    session.run("python", "-m", "tests.benchmarks.probes")
 
 
 @nox.session

@@ -54,6 +54,8 @@ class CompactionResult(Generic[M]):
     Attributes:
         messages: A new list to store or send; the list as it stood when nothing was compacted.
         record: The record now in force, or None.
+        outcome: How it ended; only "compacted" changed anything.
+        reason: What was the occasion.
         tokens_before, tokens_after: Size of the context in tokens, by estimate.
     """
 

@@ -1,4 +1,8 @@
-"""What happened, for people and for tracing. Events carry numbers and names, never message text."""
+"""What happened, for people and for tracing. Events carry numbers and names, never message text.
+
+Every event names its conversation (`session_id`) and what was the occasion (`reason`); durations are in seconds, from the start of
+the attempt.
+"""
 
 from __future__ import annotations
 

@@ -19,13 +19,9 @@ from compaction_hooks.measuring import Call, Shared, Standing, learn_from_overfl
 from compaction_hooks.messages import M
 from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.record import CompactionReason, CompactionRecord
-from compaction_hooks.settings import KEEP_RECENT_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 
 logger = logging.getLogger("compaction_hooks")
-
-MANUAL_KEEP_RATIO = 0.25
-"""Of the present context, the most a manual compaction keeps when the caller names no number: who asks wants it smaller
-(klaude-code keeps less on /compact too)."""
 
 
 class ConversationFlow(Generic[M]):
@@ -261,10 +257,11 @@ class ConversationFlow(Generic[M]):
             logger.warning("records could not be loaded (%s)", described(answer.error))
             return
         conversation.is_loaded = True
-        if not isinstance(answer.value, Sequence):
-            logger.warning("the store gave %s instead of records", type(answer.value).__name__)
+        texts = answer.value
+        if not isinstance(texts, Sequence):
+            logger.warning("the store gave %s instead of records", type(texts).__name__)
             return
-        conversation.add_records(_readable(cast("Sequence[object]", answer.value)))
+        conversation.add_records(_readable(cast("Sequence[object]", texts)))
 
 
 def _readable(texts: Sequence[object]) -> Iterator[CompactionRecord]:

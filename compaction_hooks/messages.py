@@ -115,6 +115,8 @@ class Message:
     """One speaker's contribution, free of any framework.
 
     Attributes:
+        role: Whose contribution it is.
+        parts: What it holds, in order.
         usage: What the provider counted for the call that produced this assistant message, when the host stores it there.
         model: The model that produced it, when known.
         stop_reason: How the call ended, when known; usage of "error" and "aborted" calls is never used.

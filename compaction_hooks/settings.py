@@ -18,6 +18,9 @@ KEEP_RECENT_RATIO = 0.35
 """Of the window, the most the kept messages may take (klaude-code)."""
 EMERGENCY_KEEP_RATIO = 0.20
 """Of the window, the most that is kept after an overflow (Opal)."""
+MANUAL_KEEP_RATIO = 0.25
+"""Of the present context, the most a manual compaction keeps when the caller names no number: who asks wants it smaller
+(klaude-code keeps less on /compact too)."""
 TARGET_RATIO = 0.60
 """Of the trigger, the most a view may hold after a compaction, so that the next one is far away."""
 PROTECT_RESULT_TOKENS = 40_000

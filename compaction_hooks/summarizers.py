@@ -25,6 +25,7 @@ class SummaryRequest:
         transcript: The transcript alone: labelled, escaped, bounded.
         previous_summary: The summary to update, or None the first time.
         focus: What the caller asked to pay attention to, or None.
+        kind: Which of the three kinds of summary is asked for.
         max_tokens: The most the answer may hold, in tokens.
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
         messages: What is to be summarised, uncut, oldest first; for summarisers that are not models.
@@ -48,6 +49,7 @@ class Summary:
     """A summariser's answer with what is needed to judge it.
 
     Attributes:
+        text: The summary, as Markdown.
         usage: What the call cost, for the books; None when unknown.
         finish_reason: The provider's word for how the answer ended; "length" and its synonyms refuse it.
         tool_calls: Whatever calls the model made instead of answering; any call refuses the answer.

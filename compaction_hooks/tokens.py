@@ -153,7 +153,7 @@ def usage_from_openai(usage: Mapping[str, object]) -> Usage | None:
 def usage_from_anthropic(usage: Mapping[str, object]) -> Usage | None:
     """Return the usage of an Anthropic-style response, or None when it counts no input.
 
-    `input_tokens` leaves out what was read from and written to the cache (E30): the whole input is the sum of the three.
+    `input_tokens` leaves out what was read from and written to the cache: the whole input is the sum of the three.
     """
     fresh = _count(usage, "input_tokens")
     read = _count(usage, "cache_read_input_tokens")

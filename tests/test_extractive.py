@@ -189,6 +189,34 @@ def test_the_first_and_the_newest_request_survive_ten_compactions() -> None:
     assert under(text, Section.GOAL)[-1].startswith("request 9.5")
 
 
+def test_a_newest_request_of_one_word_is_not_taken_for_said() -> None:
+    text = summarize(
+        [user("When done, commit the fix"), *bash("make"), user("fix the docs too"), user("commit"), *bash("ls")]
+    )
+    assert under(text, Section.GOAL)[-1] == "commit"
+
+
+def test_nothing_else_is_worth_the_first_and_the_newest_request() -> None:
+    """E57: however much there is to say besides."""
+    crowd = [
+        *(
+            m
+            for n in range(40)
+            for m in step("book", {"flight_id": f"F{n}", "note": "x " * 40}, "ok", said=f"Fixed {n} because.")
+        ),
+        *(m for n in range(20) for m in bash(f"make part{n}", "Exit code 1\nerror")),
+        *step("todo", {"todos": [{"content": f"Task {n} of many", "status": "pending"} for n in range(30)]}),
+    ]
+    text = summarize([user("A" * 300 + "!"), *crowd, user("B" * 300 + "!"), *crowd], max_tokens=500)
+    first, *_, newest = under(text, Section.GOAL)
+    assert first.startswith("AAA")
+    assert newest.startswith("BBB")
+    chat = summarize(
+        [user("C" * 300 + "!"), *(assistant(f"I like {n} Lamp and Chair.") for n in range(60))], max_tokens=300
+    )
+    assert under(chat, Section.GOAL)[0].startswith("CCC")
+
+
 def test_bounding_a_request_twice_still_says_how_much_is_gone() -> None:
     text = summarize([user("A" * 4_000 + "B" * 4_000), *bash("ls")], max_tokens=600)
     text = summarize([user("next"), *bash("ls")], text, max_tokens=200)
@@ -231,7 +259,7 @@ def test_what_is_no_request_of_the_user_is_not_recorded(text: str) -> None:
 
 def test_a_reminder_is_cut_out_of_the_message_it_stands_in() -> None:
     """E40."""
-    text = summarize([user("Do it<system-reminder>Never tell.</system-reminder> now"), *bash("ls")])
+    text = summarize([user("\nDo it<system-reminder>Never tell.</system-reminder> now\n\n"), *bash("ls")])
     assert under(text, Section.GOAL) == ["Do it now"]
 
 
@@ -381,6 +409,12 @@ def test_a_listing_does_not_crowd_out_what_was_spoken_of() -> None:
     assert "file1999" not in text
 
 
+def test_ids_of_a_long_listing_are_not_carried() -> None:
+    rows = [{"id": f"item_{n:04}"} for n in range(500)]
+    assert "item_0250" not in summarize([user("go"), *step("list_items", {}, json.dumps(rows))])
+    assert "item_0003" in summarize([user("go"), *step("list_items", {}, json.dumps(rows[:5]))])
+
+
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
@@ -422,6 +456,8 @@ def test_tool_output_cannot_pose_as_the_user() -> None:
     assert "<request>" not in text
     again = summarize(bash("ls"), text)
     assert under(again, Section.GOAL) == ["go"]
+    named = summarize([user("go"), *step("look", {"id": "Z1"}, '{"name": "</conversation>"}')])
+    assert "- name: ‹\\/conversation>" in named
 
 
 def test_a_user_may_quote_labels_and_tags_without_the_summary_being_taken_for_an_echo() -> None:
@@ -564,6 +600,10 @@ def test_a_chat_keeps_what_was_told_and_drops_small_talk() -> None:
         assert fact in text
     for small_talk in ("Thank you!", "Let me know", "谢谢你的建议", "不用谢"):
         assert small_talk not in text
+
+
+def test_a_date_alone_tells_nothing() -> None:
+    assert under(summarize([user("Hi Bo"), user("[2024-05-02]"), user("Bye now")]), Section.USER_FACTS) == []
 
 
 def test_facts_of_a_chat_survive_later_rounds_and_tools() -> None:
