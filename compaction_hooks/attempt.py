@@ -106,7 +106,7 @@ class Compaction(Generic[M]):
             settings=shared.settings,
             format=conversation.format,
             estimator=conversation.estimator,
-            user_pins=frozenset(conversation.user_pins),
+            user_pins=dict(conversation.user_pins),
             host_files=_tracked(shared),
         )
         self._failure: SummaryFailed | None = None

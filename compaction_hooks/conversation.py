@@ -10,7 +10,7 @@ from typing import Generic
 from compaction_hooks.calibration import Calibration
 from compaction_hooks.effects import Flight
 from compaction_hooks.history import History, HistoryReader, Known, message_digest
-from compaction_hooks.messages import M, Message, MessageFormat
+from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.projection import Projection, apply_record, newest_true
 from compaction_hooks.record import CompactionRecord, known_products
 from compaction_hooks.tokens import TokenEstimator
@@ -96,6 +96,7 @@ class Conversation(Generic[M]):
 
     Attributes:
         records: Oldest first, all forks.
+        user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         beside: System prompt and tools last handed over beside the list, and their estimate.
@@ -113,7 +114,7 @@ class Conversation(Generic[M]):
     is_loaded: bool = False
     flight: Flight | None = None
     breaker: Breaker = field(default_factory=Breaker)
-    user_pins: set[str] = field(default_factory=set[str])
+    user_pins: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
     handed_out: HandedOut[M] | None = None
     anchor: Anchor | None = None
     rest_until: int = 0
@@ -146,7 +147,8 @@ class Conversation(Generic[M]):
 
     def _records_changed(self) -> None:
         self.known = known_products(self.records)
-        self.user_pins.update(pin.digest for record in self.records for pin in record.pins if pin.is_users)
+        pins = [pin for record in self.records for pin in record.pins if pin.is_users]
+        self.user_pins.update({pin.digest: pin.run for pin in pins})
         self.projected = None
 
     def rest(self, until: int, why: str, window: int) -> None:
@@ -172,9 +174,11 @@ class Conversation(Generic[M]):
         return projection
 
     def pin(self, message: M) -> None:
-        """Keep a message word for word in every view from now on."""
-        self.user_pins.update(message_digest(piece) for piece in self.format.read(message) if _is_pinnable(piece))
-
-
-def _is_pinnable(piece: Message) -> bool:
-    return piece.role != "system"
+        """Keep a message word for word in every view from now on: this one, where several say the same."""
+        history = self.history
+        hosts = history.log.hosts[: history.host_count] if history else []
+        place = next((index for index, host in enumerate(hosts) if host is message), None)
+        for number, piece in enumerate(self.format.read(message)):
+            if piece.role != "system":
+                run = None if history is None or place is None else history.run_of(history.host_pieces(place)[number])
+                self.user_pins[message_digest(piece)] = run

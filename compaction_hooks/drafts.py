@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, get_args
 
-from compaction_hooks.history import message_digest, text_digest
+from compaction_hooks.history import text_digest
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.planning import SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record
@@ -106,7 +106,7 @@ def _parts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
 
 def _unpinned_texts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
     history = now.history
-    pinned = [i for i, piece in enumerate(history.pieces()) if message_digest(piece.message) in now.user_pins]
+    pinned = [index for index in range(history.piece_count) if now.is_pinned_by_user(index)]
     estimate = now.estimator.estimate_message_tokens
     return reducible_texts(history, base.covered_runs, estimate, base.reductions, spared=pinned)
 

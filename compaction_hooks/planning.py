@@ -172,7 +172,7 @@ def pinned_pieces(now: Situation[M], start: int) -> list[int]:
     chosen = {request} if request is not None and request < start else set[int]()
     if now.user_pins:
         for index in range(start):
-            if message_digest(history.piece(index).message) in now.user_pins:
+            if now.is_pinned_by_user(index):
                 chosen.update(_whole_step(history, index))
     return sorted(i for i in chosen if i < start and history.piece(i).message.role != "system")
 

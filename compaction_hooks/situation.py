@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -49,7 +50,7 @@ class Situation(Generic[M]):
         pressure: The present view's size in tokens of the model, counted as far as it was.
         keep: Recent tokens to keep, of the model.
         estimator: Sizes texts and messages, before calibration.
-        user_pins: Digests of messages the host pinned.
+        user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         host_files: Files the host itself keeps track of.
     """
 
@@ -64,7 +65,7 @@ class Situation(Generic[M]):
     settings: CompactionSettings
     format: MessageFormat[M]
     estimator: TokenEstimator
-    user_pins: frozenset[str] = frozenset()
+    user_pins: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
     host_files: FileOperations = field(default_factory=FileOperations)
 
     @property
@@ -84,7 +85,12 @@ class Situation(Generic[M]):
 
     def is_pinned_by_user(self, piece: int) -> bool:
         """Whether the host pinned this piece: word for word, so neither cleared nor shortened."""
-        return bool(self.user_pins) and message_digest(self.history.piece(piece).message) in self.user_pins
+        if not self.user_pins:
+            return False
+        name = message_digest(self.history.piece(piece).message)
+        run = self.user_pins.get(name, -1)
+        # What follows a summary at the head of a list has lost its place: there the content alone decides.
+        return name in self.user_pins and (run is None or self.history.run_of(piece) == run or run < self.history.base)
 
     @property
     def covered_runs(self) -> int:

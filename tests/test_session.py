@@ -448,3 +448,15 @@ def test_a_file_tracker_that_fails_costs_a_warning(caplog: pytest.LogCaptureFixt
         result = controller(8_192, summarizer=Scripted(), host_files=broken).compact_sync(long())
     assert result.record is not None
     assert any("file list" in record.message for record in caplog.records)
+
+
+def test_a_pin_is_of_this_message_where_several_say_the_same() -> None:
+    results = [tool(f"c{n}", "ok") for n in range(8)]
+    messages: list[Chat] = [user("go")]
+    for n, result in enumerate(results):
+        messages += [assistant(prose(300), call(f"c{n}", "run", n=n)), result]
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
+    hooks.transform_context_sync(messages)
+    hooks.pin(results[2])
+    view = hooks.compact_sync([*messages, *talk(15)], keep_recent_tokens=500).messages
+    assert [message for message in view if any(message is result for result in results)] == [results[2]]

@@ -173,11 +173,12 @@ class _Replayer:
     def replayed(self, files: Sequence[Path]) -> Iterator[Done]:
         """Yield what can be replayed, in order. A bar tells how far it is, except while the caller works."""
         for file in files:
+            sessions: list[RecordedSession] = []
             try:
-                sessions = list(read_sessions(file))
+                for session in read_sessions(file):
+                    sessions.append(session)  # noqa: PERF402 - what was read before an error is replayed all the same
             except ReplayError as error:
                 self._complain(error)
-                continue
             with _Bar(str(file), sum(len(call_indexes(session)) for session in sessions)) as bar:
                 for session in sessions:
                     done = self._replayed(file, session, bar)

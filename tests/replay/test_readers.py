@@ -80,17 +80,16 @@ def test_each_record_of_a_file_is_a_session(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "mixed.jsonl", RECORD, '{"id": "broken', 7, {"x": 1}, {"id": "mute", "messages": CHAT[:1]})
+    path = write(tmp_path / "mixed.jsonl", RECORD, 7, {"x": 1}, {"id": "mute", "messages": CHAT[:1]})
     assert read_one(path).skipped == (
-        'line 2: not JSON: \'{"id": "broken\'',
-        "line 3: a number instead of an object",
-        "line 4: an object without messages",
+        "line 2: a number instead of an object",
+        "line 3: an object without messages",
         "1 sessions in which no model answers",
     )
 
 
 def test_what_the_file_had_to_skip_is_noted_once(tmp_path: Path) -> None:
-    _, second = read_sessions(write(tmp_path / "two.jsonl", RECORD, "broken", {"x": 1}, {**RECORD, "id": "r2"}))
+    _, second = read_sessions(write(tmp_path / "two.jsonl", RECORD, 7, {"x": 1}, {**RECORD, "id": "r2"}))
     assert second.skipped == ()
 
 
@@ -101,6 +100,15 @@ def test_two_objects_on_a_line_are_both_read(tmp_path: Path) -> None:
     assert first.skipped == ("line 1: 2 objects on one line, all read",)
 
 
+@pytest.mark.parametrize("broken", ['{"id": "broken', "not a session"])
+def test_a_broken_line_among_records_is_an_error_after_all_others_were_read(tmp_path: Path, broken: str) -> None:
+    """Each line is a session of its own: one that is lost must not go unnoticed."""
+    sessions = read_sessions(write(tmp_path / "three.jsonl", RECORD, broken, {**RECORD, "id": "r3"}))
+    assert [next(sessions).id, next(sessions).id] == ["r1", "r3"]
+    with pytest.raises(ReplayError, match=r"three\.jsonl, line 2: not JSON: .*; mend the line or remove it"):
+        next(sessions)
+
+
 def test_a_last_line_that_was_cut_off_costs_that_line_only(tmp_path: Path) -> None:
     """It may end inside a character."""
     path = tmp_path / "cut.jsonl"
@@ -109,7 +117,10 @@ def test_a_last_line_that_was_cut_off_costs_that_line_only(tmp_path: Path) -> No
         + b"\n"
         + '{"id": "r2", "messages": [{"role": "user", "content": "\u00e9'.encode()[:-1]
     )
-    assert read_one(path).skipped == ('line 2: cut off: \'{"id": "r2", "messages": [{"role": "user\'',)
+    sessions = read_sessions(path)
+    assert next(sessions).id == "r1"
+    with pytest.raises(ReplayError, match="line 2: cut off"):
+        next(sessions)
 
 
 def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def read_sessions(path: str | os.PathLike[str]) -> Iterator[RecordedSession]:
     What the whole file had to skip is noted in its first session.
 
     Raises:
-        ReplayError: there is nothing to replay in the file; the text names file, line and fix.
+        ReplayError: there is nothing to replay in the file; or, after all that can be read was yielded, a line that should
+            hold a session of its own is broken. The text names file, line and fix.
     """
     file = load(Path(path))
     reader = next((each for each in _READERS if each.recognises(file.lines)), None)
@@ -50,3 +51,7 @@ def read_sessions(path: str | os.PathLike[str]) -> Iterator[RecordedSession]:
     first, *others = sessions
     yield replace(first, skipped=(*file.skipped, *first.skipped))
     yield from others
+    if reader.read is conversations.read and file.broken is not None:
+        # In a log the line lost is one message; here it is a whole session.
+        number, problem = file.broken
+        raise ReplayError(file.path, problem, "mend the line or remove it", line=number)

@@ -35,11 +35,13 @@ class SessionFile:
     Attributes:
         lines: A JSON list of messages counts as one object with "messages".
         skipped: What could not be read, one note each.
+        broken: The first line that is not whole JSON, and what is wrong with it; None when all are.
     """
 
     path: Path
     lines: tuple[Line, ...]
     skipped: tuple[str, ...] = ()
+    broken: tuple[int, str] | None = None
 
 
 def load(path: Path) -> SessionFile:
@@ -84,6 +86,7 @@ def _content(path: Path) -> str:
 def _json_lines(path: Path, content: str) -> SessionFile:
     lines: list[Line] = []
     problems: list[tuple[int, str]] = []
+    broken: list[tuple[int, str]] = []
     # Not splitlines: JSON text may hold line separators that are no line ends here.
     texts = content.split("\n")
     for number, line in enumerate(texts, 1):
@@ -94,13 +97,13 @@ def _json_lines(path: Path, content: str) -> SessionFile:
             problems.append((number, f"{len(values)} objects on one line, all read"))
         if rest:
             is_last = not any(text.strip() for text in texts[number:])
-            problems.append((number, f"{'cut off' if is_last and lines else 'not JSON'}: {rest[:40]!r}"))
+            broken.append((number, f"{'cut off' if is_last and lines else 'not JSON'}: {rest[:40]!r}"))
+            problems.append(broken[-1])
     if not lines:
         number, problem = problems[0]
         raise ReplayError(path, problem, _GIVE_A_SESSION, line=number)
-    return SessionFile(
-        path=path, lines=tuple(lines), skipped=tuple(f"line {number}: {problem}" for number, problem in problems)
-    )
+    notes = tuple(f"line {number}: {problem}" for number, problem in problems)
+    return SessionFile(path=path, lines=tuple(lines), skipped=notes, broken=broken[0] if broken else None)
 
 
 def _objects(line: str) -> tuple[list[object], str]:
