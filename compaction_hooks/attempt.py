@@ -125,7 +125,9 @@ class Compaction(Generic[M]):
         yield Emit(self._started())
         at = start.utc.strftime("%Y-%m-%dT%H:%M:%SZ")
         cleared = self._clearing(at)
-        if cleared is not None and cleared.tokens <= self._budget.target and self._passes(cleared):
+        # Who compacts by hand asks for a summary, perhaps with a focus; clearing alone would not be one.
+        is_enough = cleared is not None and cleared.tokens <= self._budget.target and not self._is_manual
+        if cleared is not None and is_enough and self._passes(cleared):
             return (yield from self._settle(cleared, start))
         plan = plan_summary(self._situation)
         if plan is not None and not self._may_ask(start) and self._standing.fits_window and not self._is_overflow:
@@ -152,8 +154,12 @@ class Compaction(Generic[M]):
     def _is_overflow(self) -> bool:
         return self._order.reason is CompactionReason.OVERFLOW
 
+    @property
+    def _is_manual(self) -> bool:
+        return self._order.reason is CompactionReason.MANUAL
+
     def _may_ask(self, now: Instant) -> bool:
-        if self._order.reason is CompactionReason.MANUAL:
+        if self._is_manual:
             return True
         cooldown = self._shared.settings.breaker_cooldown_seconds
         return self._order.may_ask and self._conversation.breaker.allows(now.monotonic, cooldown)

@@ -479,3 +479,12 @@ def test_a_list_without_answers_is_not_read_whole_each_time() -> None:
     reads = 0
     hooks.transform_context_sync([*messages, user("one more")])
     assert reads < 100
+
+
+def test_who_compacts_by_hand_gets_a_summary_though_clearing_would_do() -> None:
+    asked = Scripted("- what was read")
+    messages = [user("go"), *steps(24, 500)]
+    assert "Old tool result cleared" in texts(controller(16_384, summarizer=asked).transform_context_sync(messages))
+    assert asked.requests == []
+    result = controller(16_384, summarizer=asked).compact_sync(messages, focus="the parser")
+    assert "- what was read" in texts(result.messages)

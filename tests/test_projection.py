@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from compaction_hooks import CompactionRecord, CompactionSettings, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
@@ -90,23 +89,23 @@ def test_every_system_message_stays() -> None:
 
 def test_cleared_results_are_copies_and_all_else_is_the_hosts() -> None:
     messages = [user("go"), *steps(30, result_tokens=400)]
-    result = controller(16_384, summarizer=Scripted()).compact_sync(messages)
-    assert result.record is not None
-    cleared = [m for m in result.messages if "Old tool result cleared" in str(m["content"])]
+    view = controller(16_384, summarizer=Scripted()).transform_context_sync(messages)
+    cleared = [m for m in view if "Old tool result cleared" in str(m["content"])]
     assert cleared
     assert all(m["tool_call_id"] for m in cleared)
-    assert sum(any(m is host for host in messages) for m in result.messages) == len(messages) - len(cleared)
+    assert sum(any(m is host for host in messages) for m in view) == len(messages) - len(cleared)
 
 
 def test_a_reduction_of_something_else_is_not_applied() -> None:
     """A result that changed since stays as it is: reductions name their text by digest."""
     messages = [user("go"), *steps(30, result_tokens=400)]
-    result = controller(16_384, summarizer=Scripted()).compact_sync(messages)
-    assert result.record is not None
+    hooks = controller(16_384, summarizer=Scripted())
+    assert hooks.transform_context_sync(messages)[2] is not messages[2]
+    record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
     changed = [*messages]
     changed[2] = {**messages[2], "content": "another result " + prose(400)}
-    record = replace(result.record, covered_runs=0)
     assert project(changed, record)[2] is changed[2]
+    assert project(changed, record)[4] is not changed[4]
 
 
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:

@@ -59,14 +59,14 @@ def test_hidden_blocks_in_digest() -> None:
     """R98 test 5, R69: results that the view already hid are named in the digest with what stood in their place."""
     hooks = controller(16_384, summarizer=Scripted("summary"))
     messages = [user("go"), *steps(24, result_tokens=500)]
-    cleared = hooks.compact_sync(messages)
-    assert cleared.record is not None
-    assert cleared.record.reductions
-    assert not cleared.record.rendered
+    hooks.transform_context_sync(messages)
+    (cleared,) = hooks.session("default").export_records()
+    assert cleared["reductions"]
+    assert not cleared["rendered"]
     longer = [*messages, *steps(24, result_tokens=500, first=24)]
     settings = CompactionSettings(clear_tool_results=False)
     other = controller(16_384, summarizer=Scripted("summary"), settings=settings)
-    other.session("default").import_records([cleared.record.to_dict()])
+    other.session("default").import_records([cleared])
     record = other.compact_sync(longer).record
     assert record is not None
     hidden = record.digest["hidden"]
