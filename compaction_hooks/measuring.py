@@ -169,7 +169,8 @@ def report_usage(
         return
     _observe(conversation, shared, Anchor(last.measured, usage.input_tokens))
     budget = budget_for(shared, last.measured.model)
-    conversation.has_overflowed = budget is not None and usage.input_tokens > budget.window
+    # Only a compaction takes this back: the answer itself may have said so before its usage came.
+    conversation.has_overflowed |= budget is not None and usage.input_tokens > budget.window
 
 
 def learn_from_overflow(

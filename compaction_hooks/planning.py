@@ -184,6 +184,8 @@ def _whole_step(history: History[M], index: int) -> Iterable[int]:
     while wanted and caller and not wanted & _call_ids(history, caller):
         caller -= 1
     open_calls = _call_ids(history, caller)
+    if wanted and not wanted & open_calls:
+        return [index]  # an orphan before us: no call to keep with it
     step = [caller, index] if open_calls else [index]
     for other in range(caller + 1, history.piece_count):
         if not open_calls:

@@ -279,12 +279,22 @@ def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_aga
     assert len(asked.requests) <= 2
 
 
-def test_a_compaction_that_gains_nothing_is_thrown_away() -> None:
-    """E48, E49: what it gives must be smaller by a tenth."""
+def test_a_summary_that_gains_too_little_is_thrown_away() -> None:
+    """E48, E49: what it gives must be smaller by a tenth; the next rung may do better."""
+    events: list[CompactionEvent] = []
+    messages = [system(prose(5_000)), user("go"), assistant(prose(900)), user(prose(300))]
+    asked = Scripted("- a long-winded summary\n" + prose(300))
+    view = controller(8_192, summarizer=asked, events=events).transform_context_sync(messages)
+    assert len(asked.requests) == 1
+    assert "long-winded" not in texts(view)
+    finished = next(event for event in events if isinstance(event, CompactionFinished))
+    assert finished.tokens_after <= 0.9 * finished.tokens_before
+
+
+def test_a_list_that_no_rung_makes_smaller_comes_back_as_it_was() -> None:
     events: list[CompactionEvent] = []
     messages = [system(prose(5_800)), user("go"), assistant("short"), user("x"), assistant("y"), user(prose(500))]
-    view = controller(8_192, events=events).transform_context_sync(messages)
-    assert view is messages
+    assert controller(8_192, events=events).transform_context_sync(messages) is messages
     assert isinstance(events[-1], CompactionSkipped)
 
 

@@ -164,6 +164,17 @@ def test_records_travel_as_json() -> None:
     assert json.dumps(other.transform_context_sync(messages)) == json.dumps(view)
 
 
+def test_a_record_that_arrives_late_is_found_in_a_list_that_was_read_already() -> None:
+    stored = controller(8_192, summarizer=Scripted()).session("a")
+    result = stored.compact_sync(long())
+    other = controller(8_192)
+    other.transform_context_sync(result.messages)
+    assert other.state().compaction_count == 0
+    other.session("default").import_records(stored.export_records())
+    other.transform_context_sync(result.messages)
+    assert other.state().compaction_count == 1
+
+
 def test_a_damaged_record_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     hooks = controller(8_192)
     with caplog.at_level(logging.WARNING, "compaction_hooks"):

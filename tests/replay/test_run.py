@@ -336,7 +336,7 @@ def test_totals_are_sums() -> None:
 
 def test_needs_no_extra() -> None:
     script = "import sys; sys.modules.update(rich=None, typer=None); from compaction_hooks.replay import *"
-    subprocess.run([sys.executable, "-c", script], check=True)
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 @needs_data
