@@ -6,6 +6,7 @@ from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.messages import Message, MessageFormat, Usage
+from compaction_hooks.options import CallOptions
 from compaction_hooks.overflow import OverflowInfo, is_context_overflow, parse_overflow
 from compaction_hooks.projection import project
 from compaction_hooks.record import CompactionReason, CompactionRecord
@@ -15,6 +16,7 @@ from compaction_hooks.summarizers import Summarizer, Summary, SummaryRequest
 from compaction_hooks.tokens import TokenEstimator
 
 __all__ = [
+    "CallOptions",
     "CompactionController",
     "CompactionFailed",
     "CompactionFinished",

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Generic
 
-from compaction_hooks.conversation import Conversation
+from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.drafts import (
     Draft,
     clearing_record,
@@ -114,6 +114,8 @@ class Compaction(Generic[M]):
         self._summary: str | None = None
         self._objections: list[str] = []
         self._drafts: list[Draft[M]] = []
+        self.handed_out: HandedOut[M] | None = None
+        """What the caller of `run` gets to send, once it has ended."""
 
     def run(self) -> Flow[CompactionResult[M]]:
         """Go down the rungs.
@@ -247,8 +249,8 @@ class Compaction(Generic[M]):
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
-        view = standing.view
-        note_handed_out(conversation, standing, view)
+        self.handed_out = note_handed_out(conversation, standing)
+        view = self.handed_out.view
         if self._shared.has_store:
             stored = yield Save(conversation.id, draft.record.id, draft.record.to_json())
             if isinstance(stored, Failure):
@@ -320,9 +322,8 @@ class Compaction(Generic[M]):
     # -- events
 
     def _unchanged(self) -> list[M]:
-        view = self._standing.view
-        note_handed_out(self._conversation, self._standing, view)
-        return view
+        self.handed_out = note_handed_out(self._conversation, self._standing)
+        return self.handed_out.view
 
     def _result(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> CompactionResult[M]:
         before = self._standing.pressure

@@ -16,7 +16,6 @@ from compaction_hooks.drivers import World
 from compaction_hooks.effects import Instant
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
-from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.measuring import Shared
@@ -26,7 +25,7 @@ from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer
 from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
-from compaction_hooks.windows import ModelWindow, find_window
+from compaction_hooks.windows import ModelWindow, find_window, window_from
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
@@ -47,7 +46,8 @@ class CompactionController(ConversationMethods[M]):
     Args:
         model: The model's name, for its window when `context_window` is not given.
         context_window: The model's window, in tokens. Unknown: no threshold compaction, overflow recovery only.
-        summarizer: Any sync or async callable that answers a `SummaryRequest`; the default needs no model and no network.
+        summarizer: Any sync or async callable that answers a `SummaryRequest`. None: the one a call brings along (an adapter's own,
+            which asks the conversation's model), else the extractive one, which needs no model and no network.
         settings: The policy.
         format: How messages are written; the default is OpenAI chat dicts.
         store: Where records live between processes; the default is this controller's memory.
@@ -57,7 +57,8 @@ class CompactionController(ConversationMethods[M]):
         clock: Gives the time, for tests.
 
     Raises:
-        ConfigurationError: `context_window` is not a whole number above zero.
+        ConfigurationError: `context_window` is not a whole number above zero, or the settings' trigger is a part of the window of
+            a model that nobody knows.
     """
 
     @overload
@@ -109,6 +110,8 @@ class CompactionController(ConversationMethods[M]):
         if context_window is not None and (type(context_window) is not int or context_window <= 0):
             raise ConfigurationError(f"context_window={context_window!r} must be a whole number of tokens above zero")
         self.settings = settings or CompactionSettings()
+        if self.settings.trigger_ratio is not None and model is not None and context_window is None:
+            _check_window(model, self.settings)
         self._model = model
         self._context_window = context_window
         # Without a format the overload above has bound M to the chat dict.
@@ -130,7 +133,7 @@ class CompactionController(ConversationMethods[M]):
             has_store=store is not None,
         )
         self._world = World(
-            summarizer=summarizer or ExtractiveSummarizer(),
+            summarizer=summarizer,
             store=store,
             handlers=(on_event,) if callable(on_event) else tuple(on_event),
             clock=clock or _now,
@@ -174,8 +177,13 @@ class CompactionController(ConversationMethods[M]):
 
     # -- windows
 
-    def _find_window(self, model: str | None) -> ModelWindow | None:
-        """The window of a model: given, or less where an error said so; else learned, looked up, or assumed by the settings."""
+    def _find_window(self, model: str | None, known: int | None = None) -> ModelWindow | None:
+        """The window of a model: given, or less where an error said so; else learned, known to the caller, looked up, or assumed.
+
+        Args:
+            known: What the caller of this very call knows of the window, in tokens. Where the tables know a smaller one, that
+                holds: frameworks tell input and output together, where some models take less input.
+        """
         name = model or self._model
         is_own = model is None or self._model is None or model == self._model
         given = self._context_window if is_own else None
@@ -185,6 +193,8 @@ class CompactionController(ConversationMethods[M]):
         if given is not None:
             return ModelWindow(given, is_input_only=False, source="given")
         found = find_window(name) if name is not None else None
+        if known is not None and (found is None or known < found.tokens):
+            found = window_from(name or "", known, "the host's framework")
         if found is not None:
             return found
         if self._context_window is not None:
@@ -213,6 +223,14 @@ class CompactionController(ConversationMethods[M]):
     def engine(self) -> Engine[M]:
         """What the default session runs on."""
         return self.session(DEFAULT_SESSION).engine
+
+
+def _check_window(model: str, settings: CompactionSettings) -> None:
+    if find_window(model) is None and settings.default_context_window is None:
+        raise ConfigurationError(
+            f"trigger_ratio={settings.trigger_ratio} is a part of the context window, and that of model={model!r} is unknown: "
+            "set context_window=... (tokens), use trigger_tokens, or install genai-prices"
+        )
 
 
 def _now() -> Instant:

@@ -13,6 +13,7 @@ from compaction_hooks.history import History, HistoryReader, Known, message_dige
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.projection import Projection, apply_record, newest_true
 from compaction_hooks.record import CompactionRecord, known_products
+from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import TokenEstimator
 
 
@@ -51,11 +52,13 @@ class HandedOut(Generic[M]):
     Attributes:
         measured: What it was made from.
         tokens: Its size in tokens of the model, by estimate.
+        budget: What the model's window allowed for it, or None while that is unknown.
     """
 
-    view: Sequence[M]
+    view: list[M]
     measured: Measured
     tokens: int
+    budget: Budget | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class Conversation(Generic[M]):
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         beside: System prompt and tools last handed over beside the list, and their estimate.
         calibrations: By model, what usage taught in this conversation.
+        models: The models that views were handed out for.
+        undone: Ids of records that were taken back; they do not come in again from elsewhere.
     """
 
     id: str
@@ -124,24 +129,31 @@ class Conversation(Generic[M]):
     projected: tuple[str | None, object, Projection[M]] | None = None
     beside: tuple[object, object, int] | None = None
     calibrations: dict[str | None, Calibration] = field(default_factory=dict[str | None, Calibration])
+    models: set[str] = field(default_factory=set[str])
+    undone: set[str] = field(default_factory=set[str])
 
     def add_records(self, records: Iterable[CompactionRecord]) -> None:
-        """Take over records from elsewhere; those already here are skipped. The next list is read from the start."""
-        here = {record.id for record in self.records}
-        new = [record for record in records if record.id not in here]
+        """Take over records from elsewhere; known ones are skipped. After new ones the next list is read from the start."""
+        new = [record for record in records if not self.knows(record.id)]
         if new:
             self.records.extend(new)
             self._records_changed()
             self.history = None
 
+    def knows(self, record_id: str) -> bool:
+        """Whether a record is here already, or was and has been taken back."""
+        return record_id in self.undone or any(record.id == record_id for record in self.records)
+
     def add_own_record(self, record: CompactionRecord) -> None:
         """Put a record in force that was made from the present history."""
+        self.undone.discard(record.id)
         self.records = [*(old for old in self.records if old.id != record.id), record]
         self._records_changed()
 
     def drop_record(self, record: CompactionRecord) -> None:
         """Forget a record. A list that begins with its summary is then read as one nobody has a record of."""
         self.records = [old for old in self.records if old.id != record.id]
+        self.undone.add(record.id)
         self._records_changed()
         self.history = None
 
@@ -154,6 +166,12 @@ class Conversation(Generic[M]):
     def rest(self, until: int, why: str, window: int) -> None:
         """Put threshold compaction off until the context is this large (tokens), for models with this window."""
         self.rest_until, self.rest_why, self.rest_window = until, why, window
+
+    def note_handed_out(self, handed_out: HandedOut[M]) -> None:
+        """Remember the view a caller gets."""
+        self.handed_out = handed_out
+        if handed_out.measured.model is not None:
+            self.models.add(handed_out.measured.model)
 
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""

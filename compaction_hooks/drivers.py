@@ -37,7 +37,9 @@ from compaction_hooks.effects import (
     Wait,
 )
 from compaction_hooks.events import CompactionEvent, EventHandler
+from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.stores import RecordStore
+from compaction_hooks.streams import guarded, guarded_sync
 from compaction_hooks.summarizers import Summarizer, SummaryRequest
 
 T = TypeVar("T")
@@ -62,13 +64,37 @@ class Signal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the effects are answered with."""
+    """What the effects are answered with.
 
-    summarizer: Summarizer
+    Attributes:
+        summarizer: Asked in every call; None leaves it to each caller.
+    """
+
+    summarizer: Summarizer | None
     store: RecordStore | None
     handlers: Sequence[EventHandler]
     clock: Callable[[], Instant]
     summary_timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What one caller brings along, beside what its flow knows.
+
+    Attributes:
+        signal: Set when the caller gives up.
+        send: Sends a view to the model, for `call`.
+        summarizer: Asked where the world has none; without either, no model is.
+        on_event: One more event handler, for this call.
+    """
+
+    signal: Signal | None = None
+    send: Callable[[Any], object] | None = None
+    summarizer: Summarizer | None = None
+    on_event: EventHandler | None = None
+
+
+NOBODY = Caller()
 
 
 class Driver:
@@ -83,7 +109,7 @@ class Driver:
         self._lock = lock
         self._hung: threading.Thread | None = None
 
-    async def run(self, flow: Flow[T], signal: Signal | None = None, send: Callable[[Any], object] | None = None) -> T:
+    async def run(self, flow: Flow[T], caller: Caller = NOBODY) -> T:
         """Run a flow to its end, awaiting what can be awaited.
 
         A cancelled caller takes the flow down with it: the summariser is cancelled, nothing is left behind.
@@ -93,7 +119,7 @@ class Driver:
             while True:
                 with self._lock:
                     effect = flow.send(answer)
-                answer = await self._answer(effect, signal, send)
+                answer = await self._answer(effect, caller)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -101,14 +127,14 @@ class Driver:
             with self._lock:
                 flow.close()
 
-    def run_sync(self, flow: Flow[T], signal: Signal | None = None, send: Callable[[Any], object] | None = None) -> T:
+    def run_sync(self, flow: Flow[T], caller: Caller = NOBODY) -> T:
         """Run a flow to its end in this thread; async helpers run in a thread and a loop of their own."""
         answer: object = None
         try:
             while True:
                 with self._lock:
                     effect = flow.send(answer)
-                answer = self._answer_sync(effect, signal, send)
+                answer = self._answer_sync(effect, caller)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -118,30 +144,30 @@ class Driver:
 
     # -- async
 
-    async def _answer(self, effect: Effect, signal: Signal | None, send: Callable[[Any], object] | None) -> object:
+    async def _answer(self, effect: Effect, caller: Caller) -> object:
         match effect:
             case Now():
                 return self._world.clock()
             case IsAborted():
-                return signal is not None and signal.is_set()
+                return caller.signal is not None and caller.signal.is_set()
             case Summarize(request=request):
-                return await self._summarize(request, signal)
+                return await self._summarize(request, caller)
             case Wait(flight=flight):
-                return await self._wait(flight, signal)
+                return await self._wait(flight, caller.signal)
             case Emit(event=event):
-                await self._emit(event)
+                await self._emit(event, caller)
                 return None
             case Send(view=view):
-                return await _attempted(_called(send, view))
+                return await _attempted(_sent(caller.send, view))
             case Load() | Save() | Remove():
                 return await self._stored(effect)
 
-    async def _summarize(self, request: SummaryRequest, signal: Signal | None) -> Answered | Failure | Aborted:
+    async def _summarize(self, request: SummaryRequest, caller: Caller) -> Answered | Failure | Aborted:
         import asyncio
 
         request = self._with_deadline(request)
-        task = asyncio.ensure_future(self._asked(request))
-        watch = asyncio.ensure_future(_until_set(signal))
+        task = asyncio.ensure_future(self._asked(self._summarizer(caller), request))
+        watch = asyncio.ensure_future(_until_set(caller.signal))
         try:
             await asyncio.wait(
                 {task, watch}, timeout=self._world.summary_timeout_seconds, return_when=asyncio.FIRST_COMPLETED
@@ -155,8 +181,7 @@ class Driver:
             for pending in (task, watch):
                 pending.cancel()
 
-    async def _asked(self, request: SummaryRequest) -> Answered | Failure:
-        summarizer = self._world.summarizer
+    async def _asked(self, summarizer: Summarizer, request: SummaryRequest) -> Answered | Failure:
         if _is_async(summarizer):
             return await _attempted(_called(summarizer, request))
         import asyncio
@@ -186,10 +211,10 @@ class Driver:
             landed.cancel()
             watch.cancel()
 
-    async def _emit(self, event: CompactionEvent) -> None:
+    async def _emit(self, event: CompactionEvent, caller: Caller) -> None:
         import asyncio
 
-        for handler in self._world.handlers:
+        for handler in self._handlers(caller):
             answer = await _attempted(asyncio.wait_for(_called(handler, event), HANDLER_TIMEOUT_SECONDS))
             _report_handler(answer)
 
@@ -205,29 +230,30 @@ class Driver:
 
     # -- sync
 
-    def _answer_sync(self, effect: Effect, signal: Signal | None, send: Callable[[Any], object] | None) -> object:
+    def _answer_sync(self, effect: Effect, caller: Caller) -> object:
         match effect:
             case Now():
                 return self._world.clock()
             case IsAborted():
-                return signal is not None and signal.is_set()
+                return caller.signal is not None and caller.signal.is_set()
             case Summarize(request=request):
-                return self._summarize_sync(self._with_deadline(request), signal)
+                return self._summarize_sync(self._with_deadline(request), caller)
             case Wait(flight=flight):
-                return self._wait_sync(flight, signal)
+                return self._wait_sync(flight, caller.signal)
             case Emit(event=event):
-                for handler in self._world.handlers:
+                for handler in self._handlers(caller):
                     _report_handler(_attempted_sync(handler, event))
                 return None
             case Send(view=view):
-                return _attempted_sync(send, view, is_awaited=False)
+                return _sent_sync(caller.send, view)
             case Load() | Save() | Remove():
                 return _attempted_sync(*_store_call(self._world.store, effect))
 
-    def _summarize_sync(self, request: SummaryRequest, signal: Signal | None) -> Answered | Failure | Aborted:
+    def _summarize_sync(self, request: SummaryRequest, caller: Caller) -> Answered | Failure | Aborted:
+        summarizer, signal = self._summarizer(caller), caller.signal
         if self._is_hung():
             return Failure(TimeoutError("the summariser still hangs in its last call"))
-        thread, future = _in_thread(lambda: _finished(self._world.summarizer(request)))
+        thread, future = _in_thread(lambda: _finished(summarizer(request)))
         left = self._world.summary_timeout_seconds
         while left > 0:
             try:
@@ -253,6 +279,12 @@ class Driver:
 
     # -- both
 
+    def _summarizer(self, caller: Caller) -> Summarizer:
+        return self._world.summarizer or caller.summarizer or ExtractiveSummarizer()
+
+    def _handlers(self, caller: Caller) -> Sequence[EventHandler]:
+        return (*self._world.handlers, caller.on_event) if caller.on_event else self._world.handlers
+
     def _with_deadline(self, request: SummaryRequest) -> SummaryRequest:
         return replace(request, deadline=self._world.clock().monotonic + self._world.summary_timeout_seconds)
 
@@ -267,8 +299,20 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__dict__.get("__call__"))
 
 
-async def _called(function: Callable[..., object] | None, *arguments: object) -> object:
-    assert function is not None  # only `call` sends, and it always has a `send`
+async def _sent(send: Callable[[Any], object] | None, view: object) -> object:
+    assert send is not None  # only `call` sends, and it always has a `send`
+    return await guarded(await _called(send, view))
+
+
+def _sent_sync(send: Callable[[Any], object] | None, view: object) -> Answered | Failure:
+    assert send is not None  # only `call_sync` sends, and it always has a `send`
+    try:
+        return Answered(guarded_sync(send(view)))
+    except Exception as error:  # noqa: BLE001 - the flow decides what is to be done about it
+        return Failure(error)
+
+
+async def _called(function: Callable[..., object], *arguments: object) -> object:
     result = function(*arguments)
     return await result if inspect.isawaitable(result) else result
 
@@ -280,13 +324,9 @@ async def _attempted(awaitable: Awaitable[object]) -> Answered | Failure:
         return Failure(error)
 
 
-def _attempted_sync(
-    function: Callable[..., object] | None, *arguments: object, is_awaited: bool = True
-) -> Answered | Failure:
-    assert function is not None  # only `call` sends, and it always has a `send`
+def _attempted_sync(function: Callable[..., object], *arguments: object) -> Answered | Failure:
     try:
-        result = function(*arguments)
-        return Answered(_finished_elsewhere(result) if is_awaited else result)
+        return Answered(_finished_elsewhere(function(*arguments)))
     except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
         return Failure(error)
 

@@ -6,7 +6,7 @@ Between two effects a flow runs under the conversation's lock; while it waits fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, cast
 
@@ -15,11 +15,23 @@ from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Load, Send, Wait
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError, RecordError
 from compaction_hooks.events import CompactionSkipped
-from compaction_hooks.measuring import Call, Shared, Standing, learn_from_overflow, look, note_handed_out
-from compaction_hooks.messages import M
+from compaction_hooks.measuring import (
+    Call,
+    Shared,
+    Standing,
+    is_cut_by_window,
+    learn_from_overflow,
+    look,
+    note_handed_out,
+    report_usage,
+    same_model,
+)
+from compaction_hooks.messages import M, Message
 from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.streams import GuardedAsyncStream, GuardedStream
+from compaction_hooks.windows import find_window
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -31,8 +43,8 @@ class ConversationFlow(Generic[M]):
         self._conversation = conversation
         self._shared = shared
 
-    def transform(self, call: Call[M]) -> Flow[list[M]]:
-        """Return the list to send; compact first when the threshold is passed or the last call overflowed silently."""
+    def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
+        """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         yield from self._load()
         may_ask, may_wait = True, True
         while True:
@@ -53,9 +65,10 @@ class ConversationFlow(Generic[M]):
                 continue
             budget = self._budget(standing)
             order = Order(reason=reason, keep=_keep(standing, budget, reason), may_ask=may_ask)
-            attempt = yield from self._led(standing, budget, order)
+            attempt = self._compaction(standing, budget, order)
+            yield from self._led(attempt)
             self._conversation.has_overflowed = False
-            return attempt.messages
+            return attempt.handed_out or self._hand_out(standing)
 
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.
@@ -82,54 +95,36 @@ class ConversationFlow(Generic[M]):
         if keep is None:
             keep = min(budget.keep, int(standing.pressure * MANUAL_KEEP_RATIO))
         order = Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
-        return (yield from self._led(standing, budget, order))
+        return (yield from self._led(self._compaction(standing, budget, order)))
 
-    def recover(self, call: Call[M], error: BaseException, sent: HandedOut[M] | None = None) -> Flow[list[M]]:
-        """Return a smaller list after an overflow; raise `error` itself when it is none.
-
-        Args:
-            sent: The view that was rejected; None: the one last handed out.
+    def recover(self, call: Call[M], error: BaseException) -> Flow[HandedOut[M]]:
+        """Return a smaller view after an overflow the host caught; raise `error` itself when it is none, or another model's (E21).
 
         Raises:
             ContextOverflowError: nothing smaller is valid.
         """
-        info = self._overflow(error)
-        if info is None or not info.is_curable or not self._shared.settings.compact_on_overflow:
+        if self._is_of_another_model(error, call):
             raise error
-        sent = sent or self._conversation.handed_out
-        yield from self._load()
-        others_end = yield from self._wait_for_others()
-        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
-        standing = self._look(call)
-        budget = self._budget(standing)
-        if others_end == "settled" and standing.pressure <= budget.trigger:
-            return self._hand_out(standing)
-        order = Order(
-            reason=CompactionReason.OVERFLOW,
-            keep=_keep(standing, budget, CompactionReason.OVERFLOW),
-            may_ask=others_end != "failed",
-            must_fit=True,
-        )
-        try:
-            attempt = yield from self._led(standing, budget, order)
-        except ContextOverflowError as unfit:
-            raise unfit from error
-        if attempt.outcome is not CompactionOutcome.COMPACTED:
-            raise error
-        return attempt.messages
+        return (yield from self._recovered(call, error, self._conversation.handed_out))
 
-    def call(self, call: Call[M]) -> Flow[object]:
-        """Transform and send; on an overflow compact and send once more (D16)."""
-        view = yield from self.transform(call)
-        sent = self._conversation.handed_out
-        first: Answered | Failure = yield Send(view)
+    def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
+        """Transform and send; on an overflow compact and send once more (D16).
+
+        Args:
+            read: Reads a response into an assistant message, for its usage and how it ended.
+        """
+        sent = yield from self.transform(call)
+        first: Answered | Failure = yield Send(sent.view)
         if isinstance(first, Answered):
-            return self._taken(first.value)
-        view = yield from self.recover(call, first.error, sent)
-        sent = self._conversation.handed_out
-        second: Answered | Failure = yield Send(view)
+            answer = self._taken(first.value, sent, read)
+            if answer is None or not self._is_cut_short(answer, sent, call):
+                return first.value
+            return (yield from self._sent_again(call, first.value, read))
+        sent = yield from self._recovered(call, first.error, sent)
+        second: Answered | Failure = yield Send(sent.view)
         if isinstance(second, Answered):
-            return self._taken(second.value)
+            self._taken(second.value, sent, read)
+            return second.value
         info = self._overflow(second.error)
         if info is None:
             raise second.error
@@ -137,6 +132,69 @@ class ConversationFlow(Generic[M]):
         standing = self._look(call)
         order = Order(reason=CompactionReason.OVERFLOW, keep=0)
         raise self._compaction(standing, self._budget(standing), order).unfit() from second.error
+
+    # -- recovery
+
+    def _recovered(self, call: Call[M], error: BaseException, sent: HandedOut[M] | None) -> Flow[HandedOut[M]]:
+        """Compact harder after `error` rejected what was sent; raise it when compaction is no cure."""
+        info = self._overflow(error)
+        if info is None or not info.is_curable or not self._shared.settings.compact_on_overflow:
+            raise error
+        yield from self._load()
+        others_end = yield from self._wait_for_others()
+        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
+        standing = self._look(call)
+        budget = self._budget(standing)
+        if others_end == "settled" and standing.pressure <= budget.trigger:
+            return self._hand_out(standing)
+        attempt = self._emergency(standing, may_ask=others_end != "failed", must_fit=True)
+        try:
+            result = yield from self._led(attempt)
+        except ContextOverflowError as unfit:
+            raise unfit from error
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+            raise error
+        return attempt.handed_out
+
+    def _sent_again(self, call: Call[M], answer: object, read: Callable[[object], Message | None]) -> Flow[object]:
+        """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
+        yield from self._load()
+        others_end = yield from self._wait_for_others()
+        attempt = self._emergency(self._look(call), may_ask=others_end != "failed", must_fit=False)
+        result = yield from self._led(attempt)
+        self._conversation.has_overflowed = False
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+            return answer
+        second: Answered | Failure = yield Send(attempt.handed_out.view)
+        if isinstance(second, Failure):
+            logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
+            return answer
+        self._taken(second.value, attempt.handed_out, read)
+        return second.value
+
+    def _emergency(self, standing: Standing[M], *, may_ask: bool, must_fit: bool) -> Compaction[M]:
+        """An attempt that keeps less, because the provider said that the context is too large."""
+        budget, reason = self._budget(standing), CompactionReason.OVERFLOW
+        keep = _keep(standing, budget, reason)
+        return self._compaction(standing, budget, Order(reason=reason, keep=keep, may_ask=may_ask, must_fit=must_fit))
+
+    def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
+        if answer.stop_reason != "length" or answer.usage is None or not self._shared.settings.compact_on_overflow:
+            return False
+        requested = call.max_output_tokens or self._shared.settings.max_output_tokens
+        return is_cut_by_window(answer.usage, sent.budget, requested)
+
+    def _is_of_another_model(self, error: BaseException, call: Call[M]) -> bool:
+        """Whether an error names a model other than this call's: one used earlier in this conversation, or one the tables know.
+
+        Any other name may be a router's alias for the same model.
+        """
+        asked = call.model or self._shared.model
+        names = (getattr(error, "model", None), getattr(error, "model_name", None))
+        named = next((name for name in names if isinstance(name, str)), None)
+        if asked is None or named is None or same_model(named, asked):
+            return False
+        return named in self._conversation.models or bool(find_window(named) and find_window(asked))
 
     # -- parts
 
@@ -166,16 +224,14 @@ class ConversationFlow(Generic[M]):
         is_same_window = standing.budget is not None and standing.budget.window == conversation.rest_window
         return conversation.rest_why if is_same_window and standing.pressure < conversation.rest_until else ""
 
-    def _hand_out(self, standing: Standing[M]) -> list[M]:
-        view = standing.view
-        note_handed_out(self._conversation, standing, view)
-        return view
+    def _hand_out(self, standing: Standing[M]) -> HandedOut[M]:
+        return note_handed_out(self._conversation, standing)
 
     def _as_it_stands(self, standing: Standing[M], outcome: CompactionOutcome) -> CompactionResult[M]:
         record = standing.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
-            messages=self._hand_out(standing),
+            messages=self._hand_out(standing).view,
             record=record,
             outcome=outcome,
             reason=CompactionReason.MANUAL,
@@ -183,12 +239,32 @@ class ConversationFlow(Generic[M]):
             tokens_after=standing.pressure,
         )
 
-    def _taken(self, response: object) -> object:
-        """Notice an answer that says the input overflowed although it was accepted: compact before the next call (R82)."""
+    def _taken(self, response: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> Message | None:
+        """Take in what an answer says of its call; return the reading.
+
+        An answer may say that the input overflowed although it was accepted: then the next call compacts first (R82). What a
+        stream says is taken in chunk by chunk, as it is read.
+        """
+        if isinstance(response, GuardedStream | GuardedAsyncStream):
+            response.on_chunk = lambda chunk: self._take_chunk(chunk, sent, read)
+            return None
+        try:
+            answer = read(response)
+        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+            logger.warning("an answer could not be read (%s)", type(error).__name__)
+            return None
+        if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
+            report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
         # A plain text is what the model wrote, and may speak of overflows without being one.
         if not isinstance(response, str) and self._overflow(response) is not None:
             self._conversation.has_overflowed = True
-        return response
+        return answer
+
+    def _take_chunk(self, chunk: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> None:
+        """Take in a chunk of a stream; those that tell nothing of usage or ending are passed over unread."""
+        if read(chunk) is not None:
+            with self._conversation.lock:
+                self._taken(chunk, sent, read)
 
     def _overflow(self, evidence: object) -> OverflowInfo | None:
         """What an error or a response says of an overflow of the context; None when it is something else."""
@@ -203,15 +279,14 @@ class ConversationFlow(Generic[M]):
     # -- one at a time
 
     def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
-        return Compaction(self._conversation, self._shared, standing, budget, order)
+        return Compaction(self._conversation, self._shared, self._verified(standing), budget, order)
 
-    def _led(self, standing: Standing[M], budget: Budget, order: Order) -> Flow[CompactionResult[M]]:
+    def _led(self, attempt: Compaction[M]) -> Flow[CompactionResult[M]]:
         """Lead an attempt on which other callers of this conversation wait."""
-        standing = self._verified(standing)
         with self._flight() as flight:
-            attempt = yield from self._compaction(standing, budget, order).run()
-            flight.done.set_result(_END[attempt.outcome])
-        return attempt
+            result = yield from attempt.run()
+            flight.done.set_result(_END[result.outcome])
+        return result
 
     def _verified(self, standing: Standing[M]) -> Standing[M]:
         """The same standing, with every message read again: what was changed in place is noticed before it is summarised."""

@@ -35,12 +35,16 @@ class Call(Generic[M]):
 
     Attributes:
         model: The model of this very call; None: the controller's.
+        context_window: Its window in tokens, where the caller knows it.
+        max_output_tokens: What this call asks the model for at most; None: what the settings say.
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
     """
 
     messages: list[M]
     model: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
     system: object = None
     tools: object = None
 
@@ -51,7 +55,7 @@ class Shared:
 
     Attributes:
         model: The controller's own model, or None.
-        find_window: The window of a model; None stands for the controller's own model.
+        find_window: The window of a model, given what the caller knows of it; None stands for the controller's own model.
         learn_window: Corrects a window by what an error said, in tokens.
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
@@ -60,7 +64,7 @@ class Shared:
 
     settings: CompactionSettings
     model: str | None
-    find_window: Callable[[str | None], ModelWindow | None]
+    find_window: Callable[[str | None, int | None], ModelWindow | None]
     learn_window: Callable[[str | None, int], None]
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
@@ -105,7 +109,8 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     estimated = projection.tokens(history) + fixed
     model = call.model or shared.model
     measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
-    _take_embedded_usage(conversation, shared, history, record, measured)
+    budget = budget_for(shared, call)
+    _take_embedded_usage(conversation, shared, history, record, measured, budget, call.max_output_tokens)
     calibration = _calibration(conversation, shared, model)
     gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed)
     pressure = gauge.tokens(estimated - fixed)
@@ -117,19 +122,23 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
         history=history,
         record=record,
         projection=projection,
-        budget=budget_for(shared, call.model),
+        budget=budget,
         gauge=gauge,
         measured=measured,
         pressure=pressure,
     )
 
 
-def budget_for(shared: Shared, model: str | None) -> Budget | None:
-    """Return the budget for a model, or None while its window is unknown."""
-    window = shared.find_window(model)
+def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
+    """Return the budget for a call's model, or None while its window is unknown."""
+    window = shared.find_window(call.model, call.context_window)
     if window is None:
         return None
-    return shared.settings.budget(max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only)
+    return shared.settings.budget(
+        max(window.tokens, SMALLEST_WINDOW),
+        is_input_only=window.is_input_only,
+        max_output_tokens=call.max_output_tokens,
+    )
 
 
 def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> int:
@@ -150,27 +159,39 @@ def _as_text(value: object) -> str:
 # -- usage
 
 
-def note_handed_out(conversation: Conversation[M], standing: Standing[M], view: list[M]) -> None:
-    """Remember what a caller got, so that the provider's count can be held against it."""
-    conversation.handed_out = HandedOut(view, standing.measured, standing.pressure)
+def note_handed_out(conversation: Conversation[M], standing: Standing[M]) -> HandedOut[M]:
+    """Remember what a caller gets, so that the provider's count can be held against it; return it."""
+    handed_out = HandedOut(standing.view, standing.measured, standing.pressure, standing.budget)
+    conversation.note_handed_out(handed_out)
+    return handed_out
 
 
 def report_usage(
-    conversation: Conversation[M], shared: Shared, usage: Usage, view: list[M] | None, model: str | None
+    conversation: Conversation[M], shared: Shared, usage: Usage, sent: HandedOut[M] | None, model: str | None
 ) -> None:
-    """Take in what the provider counted for the view last handed out.
+    """Take in what the provider counted for a view that was sent.
 
-    Ignored when it measured another view or another model's call, or when it is empty or nonsense (all zero, negative).
+    Ignored when it measured another model's call, or when it is empty or nonsense (all zero, negative).
     """
-    last = conversation.handed_out
-    if last is None or not is_usable(usage) or (view is not None and view is not last.view):
+    if sent is None or not is_usable(usage):
         return
-    if model is not None and last.measured.model is not None and not same_model(model, last.measured.model):
+    if model is not None and sent.measured.model is not None and not same_model(model, sent.measured.model):
         return
-    _observe(conversation, shared, Anchor(last.measured, usage.input_tokens))
-    budget = budget_for(shared, last.measured.model)
+    _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
     # Only a compaction takes this back: the answer itself may have said so before its usage came.
-    conversation.has_overflowed |= budget is not None and usage.input_tokens > budget.window
+    conversation.has_overflowed |= sent.budget is not None and usage.input_tokens > sent.budget.window
+
+
+def is_cut_by_window(usage: Usage, budget: Budget | None, max_output_tokens: int | None) -> bool:
+    """Whether an answer that stopped for its length was cut short by the window, not by its own limit.
+
+    It was when input and output fill the window (E14), or when the output stopped below what was asked for and that did not fit
+    beside the input: somebody lowered the limit to make it fit (E15, pi's `isRecoverableLength`).
+    """
+    if budget is None or (max_output_tokens is not None and usage.output_tokens >= max_output_tokens):
+        return False
+    is_full = usage.input_tokens + usage.output_tokens >= budget.window * FILLED_RATIO
+    return is_full or (max_output_tokens is not None and usage.input_tokens + max_output_tokens > budget.window)
 
 
 def learn_from_overflow(
@@ -190,7 +211,7 @@ def learn_from_overflow(
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     elif standing.budget is None:
         shared.learn_window(model, max(int(standing.pressure * UNKNOWN_WINDOW_RATIO), SMALLEST_WINDOW))
-    budget = budget_for(shared, model)
+    budget = budget_for(shared, standing.call)
     if sent is None or budget is None:
         return
     actual = info.actual_tokens or budget.window + 1
@@ -222,6 +243,8 @@ def _take_embedded_usage(
     history: History[M],
     record: CompactionRecord | None,
     measured: Measured,
+    budget: Budget | None,
+    max_output_tokens: int | None,
 ) -> None:
     """Take in the newest usage that an assistant message itself carries, when it measured the present view.
 
@@ -239,11 +262,9 @@ def _take_embedded_usage(
             continue
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
         _observe(conversation, shared, Anchor(sent, usage.input_tokens))
-        budget = budget_for(shared, measured.model)
-        if message.stop_reason == "length" and budget is not None:
+        if message.stop_reason == "length":
             # Some providers cut the answer short instead of rejecting an input that leaves it no room.
-            filled = usage.input_tokens + usage.output_tokens
-            conversation.has_overflowed |= filled >= budget.window * FILLED_RATIO
+            conversation.has_overflowed |= is_cut_by_window(usage, budget, max_output_tokens)
         return
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, Unpack, cast
 
+from compaction_hooks.answers import read_answer
 from compaction_hooks.attempt import CompactionResult, described
 from compaction_hooks.conversation import Conversation
-from compaction_hooks.drivers import Driver, Signal, World
+from compaction_hooks.drivers import Caller, Driver, Signal, World
 from compaction_hooks.effects import Failure, Flow, Remove
 from compaction_hooks.errors import RecordError
 from compaction_hooks.flow import ConversationFlow
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
-from compaction_hooks.messages import M, MessageFormat, Usage
+from compaction_hooks.messages import M, Message, MessageFormat, Usage
+from compaction_hooks.options import CallOptions
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
@@ -70,22 +72,14 @@ class ConversationMethods(Generic[M]):
     # -- the hook
 
     async def transform_context(
-        self,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        self, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[M]:
         """Return the list to send to the model. Call it before every model call.
 
         Args:
             messages: The whole conversation. Never changed.
             signal: When set, a compaction under way is given up and the uncompacted list returned.
-            model: The model of this call, for its window; None: the controller's.
-            system: A system prompt that is not in the list but counts: text or JSON.
-            tools: Tool schemas that count, as JSON.
+            **options: See `CallOptions`.
 
         Returns:
             The very list that came in while nothing was ever compacted; else a new list of system messages, summary, pins
@@ -94,21 +88,15 @@ class ConversationMethods(Generic[M]):
         Raises:
             FormatError: a message cannot be read.
         """
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return await self.engine.driver.run(self.engine.flow.transform(call), signal)
+        flow = self.engine.flow.transform(_call(messages, options))
+        return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
     def transform_context_sync(
-        self,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        self, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[M]:
         """As `transform_context`, for callers without an event loop."""
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return self.engine.driver.run_sync(self.engine.flow.transform(call), signal)
+        flow = self.engine.flow.transform(_call(messages, options))
+        return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
     async def call(
         self,
@@ -116,18 +104,24 @@ class ConversationMethods(Generic[M]):
         send: Callable[[list[M]], Awaitable[R]],
         signal: Signal | None = None,
         *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        answer: Callable[[R], Message | None] | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Transform, then `send`; when that raises a context overflow, compact harder and send once more.
+
+        It is sent once more, too, when the window cut the answer short. A stream (whatever has `__anext__`) is recovered up to its
+        first chunk; its other attributes are there as before. Usage that the response tells is reported by itself.
+
+        Args:
+            answer: Reads a response into an assistant message with its usage and stop reason. The default reads OpenAI chat
+                completions and Responses, Anthropic messages, and the chunks of their streams.
 
         Raises:
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
             Exception: whatever else `send` raises, untouched.
         """
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return cast("R", await self.engine.driver.run(self.engine.flow.call(call), signal, send))  # what `send` gave
+        flow = self.engine.flow.call(_call(messages, options), _reader(answer))
+        return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
         self,
@@ -135,13 +129,12 @@ class ConversationMethods(Generic[M]):
         send: Callable[[list[M]], R],
         signal: Signal | None = None,
         *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        answer: Callable[[R], Message | None] | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
-        """As `call`, for callers without an event loop."""
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return cast("R", self.engine.driver.run_sync(self.engine.flow.call(call), signal, send))  # what `send` gave
+        """As `call`, for callers without an event loop; a stream is whatever has `__next__`."""
+        flow = self.engine.flow.call(_call(messages, options), _reader(answer))
+        return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
 
     async def compact(
         self,
@@ -149,10 +142,7 @@ class ConversationMethods(Generic[M]):
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        **options: Unpack[CallOptions],
     ) -> CompactionResult[M]:
         """Compact now, whatever the size; `result.messages` is a new list to store.
 
@@ -163,8 +153,8 @@ class ConversationMethods(Generic[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return await self.engine.driver.run(self.engine.flow.compact(call, keep_recent_tokens, focus), signal)
+        flow = self.engine.flow.compact(_call(messages, options), keep_recent_tokens, focus)
+        return await self.engine.driver.run(flow, _caller(signal, options))
 
     def compact_sync(
         self,
@@ -172,48 +162,31 @@ class ConversationMethods(Generic[M]):
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        **options: Unpack[CallOptions],
     ) -> CompactionResult[M]:
         """As `compact`, for callers without an event loop."""
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return self.engine.driver.run_sync(self.engine.flow.compact(call, keep_recent_tokens, focus), signal)
+        flow = self.engine.flow.compact(_call(messages, options), keep_recent_tokens, focus)
+        return self.engine.driver.run_sync(flow, _caller(signal, options))
 
     async def recover(
-        self,
-        error: BaseException,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        self, error: BaseException, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[M]:
         """Return a smaller list after an overflow the host caught itself.
 
         Raises:
-            BaseException: `error` itself, when it is no context overflow, one that no smaller list can cure, one that the
-                settings say not to recover from, or when the caller aborted.
+            BaseException: `error` itself, when it is no context overflow, one that no smaller list can cure, one of another
+                model, one that the settings say not to recover from, or when the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return await self.engine.driver.run(self.engine.flow.recover(call, error), signal)
+        flow = self.engine.flow.recover(_call(messages, options), error)
+        return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
     def recover_sync(
-        self,
-        error: BaseException,
-        messages: list[M],
-        signal: Signal | None = None,
-        *,
-        model: str | None = None,
-        system: object = None,
-        tools: object = None,
+        self, error: BaseException, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[M]:
         """As `recover`, for callers without an event loop."""
-        call = Call(messages=messages, model=model, system=system, tools=tools)
-        return self.engine.driver.run_sync(self.engine.flow.recover(call, error), signal)
+        flow = self.engine.flow.recover(_call(messages, options), error)
+        return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
     # -- what the host knows
 
@@ -224,8 +197,11 @@ class ConversationMethods(Generic[M]):
             view: The list it was counted for; None: the one last handed out. A count of any other list is ignored, as is
                 one of another model, and one that is all zero or negative.
         """
-        with self.engine.conversation.lock:
-            report_usage(self.engine.conversation, self.engine.shared, usage, view, model)
+        conversation = self.engine.conversation
+        with conversation.lock:
+            last = conversation.handed_out
+            if view is None or (last is not None and view is last.view):
+                report_usage(conversation, self.engine.shared, usage, last, model)
 
     def pin(self, message: M) -> None:
         """Keep a message word for word in every view from the next compaction on; with a tool call, its results too."""
@@ -246,7 +222,11 @@ class ConversationMethods(Generic[M]):
                 return None
             conversation.drop_record(record)
             last = conversation.handed_out
-            call = Call(messages=history.log.hosts[: history.host_count], model=last.measured.model if last else None)
+            call = Call(
+                messages=history.log.hosts[: history.host_count],
+                model=last.measured.model if last else None,
+                context_window=last.budget.window if last and last.budget else None,
+            )
             standing = look(conversation, self.engine.shared, call)
             window = standing.budget.window if standing.budget else 0
             conversation.rest(int(standing.pressure * (1 + UNDO_GROWTH_RATIO)), "undone", window)
@@ -261,7 +241,8 @@ class ConversationMethods(Generic[M]):
             last, anchor = conversation.handed_out, conversation.anchor
             counted = anchor.input_tokens if last and anchor and anchor.measured is last.measured else None
             tokens = last.tokens if last and counted is None else counted
-            budget = budget_for(self.engine.shared, last.measured.model if last else None)
+            nothing: Call[M] = Call(messages=[])
+            budget = last.budget if last else budget_for(self.engine.shared, nothing)
             history = conversation.history
             record = None if history is None else conversation.newest_true(history)
             breaker = conversation.breaker
@@ -308,12 +289,15 @@ class CompactionSession(ConversationMethods[M]):
             return [record.to_dict() for record in self._own.conversation.records]
 
     def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
-        """Take over records that `export_records` gave, here or elsewhere; return how many could be read.
+        """Take over records that `export_records` gave, here or elsewhere; return how many were new.
 
-        A damaged record is reported by a warning and skipped.
+        A damaged record is reported by a warning and skipped. One that is here already costs next to nothing, and one that was
+        taken back by `undo` stays out.
         """
         readable: list[CompactionRecord] = []
-        for fields in records:
+        with self._own.conversation.lock:
+            unknown = [fields for fields in records if not _is_known(self._own.conversation, fields)]
+        for fields in unknown:
             try:
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
@@ -321,6 +305,29 @@ class CompactionSession(ConversationMethods[M]):
         with self._own.conversation.lock:
             self._own.conversation.add_records(readable)
         return len(readable)
+
+
+def _call(messages: list[M], options: CallOptions) -> Call[M]:
+    return Call(
+        messages=messages,
+        model=options.get("model"),
+        context_window=options.get("context_window"),
+        max_output_tokens=options.get("max_output_tokens"),
+        system=options.get("system"),
+        tools=options.get("tools"),
+    )
+
+
+def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:
+    return Caller(signal=signal, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
+
+
+def _is_known(conversation: Conversation[M], fields: object) -> bool:
+    return isinstance(fields, Mapping) and conversation.knows(str(cast("Mapping[str, object]", fields).get("id")))
+
+
+def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
+    return cast("Callable[[object], Message | None]", answer or read_answer)  # it reads what `send` gives
 
 
 def _removal(session_id: str, record_id: str) -> Flow[None]:

@@ -117,15 +117,17 @@ class CompactionSettings:
                     f'tool_rules[{tool!r}]={rule!r} must be "never", "first" or a number of results'
                 )
 
-    def budget(self, window: int, *, is_input_only: bool = False) -> Budget:
+    def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
 
         Args:
             is_input_only: Whether `window` is for the input alone, so that the answer takes nothing from it.
+            max_output_tokens: What one call asks for, in tokens; None: the setting of that name.
         """
         reserve = min(self.reserve_tokens, int(window * RESERVE_RATIO))
-        if self.max_output_tokens is not None and not is_input_only:
-            reserve = min(max(reserve, self.max_output_tokens), window - 1)
+        requested = max_output_tokens or self.max_output_tokens
+        if requested is not None and not is_input_only:
+            reserve = min(max(reserve, requested), window - 1)
         trigger = window - reserve
         if self.trigger_ratio is not None:
             trigger = min(trigger, int(window * self.trigger_ratio))

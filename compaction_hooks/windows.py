@@ -64,16 +64,16 @@ def find_window(model: str) -> ModelWindow | None:
 
 def _from_genai_prices(model: str) -> ModelWindow | None:
     tokens = next(filter(None, map(_genai_prices_tokens, _names(model))), None)
-    return _window(model, tokens, "genai-prices") if tokens else None
+    return window_from(model, tokens, "genai-prices") if tokens else None
 
 
 def _from_litellm(model: str) -> ModelWindow | None:
     tokens = next(filter(None, map(_litellm_tokens().get, _names(model))), None)
-    return _window(model, tokens, "litellm") if tokens else None
+    return window_from(model, tokens, "litellm") if tokens else None
 
 
-def _window(model: str, tokens: int, source: str) -> ModelWindow:
-    """The window behind a table's number: input and answer together, but for some of OpenAI's models."""
+def window_from(model: str, tokens: int, source: str) -> ModelWindow:
+    """Return the window behind a table's number: input and answer together, but for some of OpenAI's models."""
     if not _SPLIT_WINDOW_NAME.search(model):
         return ModelWindow(tokens, False, source)
     input_tokens = _INPUT_PART.get(tokens, tokens)

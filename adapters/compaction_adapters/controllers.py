@@ -1,0 +1,60 @@
+"""What every adapter's constructor takes: a controller, or the keywords of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.stores import RecordStore
+
+
+class ControllerKeywords(TypedDict, total=False):
+    """The keywords of `CompactionController` that a user of an adapter may give instead of a controller.
+
+    `format` is the adapter's own business; `model` names the model whose window is meant.
+    """
+
+    model: str | None
+    context_window: int | None
+    summarizer: Summarizer | None
+    settings: CompactionSettings | None
+    store: RecordStore | None
+    on_event: EventHandler | Sequence[EventHandler]
+    estimator: TokenEstimator | None
+
+
+def controller_from(
+    controller: CompactionController[Any] | None,
+    keywords: ControllerKeywords,
+    format: MessageFormat[Any],
+    *,
+    sees_model: bool,
+) -> CompactionController[Any]:
+    """Return the controller given, or a new one made from the keywords.
+
+    Args:
+        controller: A controller, shared or not, whatever its own format: sessions are opened with the adapter's.
+        format: How the framework writes its messages.
+        sees_model: Whether the adapter learns which model each call is for, and so its window.
+
+    Raises:
+        ConfigurationError: both a controller and keywords; or a trigger given as a part of a window that cannot become known.
+    """
+    if controller is not None and keywords:
+        raise ConfigurationError(f"{', '.join(sorted(keywords))}: give a controller or its keywords, not both")
+    if controller is not None and not isinstance(controller, CompactionController):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"the first argument must be a CompactionController, not {type(controller).__name__}; "
+            "its settings go into keywords such as context_window=..."
+        )
+    made = CompactionController(format=format, **keywords) if controller is None else controller
+    ratio = made.settings.trigger_ratio
+    if ratio is not None and not sees_model and made.state().context_window is None:
+        raise ConfigurationError(
+            f"trigger_ratio={ratio} is a part of a context window that is not known here: "
+            "set context_window=... (tokens), or trigger_tokens instead"
+        )
+    return made

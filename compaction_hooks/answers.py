@@ -1,0 +1,89 @@
+"""What a provider's answer says of the call: its usage and how it ended, read from dicts and SDK objects alike.
+
+Known are OpenAI chat completions and Responses, and Anthropic messages, whole or as the chunks of a stream; LiteLLM, vLLM and other
+OpenAI-compatible services answer in the first shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+from compaction_hooks.messages import Message, StopReason
+from compaction_hooks.tokens import usage_from_anthropic, usage_from_openai
+
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "stop": "complete",
+    "end_turn": "complete",
+    "stop_sequence": "complete",
+    "completed": "complete",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "failed": "error",
+    "cancelled": "aborted",
+}
+_USAGE_FIELDS: Final = (
+    *("prompt_tokens", "completion_tokens", "prompt_tokens_details", "prompt_cache_hit_tokens"),
+    *("input_tokens", "output_tokens", "input_tokens_details"),
+    *("cache_read_input_tokens", "cache_creation_input_tokens", "cached_tokens"),
+)
+
+
+def read_answer(response: object) -> Message | None:
+    """Return an assistant message without parts, with usage, model and stop reason; None when the response tells none of them."""
+    # A chunk of a stream holds what there is to tell one level deeper: Anthropic's first one, the last one of Responses.
+    whole = _field(response, "message") if _field(response, "type") == "message_start" else _field(response, "response")
+    source = response if whole is None else whole
+    fields = _usage_fields(_field(source, "usage"))
+    is_openai = "prompt_tokens" in fields or "input_tokens_details" in fields
+    usage = usage_from_openai(fields) if is_openai else usage_from_anthropic(fields)
+    ending = _ending(source)
+    if usage is None and ending is None:
+        return None
+    model = _field(source, "model")
+    return Message(
+        role="assistant",
+        parts=(),
+        usage=usage,
+        model=model if isinstance(model, str) else None,
+        stop_reason=_STOP_REASONS.get(ending or ""),
+    )
+
+
+def _ending(source: object) -> str | None:
+    """The provider's own word for how the answer ended."""
+    choices = _field(source, "choices")
+    if isinstance(choices, Sequence) and not isinstance(choices, str) and choices:
+        ending = _field(cast("Sequence[object]", choices)[0], "finish_reason")
+    else:
+        cut = _field(_field(source, "incomplete_details"), "reason")
+        delta = _field(_field(source, "delta"), "stop_reason")
+        ending = cut or delta or _field(source, "stop_reason") or _field(source, "status")
+    return ending if isinstance(ending, str) else None
+
+
+def _usage_fields(usage: object) -> Mapping[str, object]:
+    """The counts of a usage dict or object; nested details as mappings."""
+    if usage is None:
+        return {}
+    found = {name: _field(usage, name) for name in _USAGE_FIELDS}
+    return {
+        name: _usage_fields(value) if name.endswith("_details") else value
+        for name, value in found.items()
+        if value is not None
+    }
+
+
+def _field(value: object, name: str) -> object:
+    """A key of a mapping or an attribute of an object; None without it, and where reading it fails."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).get(name)
+    get: Callable[..., object] = getattr
+    try:
+        return get(value, name, None)
+    except Exception:  # noqa: BLE001 - properties of foreign objects may raise anything
+        return None

@@ -1,0 +1,114 @@
+"""A streamed answer, guarded up to its first chunk: what is rejected by then can still be compacted and sent once more."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Final, Generic, Self, TypeVar, cast
+
+Stream = TypeVar("Stream")
+
+logger = logging.getLogger("compaction_hooks")
+
+_END: Final = object()
+_TAKEN: Final = object()
+
+
+class _Guarded(Generic[Stream]):
+    """A stream whose first chunk has been waited for; what is not about iterating is the stream's own.
+
+    Attributes:
+        on_chunk: Called with every chunk that is handed on. Whatever it raises is logged, the reader goes on.
+    """
+
+    def __init__(self, stream: Stream, first: object) -> None:
+        self._stream = stream
+        self._first = first
+        self.on_chunk: Callable[[object], None] | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def _take_first(self) -> object:
+        first, self._first = self._first, _TAKEN
+        return first
+
+    def _seen(self, chunk: object) -> object:
+        if self.on_chunk is not None:
+            try:
+                self.on_chunk(chunk)
+            except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+                logger.warning("a chunk of a stream could not be read (%s)", type(error).__name__)
+        return chunk
+
+
+class GuardedStream(_Guarded[Iterator[object]]):
+    """A stream of an ordinary client. Also a context manager, as the clients' own streams are."""
+
+    @classmethod
+    def opened(cls, stream: Iterator[object]) -> Self:
+        """Wait for the first chunk; whatever the stream raises instead of one is raised here."""
+        return cls(stream, next(stream, _END))
+
+    def __iter__(self) -> Iterator[object]:
+        return self
+
+    def __next__(self) -> object:
+        first = self._take_first()
+        if first is _END:
+            raise StopIteration
+        return self._seen(next(self._stream) if first is _TAKEN else first)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        close = getattr(self._stream, "close", None)
+        if callable(close):
+            close()
+
+
+class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
+    """A stream of an async client. Also an async context manager, as the clients' own streams are."""
+
+    @classmethod
+    async def opened(cls, stream: AsyncIterator[object]) -> Self:
+        """Wait for the first chunk; whatever the stream raises instead of one is raised here."""
+        return cls(stream, await anext(stream, _END))
+
+    def __aiter__(self) -> AsyncIterator[object]:
+        return self
+
+    async def __anext__(self) -> object:
+        first = self._take_first()
+        if first is _END:
+            raise StopAsyncIteration
+        return self._seen(await anext(self._stream) if first is _TAKEN else first)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        close = getattr(self._stream, "aclose", None) or getattr(self._stream, "close", None)
+        if callable(close):
+            closing: object = close()
+            if inspect.isawaitable(closing):
+                await closing
+
+
+async def guarded(response: object) -> object:
+    """Return an async stream guarded up to its first chunk; any other response as it is."""
+    if hasattr(response, "__anext__") and hasattr(response, "__aiter__"):
+        return await GuardedAsyncStream.opened(cast("AsyncIterator[object]", response))
+    return response
+
+
+def guarded_sync(response: object) -> object:
+    """Return a stream guarded up to its first chunk; any other response as it is."""
+    if hasattr(response, "__next__") and hasattr(response, "__iter__"):
+        return GuardedStream.opened(cast("Iterator[object]", response))
+    return response
