@@ -11,6 +11,7 @@ from compaction_hooks import (
     CompactionController,
     CompactionSettings,
     ContextOverflowError,
+    Message,
     Usage,
 )
 from tests.conversations import Scripted, assistant, controller, prose, steps, system, talk, texts, user
@@ -199,3 +200,136 @@ def test_an_answer_that_says_it_overflowed_compacts_before_the_next_call() -> No
     hooks.report_usage(Usage(input_tokens=9_000))  # a count below the window does not take the answer's word back
     messages = [*messages, assistant("half an"), user("go on")]
     assert len(hooks.transform_context_sync(messages)) < len(messages)
+
+
+# -- answers cut short
+
+
+def answered(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
+
+
+CUT_SHORT = [
+    pytest.param(8_150, 0, None, id="E14: nothing was written, the input fills the window"),
+    pytest.param(7_000, 1_190, None, id="E14: input and output fill the window"),
+    pytest.param(7_000, 500, 4_000, id="E15: below the limit asked for, which did not fit beside the input"),
+]
+
+
+@pytest.mark.parametrize(("prompt_tokens", "completion_tokens", "max_output_tokens"), CUT_SHORT)
+def test_an_answer_cut_short_by_the_window_is_asked_for_once_more(
+    prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
+) -> None:
+    """R13, E14, E15."""
+    answers = [answered("length", prompt_tokens, completion_tokens), answered("stop", 3_000, 900)]
+    whole = answers[1]
+    sent: list[list[Chat]] = []
+
+    def send(view: list[Chat]) -> dict[str, object]:
+        sent.append(view)
+        return answers.pop(0)
+
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
+    messages = [user("go"), *steps(12, 300)]
+    assert hooks.call_sync(messages, send, max_output_tokens=max_output_tokens) is whole
+    assert len(sent[1]) < len(sent[0])
+
+
+@pytest.mark.parametrize(("prompt_tokens", "completion_tokens", "max_output_tokens"), CUT_SHORT)
+async def test_an_answer_cut_short_twice_is_handed_on(
+    prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
+) -> None:
+    """E16: no second retry, and no error that calls it an overflow."""
+    sent: list[list[Chat]] = []
+
+    async def send(view: list[Chat]) -> dict[str, object]:
+        sent.append(view)
+        return answered("length", prompt_tokens, completion_tokens)
+
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
+    answer = await hooks.call([user("go"), *steps(12, 300)], send, max_output_tokens=max_output_tokens)
+    assert answer["usage"] == {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_output_tokens", "completion_tokens"),
+    [
+        pytest.param(CompactionSettings(), None, 100, id="there was room"),
+        pytest.param(CompactionSettings(), 100, 100, id="its own limit was reached"),
+        pytest.param(CompactionSettings(compact_on_overflow=False), None, 4_190, id="switched off"),
+    ],
+)
+def test_an_answer_cut_short_by_its_own_limit_is_the_answer(
+    settings: CompactionSettings, max_output_tokens: int | None, completion_tokens: int
+) -> None:
+    """E15: the limit before anybody lowered it decides."""
+    sent: list[list[Chat]] = []
+
+    def send(view: list[Chat]) -> dict[str, object]:
+        sent.append(view)
+        return answered("length", 4_000, completion_tokens)
+
+    hooks = controller(8_192, summarizer=Scripted(), settings=settings)
+    hooks.call_sync([user("go"), *steps(12, 300)], send, max_output_tokens=max_output_tokens)
+    assert len(sent) == 1
+
+
+def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
+    """What was paid for is not lost to a rate limit of the second try."""
+    short = answered("length", 8_150, 0)
+    answers: list[object] = [short, RuntimeError("429 rate limit")]
+
+    def send(view: list[Chat]) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
+    assert hooks.call_sync([user("go"), *steps(12, 300)], send) is short
+    assert not answers
+
+
+def test_usage_of_an_answer_is_reported_by_the_call_itself() -> None:
+    hooks = controller(200_000)
+    hooks.call_sync([user("go")], lambda view: answered("stop", 4_321, 5))
+    assert hooks.state().context_tokens == 4_321
+
+
+def test_usage_in_a_host_s_own_type_is_read_by_the_host_s_reader() -> None:
+    hooks = controller(200_000)
+    reading = Message(role="assistant", parts=(), usage=Usage(input_tokens=1_234))
+    hooks.call_sync([user("go")], lambda view: object(), answer=lambda response: reading)
+    assert hooks.state().context_tokens == 1_234
+
+
+# -- errors of another model
+
+
+class NamedModelError(TooLongError):
+    """An overflow that says which model it was, as litellm's and pydantic-ai's errors do."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(9_000, 8_000)
+        self.model = model
+
+
+def test_an_error_of_the_model_before_a_switch_is_left_alone() -> None:
+    """E21: the overflow of the model that was left says nothing of the present one."""
+    hooks = controller(None, summarizer=Scripted())
+    messages = [user("go"), *steps(12, 300)]
+    hooks.transform_context_sync(messages, model="small-model")
+    hooks.transform_context_sync(messages, model="large-model")
+    with pytest.raises(NamedModelError):
+        hooks.recover_sync(NamedModelError("small-model"), messages, model="large-model")
+    assert hooks.state().compaction_count == 0
+
+
+def test_a_router_s_alias_is_no_other_model() -> None:
+    hooks = controller(None, summarizer=Scripted())
+    messages = [user("go"), *steps(30, 300)]
+    hooks.transform_context_sync(messages, model="my-alias")
+    view = hooks.recover_sync(NamedModelError("azure/deployment-7"), messages, model="my-alias")
+    assert len(view) < len(messages)

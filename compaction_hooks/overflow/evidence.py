@@ -36,7 +36,7 @@ _NESTED_KEYS: Final = frozenset(
     (
         *("error", "errors", "message", "detail", "details", "cause", "raw", "body", "response", "data", "metadata"),
         *("failure", "baseresp", "innererror", "lasterror", "choices", "candidates", "incompletedetails"),
-        *("providerdetails", "responsemetadata"),
+        *("providerdetails", "responsemetadata", "delta"),
     )
 )
 _CODE_KEYS: Final = frozenset({"code", "type", "errortype", "errorcode", "status", "reason", "providererrorcode"})
@@ -48,7 +48,7 @@ _KNOWN_KEYS: Final = _TEXT_KEYS | _NESTED_KEYS | _CODE_KEYS | _FINISH_KEYS | _ST
 _ATTRIBUTES: Final = (
     *("message", "error_message", "error", "errors", "body", "response", "detail", "details", "reason", "description"),
     *("code", "type", "status", "status_code", "http_status", "error_code", "provider_error_code"),
-    *("finish_reason", "stop_reason", "choices", "response_metadata", "provider_details", "incomplete_details"),
+    *("finish_reason", "stop_reason", "choices", "delta", "response_metadata", "provider_details", "incomplete_details"),
     *("llm_provider", "provider", "metadata"),
 )
 """What is looked for on objects; on an HTTP response also its `text`."""

@@ -1,0 +1,77 @@
+"""What a provider's answer says of its call: usage, model, stop reason."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from compaction_hooks import Usage
+from compaction_hooks.answers import read_answer
+from compaction_hooks.messages import StopReason
+
+OPENAI = {
+    "model": "gpt-5",
+    "choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant"}}],
+    "usage": {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}},
+}
+ANTHROPIC = {
+    "model": "claude",
+    "type": "message",
+    "stop_reason": "max_tokens",
+    "usage": {"input_tokens": 20, "cache_read_input_tokens": 100, "output_tokens": 4},
+}
+RESPONSES = {
+    "model": "gpt-5",
+    "status": "incomplete",
+    "incomplete_details": {"reason": "max_output_tokens"},
+    "usage": {"input_tokens": 120, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 100}},
+}
+
+
+def as_object(value: Any) -> Any:
+    """The same as an SDK gives it: attributes instead of keys."""
+    if isinstance(value, dict):
+        return SimpleNamespace(**{name: as_object(item) for name, item in value.items()})
+    return [as_object(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("shape", [dict, as_object], ids=["dict", "object"])
+@pytest.mark.parametrize(
+    ("response", "model", "stop_reason"),
+    [
+        pytest.param(OPENAI, "gpt-5", "tool_calls", id="OpenAI chat"),
+        pytest.param(ANTHROPIC, "claude", "length", id="Anthropic"),
+        pytest.param(RESPONSES, "gpt-5", "length", id="OpenAI Responses"),
+    ],
+)
+def test_usage_counts_the_whole_input_once(response: Any, model: str, stop_reason: StopReason, shape: Any) -> None:
+    """E30, whichever way the provider counts its cache."""
+    answer = read_answer(shape(response))
+    assert answer is not None
+    assert answer.usage == Usage(input_tokens=120, output_tokens=4, cache_read_tokens=100)
+    assert (answer.model, answer.stop_reason) == (model, stop_reason)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "tokens", "stop_reason"),
+    [
+        pytest.param({"type": "message_start", "message": ANTHROPIC | {"stop_reason": None}}, 120, None, id="start"),
+        pytest.param({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, None, "complete", id="end"),
+        pytest.param({"type": "response.completed", "response": RESPONSES}, 120, "length", id="Responses"),
+        pytest.param({"choices": [], "usage": OPENAI["usage"]}, 120, None, id="OpenAI chat"),
+    ],
+)
+def test_a_chunk_tells_what_it_holds(chunk: Any, tokens: int | None, stop_reason: StopReason | None) -> None:
+    answer = read_answer(chunk)
+    assert answer is not None
+    assert (answer.usage.input_tokens if answer.usage else None) == tokens
+    assert answer.stop_reason == stop_reason
+
+
+@pytest.mark.parametrize(
+    "response", ["text", None, 7, [], {}, {"choices": []}, {"choices": "x", "usage": "y"}, object()]
+)
+def test_what_tells_nothing_is_none(response: object) -> None:
+    assert read_answer(response) is None

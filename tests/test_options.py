@@ -1,0 +1,80 @@
+"""What a caller tells of one call: its model's window, its output limit, who summarises, who hears of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import CompactionEvent
+from tests.conversations import Scripted, controller, steps, texts, user
+
+MESSAGES = [user("go"), *steps(30, 300)]
+
+
+def test_the_window_of_the_call_decides_where_none_was_given() -> None:
+    """E21: after a switch to a smaller model the next call compacts first."""
+    hooks = controller(None, summarizer=Scripted())
+    assert hooks.transform_context_sync(MESSAGES, model="large", context_window=200_000) is MESSAGES
+    assert hooks.state().context_window == 200_000
+    assert len(hooks.transform_context_sync(MESSAGES, model="small", context_window=8_192)) < len(MESSAGES)
+    assert hooks.state().context_window == 8_192
+
+
+def test_a_window_given_to_the_controller_holds_before_the_call_s() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    assert len(hooks.transform_context_sync(MESSAGES, context_window=200_000)) < len(MESSAGES)
+
+
+def test_the_part_of_a_window_that_only_the_answer_may_use_is_left_out() -> None:
+    """Frameworks tell input and output of gpt-5 together: 400,000, of which 272,000 are for the input."""
+    hooks = controller(None)
+    hooks.transform_context_sync([user("hi")], model="gpt-5", context_window=400_000)
+    assert hooks.state().context_window == 272_000
+
+
+def test_what_the_call_asks_for_is_left_free() -> None:
+    """D2: the reserve is at least what the call asks the model for."""
+    hooks = controller(20_000, summarizer=Scripted())
+    assert hooks.transform_context_sync(MESSAGES) is MESSAGES
+    assert len(hooks.transform_context_sync(MESSAGES, max_output_tokens=12_000)) < len(MESSAGES)
+
+
+async def test_the_call_s_summariser_is_asked_where_the_controller_has_none() -> None:
+    own = Scripted("- by the conversation's own model")
+    hooks = CompactionController(context_window=8_192, settings=CompactionSettings(clear_tool_results=False))
+    assert "own model" in texts(await hooks.transform_context(MESSAGES, summarizer=own))
+    assert "own model" in texts(hooks.session("sync").transform_context_sync(MESSAGES, summarizer=own))
+
+
+def test_the_controller_s_summariser_holds_before_the_call_s() -> None:
+    theirs, own = Scripted(), Scripted()
+    hooks = controller(8_192, summarizer=theirs, settings=CompactionSettings(clear_tool_results=False))
+    hooks.transform_context_sync(MESSAGES, summarizer=own)
+    assert theirs.requests
+    assert not own.requests
+
+
+async def test_a_call_s_event_handler_hears_of_that_call_alone() -> None:
+    always: list[CompactionEvent] = []
+    once: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(), events=always)
+    await hooks.transform_context(MESSAGES, on_event=once.append)
+    await hooks.session("another").transform_context(MESSAGES)
+    finished = [[event for event in heard if isinstance(event, CompactionFinished)] for heard in (always, once)]
+    assert [len(events) for events in finished] == [2, 1]
+    assert finished[1][0].session_id == "default"
+
+
+def test_a_part_of_an_unknown_window_is_refused_where_the_model_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"trigger_ratio=0.8 .* model='nobody-knows-me' .*context_window"):
+        CompactionController(model="nobody-knows-me", settings=CompactionSettings(trigger_ratio=0.8))
+
+
+def test_a_record_taken_back_does_not_come_in_again() -> None:
+    session = controller(8_192, summarizer=Scripted()).session("x")
+    session.transform_context_sync(MESSAGES)
+    records = session.export_records()
+    assert session.undo() is not None
+    assert session.import_records(records) == 0
+    assert session.export_records() == []

@@ -1,0 +1,148 @@
+"""A streamed answer is recovered up to its first chunk; from then on it is the caller's, error or not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from compaction_hooks.streams import guarded, guarded_sync
+from tests.conversations import Scripted, controller, steps, texts, user
+
+Chat = Mapping[str, object]
+MESSAGES = [user("go"), *steps(30, 300)]
+
+
+class TooLongError(Exception):
+    """An overflow as OpenAI words it."""
+
+    def __init__(self) -> None:
+        super().__init__("This model's maximum context length is 8000 tokens. However, you requested 9000 tokens.")
+        self.status_code = 400
+
+
+class Chunks:
+    """A client's stream: fails after some chunks, knows its request id, and can be closed."""
+
+    request_id = "req-1"
+
+    def __init__(self, *chunks: object, fails: Exception | None = None) -> None:
+        self._chunks = list(chunks)
+        self._fails = fails
+        self.is_closed = False
+
+    def __iter__(self) -> Iterator[object]:
+        return self
+
+    def __next__(self) -> object:
+        if self._chunks:
+            return self._chunks.pop(0)
+        if self._fails:
+            raise self._fails
+        raise StopIteration
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class AsyncChunks(Chunks):
+    """The same, of an async client."""
+
+    __iter__ = None  # type: ignore[assignment]  # an async stream is no iterator
+    __next__ = None  # type: ignore[assignment]
+
+    def __aiter__(self) -> AsyncIterator[object]:
+        return self
+
+    async def __anext__(self) -> object:
+        try:
+            return Chunks.__next__(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+async def test_a_stream_that_fails_before_its_first_chunk_is_recovered() -> None:
+    streams = [AsyncChunks(fails=TooLongError()), AsyncChunks("a", "b")]
+
+    async def send(view: list[Chat]) -> AsyncChunks:
+        return streams.pop(0)
+
+    stream: Any = await controller(None, summarizer=Scripted()).call(MESSAGES, send)
+    assert [chunk async for chunk in stream] == ["a", "b"]
+    assert not streams
+
+
+def test_the_sync_twin_is_recovered_too() -> None:
+    streams = [Chunks(fails=TooLongError()), Chunks("a", "b")]
+    stream: Any = controller(None, summarizer=Scripted()).call_sync(MESSAGES, lambda view: streams.pop(0))
+    assert list(stream) == ["a", "b"]
+
+
+async def test_after_the_first_chunk_the_error_surfaces() -> None:
+    sent: list[list[Chat]] = []
+
+    async def send(view: list[Chat]) -> AsyncChunks:
+        sent.append(view)
+        return AsyncChunks("a", fails=TooLongError())
+
+    stream: Any = await controller(None, summarizer=Scripted()).call(MESSAGES, send)
+    assert await anext(stream) == "a"
+    with pytest.raises(TooLongError):
+        await anext(stream)
+    assert len(sent) == 1
+
+
+async def test_an_empty_stream_ends_and_falsy_chunks_are_kept() -> None:
+    assert [chunk async for chunk in await guarded(AsyncChunks())] == []  # type: ignore[attr-defined]
+    assert list(guarded_sync(Chunks(0, "", None))) == [0, "", None]  # type: ignore[call-overload]
+
+
+async def test_the_rest_of_a_stream_is_its_own() -> None:
+    plain, later = Chunks("a"), AsyncChunks("a")
+    with guarded_sync(plain) as stream:  # type: ignore[attr-defined]
+        assert stream.request_id == "req-1"
+    async with await guarded(later) as stream:  # type: ignore[attr-defined]
+        assert stream.request_id == "req-1"
+    assert plain.is_closed
+    assert later.is_closed
+
+
+@pytest.mark.parametrize("response", ["text", ["a"], {"choices": []}, None])
+async def test_what_is_no_stream_is_handed_on_untouched(response: object) -> None:
+    assert await guarded(response) is response
+    assert guarded_sync(response) is response
+
+
+async def test_usage_in_the_last_chunk_is_reported() -> None:
+    usage = {"prompt_tokens": 7_777, "completion_tokens": 5}
+    chunks = [{"choices": [{"delta": {"content": "hi"}}]}, {"choices": [], "usage": usage}]
+    hooks = controller(200_000)
+
+    async def send(view: list[Chat]) -> AsyncChunks:
+        return AsyncChunks(*chunks)
+
+    stream: Any = await hooks.call(MESSAGES, send)
+    assert [chunk async for chunk in stream] == chunks
+    assert hooks.state().context_tokens == 7_777
+
+
+def test_a_stream_that_says_it_was_cut_by_the_window_is_compacted_before_the_next_call() -> None:
+    """R82: nothing is sent again, for its chunks were read already."""
+    chunks = [{"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}}]
+    hooks = controller(16_384, summarizer=Scripted())
+    stream: Any = hooks.call_sync(MESSAGES, lambda view: Chunks(*chunks))
+    assert list(stream) == chunks
+    assert len(texts(hooks.transform_context_sync(MESSAGES))) < len(texts(MESSAGES))
+
+
+def test_a_reader_that_fails_does_not_fail_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(chunk: object) -> None:
+        raise KeyError("usage")
+
+    stream: Any = controller(200_000).call_sync(MESSAGES, lambda view: Chunks("a", "b"), answer=broken)
+    assert list(stream) == ["a", "b"]
+    assert "KeyError" in caplog.text
