@@ -15,11 +15,19 @@ import nox
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({*nox.project.python_versions(PYPROJECT), THIS_PYTHON})
-EXTRAS = "tinyagent,tiktoken,cli"
-"""What the code of this repository imports so far; the other extras are names kept for the adapters to come."""
+EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli"
+"""What the code of this repository imports; the other extras are names kept for what is to come."""
 
-ADAPTERS = {"tinyagent": ("tests/adapters/test_tinyagent.py", "tests/test_example_session.py")}
-"""By extra: the test files that need its framework. Each runs in environments of its own, since frameworks exclude one another."""
+ADAPTERS = {
+    "langgraph": ("tests/adapters/test_langchain_core*.py", "tests/adapters/test_langgraph*.py"),
+    "langchain": ("tests/adapters/test_langchain.py", "tests/adapters/test_langchain_[!c]*.py"),
+    "pydantic-ai": ("tests/adapters/test_pydantic_ai*.py",),
+    "litellm": ("tests/adapters/test_litellm*.py",),
+    "tinyagent": ("tests/adapters/test_tinyagent*.py", "tests/test_example_session.py"),
+}
+"""By extra: the test files that need its framework. Each runs in environments of its own, since frameworks exclude one another:
+litellm and pydantic-ai's openai extra ask for different openai clients. What the tests need beside the extra stands in the
+dependency group named after it."""
 
 IMPORT_EVERYTHING = """
 import importlib, pathlib, pkgutil
@@ -38,7 +46,7 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
-nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "adapter", "recorded"]
+nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "provider", "adapter", "recorded"]
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -73,11 +81,38 @@ def cli(session: nox.Session) -> None:
 @nox.parametrize("versions", [nox.param("lowest", id="lowest"), nox.param("latest", id="latest")])
 @nox.parametrize("framework", [nox.param(extra, id=extra) for extra in ADAPTERS])
 def adapter(session: nox.Session, framework: str, versions: str) -> None:
-    """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest there is."""
+    """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
     resolution = {"lowest": "lowest-direct", "latest": "highest"}[versions]
     session.install("--resolution", resolution, "-e", f".[{framework}]")
-    session.install(*nox.project.dependency_groups(PYPROJECT, "test"))
-    session.run("pytest", *ADAPTERS[framework], *session.posargs)
+    # What the tests need must not lift the framework to another version.
+    frozen = session.run("uv", "pip", "freeze", "--exclude-editable", silent=True)
+    constraints = Path(session.create_tmp()) / "framework.txt"
+    constraints.write_text(str(frozen), encoding="utf-8")
+    groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests")
+    session.install("--constraint", str(constraints), *groups)
+    session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
+    session.run("pytest", *_files(*ADAPTERS[framework]), *session.posargs)
+    if versions == "latest":
+        for example in _files(f"examples/{framework.replace('-', '_')}_*.py"):
+            session.run("python", example)
+
+
+def _files(*patterns: str) -> list[str]:
+    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+
+
+@nox.session
+def provider(session: nox.Session) -> None:
+    """The tests' loopback provider, the kit for adapters on a plain loop, and errors of the providers' own clients."""
+    install(session, "test", "provider", "clients")
+    session.install("--no-deps", "litellm")
+    session.run(
+        "pytest",
+        "tests/provider",
+        "tests/testing",
+        *_files("tests/adapters/test_overflow_clients.py"),
+        *session.posargs,
+    )
 
 
 @nox.session
@@ -91,7 +126,8 @@ def recorded(session: nox.Session) -> None:
 @nox.session
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict."""
-    install(session, "test", "property", "typing", extras=EXTRAS)
+    groups = [f"{extra}-tests" for extra in ADAPTERS if extra != "pydantic-ai"]  # its openai client is not litellm's
+    install(session, "test", "property", "typing", "provider", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
 
@@ -114,14 +150,6 @@ def package(session: nox.Session) -> None:
         session.install(f"compaction-hooks[{EXTRAS}] @ {wheel.as_uri()}")
         with session.chdir(outside):
             session.run("python", "-I", "-c", IMPORT_EVERYTHING)
-
-
-@nox.session
-def examples(session: nox.Session) -> None:
-    """Every example runs to its end, offline and without a key."""
-    install(session, extras=EXTRAS)
-    for example in sorted(Path("examples").glob("*.py")):
-        session.run("python", str(example))
 
 
 @nox.session

@@ -333,3 +333,20 @@ def test_a_router_s_alias_is_no_other_model() -> None:
     hooks.transform_context_sync(messages, model="my-alias")
     view = hooks.recover_sync(NamedModelError("azure/deployment-7"), messages, model="my-alias")
     assert len(view) < len(messages)
+
+
+def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
+    """Another call of the same conversation may be handed its list in between, as a sub-agent's or a title writer's is."""
+    hooks = controller(None, summarizer=Scripted())
+    large, small = [user("go"), *steps(30, 300)], [user("name this chat")]
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
+
+    def send(view: list[Chat]) -> str:
+        hooks.transform_context_sync(small)
+        return provider(view)
+
+    assert hooks.call_sync(large, send) == "answer"
+    hooks.transform_context_sync(small)
+    tokens = hooks.state().context_tokens
+    assert tokens is not None
+    assert tokens < 100
