@@ -1,0 +1,24 @@
+"""A loopback provider that behaves like the real ones where it matters to compaction. Needs starlette and uvicorn."""
+
+from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
+from tests.provider.recorded import recorded_scripts, script_of
+from tests.provider.server import LoopbackProvider
+from tests.provider.sides import Overflow, Received, Side
+from tests.provider.wordings import WORDINGS, Rejection
+
+__all__ = [
+    "WORDINGS",
+    "Answer",
+    "Call",
+    "LoopbackProvider",
+    "Overflow",
+    "Received",
+    "Rejection",
+    "Script",
+    "Side",
+    "Turn",
+    "long_script",
+    "recorded_scripts",
+    "script_of",
+    "tools_of",
+]

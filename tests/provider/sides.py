@@ -1,0 +1,205 @@
+"""The provider's side of one conversation: what it was sent, what it answers, and when it refuses."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from compaction_hooks import Usage
+from compaction_hooks.prompts import SYSTEM_PROMPT
+from compaction_hooks.testing import Answer
+from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
+from tests.provider.wordings import WORDINGS, Rejection, Sizes, worded
+
+Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason"]
+
+LAST_ANSWER = Answer("Done.")
+SUMMARY_TEXT = "## Goal\n- what the earlier conversation was about\n\n## Next Steps\n1. go on"
+SYSTEM_ROLES = ("system", "developer")
+SUMMARY_LINE = SYSTEM_PROMPT.splitlines()[0]
+
+
+@dataclass(slots=True, kw_only=True)
+class Received:
+    """One request.
+
+    Attributes:
+        system: The text of the system prompt or system messages.
+        input_tokens: As the provider counts them.
+        cached_tokens: What of them a prompt cache would have read.
+        status: The HTTP status it was answered with.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    system: str
+    input_tokens: int
+    cached_tokens: int
+    status: int = 200
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages, as sent."""
+        return list(self.body.get("messages") or ())
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tool schemas, as sent."""
+        return list(self.body.get("tools") or ())
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether a summary is asked for."""
+        return SUMMARY_LINE in self.system
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is to be streamed."""
+        return bool(self.body.get("stream"))
+
+    @property
+    def max_tokens(self) -> int:
+        """What the caller allows for the answer; 0 when it does not say."""
+        return int(self.body.get("max_completion_tokens") or self.body.get("max_tokens") or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What one request is answered with, whatever the wire.
+
+    Attributes:
+        ids: The ids of the answer's calls.
+        error: Sent instead of what follows the first `chunks_before_error` chunks of a stream.
+    """
+
+    answer: Answer
+    usage: Usage
+    ids: tuple[str, ...] = ()
+    error: Rejection | None = None
+    chunks_before_error: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Side:
+    """One conversation, named by its API key. Everything may be changed while the provider runs.
+
+    Attributes:
+        window: Tokens that are accepted.
+        wording: A key of `WORDINGS`; None: that of the API that is called.
+        overflow: What happens above the window. "truncate": the oldest messages are ignored, the usage tells the whole
+            input; "length": an empty answer that stopped for its length; "stop_reason": one with the stop reason
+            "model_context_window_exceeded".
+        reject_next: So many of the next model requests are refused as too long, whatever their size; the number that is stated
+            is then at least one above the window.
+        fail_summaries: Summary requests get status 500.
+        summary_text: What summary requests are answered.
+        stream_fail_after: The next streamed model request breaks after so many chunks, with the event of `stream_error`.
+            Anthropic's first chunk is "message_start". The answer is not used up.
+        stream_error: None: the wording of an overflow.
+        requests: All that came in, in order.
+    """
+
+    window: int
+    answers: deque[Answer | Rejection]
+    wording: str | None = None
+    overflow: Overflow = "reject"
+    reject_next: int = 0
+    fail_summaries: bool = False
+    summary_text: str = SUMMARY_TEXT
+    stream_fail_after: int | None = None
+    stream_error: Rejection | None = None
+    requests: list[Received] = field(default_factory=list[Received])
+    _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    _calls_made: int = 0
+
+    @property
+    def model_requests(self) -> list[Received]:
+        """The requests that are no summary requests."""
+        return [request for request in self.requests if not request.is_summary]
+
+    @property
+    def rejections(self) -> list[Received]:
+        """The requests that were refused."""
+        return [request for request in self.requests if request.status >= 400]
+
+    @property
+    def remaining(self) -> int:
+        """Answers not yet given."""
+        return len(self.answers)
+
+    def answer(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        system: str,
+        wording: str,
+        fault: Callable[[Mapping[str, Any]], Rejection | None],
+    ) -> Reply | Rejection:
+        """Take one request in and say what it is answered with.
+
+        Args:
+            system: The request's system prompt.
+            wording: That of the API that is called.
+            fault: Finds what this API refuses.
+        """
+        messages: Sequence[Mapping[str, Any]] = body.get("messages") or ()
+        pieces = pieces_of(body.get("tools"), system, [one for one in messages if one.get("role") not in SYSTEM_ROLES])
+        cached = cached_tokens(pieces, self._read)
+        received = Received(path=path, body=body, system=system, input_tokens=count(pieces), cached_tokens=cached)
+        decided = fault(body) or self._decide(received, self.wording or wording)
+        if isinstance(decided, Rejection):
+            received.status = decided.status
+        else:
+            self._read.append(pieces)
+        self.requests.append(received)
+        return decided
+
+    def _decide(self, received: Received, wording: str) -> Reply | Rejection:
+        if not received.is_summary and self.reject_next > 0:
+            self.reject_next -= 1
+            return self._pretended(received, wording)
+        if self._is_too_long(received, wording) and self.overflow != "truncate":
+            sizes = Sizes(self.window, received.input_tokens, received.max_tokens)
+            return worded(wording, sizes) if self.overflow == "reject" else self._empty(received)
+        if received.is_summary:
+            return self._summary(received)
+        if received.is_stream and self.stream_fail_after is not None:
+            chunks, self.stream_fail_after = self.stream_fail_after, None
+            reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
+            error = self.stream_error or self._pretended(received, wording)
+            return replace(reply, error=error, chunks_before_error=chunks) if isinstance(reply, Reply) else reply
+        return self._reply(received, self.answers.popleft() if self.answers else LAST_ANSWER)
+
+    def _pretended(self, received: Received, wording: str) -> Rejection:
+        """An overflow of a request that may well fit: what it states lies above the window."""
+        return worded(wording, Sizes(self.window, max(received.input_tokens, self.window + 1), received.max_tokens))
+
+    def _is_too_long(self, received: Received, wording: str) -> bool:
+        needed = received.input_tokens + (received.max_tokens if WORDINGS[wording].counts_output else 0)
+        return needed > self.window
+
+    def _summary(self, received: Received) -> Reply | Rejection:
+        if self.fail_summaries:
+            return Rejection(500, {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}})
+        return self._reply(received, Answer(self.summary_text))
+
+    def _empty(self, received: Received) -> Reply:
+        stop = "length" if self.overflow == "length" else "model_context_window_exceeded"
+        usage = Usage(input_tokens=received.input_tokens, cache_read_tokens=received.cached_tokens)
+        return Reply(answer=Answer(stop=stop), usage=usage)
+
+    def _reply(self, received: Received, answer: Answer | Rejection) -> Reply | Rejection:
+        if isinstance(answer, Rejection):
+            return answer
+        first = self._calls_made
+        self._calls_made += len(answer.calls)
+        spoken = sum(text_tokens(f"{call.name}({dict(call.arguments)})") for call in answer.calls)
+        counted = Usage(
+            input_tokens=received.input_tokens,
+            output_tokens=max(1, text_tokens(answer.text) + spoken),
+            cache_read_tokens=received.cached_tokens,
+        )
+        ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
+        return Reply(answer=answer, usage=answer.usage or counted, ids=ids)

@@ -1,0 +1,366 @@
+"""The adapter kit: the plain loop has every fact, and each broken adapter lacks the one it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import unittest
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, SummaryRequest
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_session, long_script
+from tests.data import needs_data
+from tests.provider import LoopbackProvider, recorded_scripts
+from tests.testing.plain import Body, Chat, PlainConversation, PlainHarness
+
+FACTS = {str(fact): fact for fact in ADAPTER_FACTS}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[LoopbackProvider]:
+    with LoopbackProvider() as running:
+        yield running
+
+
+@pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
+def test_the_plain_loop_has_every_fact(fact: AdapterFact, provider: LoopbackProvider) -> None:
+    check_adapter(PlainHarness(), provider, fact)
+
+
+def test_all_facts_are_checked_at_once_where_none_is_named(provider: LoopbackProvider) -> None:
+    check_adapter(PlainHarness(), provider)
+    with pytest.raises(AssertionError, match="plain, long_session: "):
+        check_adapter(harness_of(NeverCompacts), provider)
+
+
+def test_every_fact_says_what_it_claims() -> None:
+    assert [fact.name for fact in ADAPTER_FACTS if not fact.claim.endswith(".")] == []
+
+
+@pytest.mark.parametrize("need", ["sync", "streaming", "history"])
+def test_a_fact_that_does_not_apply_is_a_skip(need: str, provider: LoopbackProvider) -> None:
+    class Bare(PlainHarness):
+        has_sync = False
+        has_streaming = False
+        keeps_history = False
+
+    with pytest.raises(unittest.SkipTest, match=f"plain has no {need}"):
+        check_adapter(Bare(), provider, FACTS[need])
+
+
+def test_forms_that_persist_have_the_other_facts(provider: LoopbackProvider) -> None:
+    """E.g. a node that trims the host's own messages: exempt is what is said of the history, nothing else."""
+
+    class Persisting(PlainHarness):
+        keeps_history = False
+        conversation = KeepsTheView
+
+    check_adapter(Persisting(), provider)
+
+
+def test_a_session_of_ones_own_runs_to_its_end(provider: LoopbackProvider) -> None:
+    check_session(PlainHarness(), provider, long_script(3, text_chars=9_000, topic="harbour"))
+
+
+def test_a_session_that_fits_the_window_shows_nothing(provider: LoopbackProvider) -> None:
+    with pytest.raises(AssertionError, match="nothing was compacted: give a session longer than the window"):
+        check_session(PlainHarness(), provider, long_script(1, text_chars=100))
+
+
+@needs_data
+def test_recorded_sessions_run_to_their_end(provider: LoopbackProvider) -> None:
+    scripts = [script for _, script in recorded_scripts("openhands*", minimum_tokens=20_000)]
+    assert len(scripts) > 5
+    for script in scripts:
+        check_session(PlainHarness(), provider, script)
+
+
+# -- broken adapters
+
+
+class AddsAField(PlainConversation):
+    """Changes the request although nothing is to be done."""
+
+    def body(self, view: list[Chat]) -> Body:
+        return {**super().body(view), **({"metadata": {"compacted": "no"}} if self.opening.controller else {})}
+
+
+class CompactsEarly(PlainConversation):
+    """Compacts whatever the size."""
+
+    async def answer(self) -> Body:
+        session = self.session()
+        if session is not None and len(self.messages) > 6:
+            await session.compact(self.messages)
+        return await super().answer()
+
+
+class NeverCompacts(PlainConversation):
+    """Forgets the controller."""
+
+    def session(self) -> None:
+        return None
+
+
+class CompactsAtTheStartOfATurn(PlainConversation):
+    """Asks the controller only when the user has spoken, not between the calls of tools."""
+
+    async def answer(self) -> Body:
+        session = self.session()
+        if session is None or self.messages[-1]["role"] == "user":
+            return await super().answer()
+        return await self.send(self.messages)
+
+
+class UsesNoModel(PlainConversation):
+    """Leaves the controller to its summarizer of last resort."""
+
+    async def answer(self) -> Body:
+        session = self.session()
+        return await (session.call(self.messages, self.send) if session else self.send(self.messages))
+
+
+class RunsToolsTwice(PlainConversation):
+    """Does the tools' work once more."""
+
+    def take(self, answer: Body) -> bool:
+        for call in answer.get("tool_calls") or ():
+            self.tools[call["function"]["name"]].run({})
+        return super().take(answer)
+
+
+class DoesNotRecover(PlainConversation):
+    """Knows the hook before the call only."""
+
+    async def answer(self) -> Body:
+        session = self.session()
+        view = await session.transform_context(self.messages, summarizer=self.summarize) if session else self.messages
+        return await self.send(view)
+
+
+class KeepsTheAttempt(PlainConversation):
+    """Leaves a trace of the failed attempt in the history."""
+
+    async def send(self, view: list[Chat]) -> Body:
+        try:
+            return await super().send(view)
+        except Exception:
+            self.messages.append({"role": "assistant", "content": "(failed)"})
+            raise
+
+
+class TriesForEver(PlainConversation):
+    """Sends again until it is accepted."""
+
+    async def answer(self) -> Body:
+        while True:
+            try:
+                return await super().answer()
+            except ContextOverflowError:
+                pass
+
+
+class HidesTheError(PlainConversation):
+    """Tells nobody why it failed."""
+
+    async def answer(self) -> Body:
+        try:
+            return await super().answer()
+        except ContextOverflowError:
+            raise RuntimeError("the model call failed") from ValueError("bad request")
+
+
+class DiesOfAnOutage(PlainConversation):
+    """Lets the run fail for want of a summary."""
+
+    outage: Exception | None = None
+
+    async def summarize(self, request: SummaryRequest) -> str:
+        try:
+            return await super().summarize(request)
+        except Exception as error:
+            self.outage = error
+            raise
+
+    async def send(self, view: list[Chat]) -> Body:
+        if self.outage:
+            raise self.outage
+        return await super().send(view)
+
+
+class KeepsTheView(PlainConversation):
+    """Stores the view in place of the history."""
+
+    async def answer(self) -> Body:
+        session = self.session()
+        if session is not None:
+            self.messages = list(await session.transform_context(self.messages, summarizer=self.summarize))
+        return await super().answer()
+
+
+class ForgetsSync(PlainConversation):
+    """Has the controller in the async methods only."""
+
+    def answer_sync(self) -> Body:
+        return self.send_sync(self.messages)
+
+
+class StreamsTheSummary(PlainConversation):
+    """Lets the user see the summary being written."""
+
+    async def say_streamed(self, text: str, /) -> list[str]:
+        seen: list[str] = []
+
+        async def summarize(request: SummaryRequest) -> str:
+            seen.append(await PlainConversation.summarize(self, request))
+            return seen[-1]
+
+        self.summarize = summarize  # type: ignore[method-assign]
+        chunks = await super().say_streamed(text)
+        return [*seen, *chunks]
+
+
+class StreamsAtTheEnd(PlainConversation):
+    """Gathers the stream."""
+
+    async def say_streamed(self, text: str, /) -> list[str]:
+        return ["".join(await super().say_streamed(text))]
+
+
+class SwallowsCancellation(PlainConversation):
+    """Ends a cancelled run as if it were done."""
+
+    async def say(self, text: str, /) -> str:
+        try:
+            return await super().say(text)
+        except asyncio.CancelledError:
+            return ""
+
+
+class LosesTheHistoryWhenCancelled(PlainConversation):
+    """Leaves nothing of the conversation behind."""
+
+    async def say(self, text: str, /) -> str:
+        try:
+            return await super().say(text)
+        except asyncio.CancelledError:
+            del self.messages[1:]
+            raise
+
+
+class PrefersItsOwnModel(PlainConversation):
+    """Does not use the summarizer the controller was given."""
+
+    async def answer(self) -> Body:
+        if self.opening.controller is None:
+            return await super().answer()
+        return await self.own(self.opening.controller).call(self.messages, self.send, summarizer=self.summarize)
+
+    def own(self, controller: CompactionController[Chat]) -> CompactionSession[Chat]:
+        if not hasattr(self, "made"):
+            self.made = CompactionController(context_window=16_384).session(self.session_id)
+        return self.made
+
+
+class SharesASession(PlainConversation):
+    """Takes all conversations for one."""
+
+    def session(self) -> CompactionSession[Chat] | None:
+        return self.opening.controller.session("default") if self.opening.controller else None
+
+
+class AsksTheFirstModel(PlainConversation):
+    """Has the model of whichever conversation came first make all summaries."""
+
+    first: PlainConversation | None = None
+
+    def summarizer(self) -> PlainConversation:
+        type(self).first = type(self).first or self
+        assert self.first is not None
+        return self.first
+
+    async def answer(self) -> Body:
+        session, summarizer = self.session(), self.summarizer()
+        if session is None:
+            return await super().answer()
+        return await session.call(self.messages, self.send, tools=self.schemas, summarizer=summarizer.summarize)
+
+
+class NumbersTheMessages(PlainConversation):
+    """Hands the controller texts that were not said like that."""
+
+    async def answer(self) -> Body:
+        session = self.session()
+        if session is None:
+            return await super().answer()
+        numbered = [
+            {**message, "content": f"{number}: {message['content']}"} if message["role"] == "user" else message
+            for number, message in enumerate(self.messages)
+        ]
+        return await session.call(numbered, self.send, tools=self.schemas, summarizer=self.summarize)
+
+
+class FormatThatForgetsResults(OpenAIChatFormat):
+    """Reads results as if they said nothing."""
+
+    def read(self, message: Chat, /) -> Any:
+        return super().read({**message, "content": ""} if message["role"] == "tool" else message)
+
+
+class UsesAnotherFormat(PlainConversation):
+    """Opens its session with a format that reads too little."""
+
+    def session(self) -> CompactionSession[Chat] | None:
+        controller = self.opening.controller
+        return controller.session(self.session_id, format=FormatThatForgetsResults()) if controller else None
+
+
+def harness_of(broken: type[PlainConversation]) -> PlainHarness:
+    class Broken(PlainHarness):
+        conversation = broken
+
+    return Broken()
+
+
+@pytest.mark.parametrize(
+    ("broken", "fact", "says"),
+    [
+        pytest.param(AddsAField, "below_threshold", r"request 0 differs from the framework's own in \['metadata'\]"),
+        pytest.param(CompactsEarly, "below_threshold", "there must be no event, but there was"),
+        pytest.param(NeverCompacts, "long_session", "say\\(\\) raised HTTPStatusError: .*maximum context length"),
+        pytest.param(CompactsAtTheStartOfATurn, "long_session", "say\\(\\) raised HTTPStatusError: .*maximum context"),
+        pytest.param(UsesNoModel, "long_session", "no summary was asked of the conversation's own model"),
+        pytest.param(RunsToolsTwice, "long_session", "tool work already done must be kept"),
+        pytest.param(DoesNotRecover, "overflow_once", "say\\(\\) raised HTTPStatusError"),
+        pytest.param(KeepsTheAttempt, "overflow_once", "a failed attempt must leave nothing there"),
+        pytest.param(TriesForEver, "overflow_twice", "a request that overflows twice must end in an error"),
+        pytest.param(HidesTheError, "overflow_twice", "must be a ContextOverflowError, itself or as a cause"),
+        pytest.param(DiesOfAnOutage, "summarizer_outage", "say\\(\\) raised HTTPStatusError: .*Internal server error"),
+        pytest.param(KeepsTheView, "history", "The view must be sent to the model and never stored"),
+        pytest.param(ForgetsSync, "sync", "say\\(\\) raised HTTPStatusError"),
+        pytest.param(StreamsTheSummary, "streaming", "a summary's text is among the chunks"),
+        pytest.param(StreamsAtTheEnd, "streaming", "the answer must arrive in several chunks"),
+        pytest.param(SwallowsCancellation, "cancellation", "swallowed or replaced it"),
+        pytest.param(LosesTheHistoryWhenCancelled, "cancellation", "the host's history is not what was said"),
+        pytest.param(PrefersItsOwnModel, "cancellation", "the controller's own summarizer was never asked"),
+        pytest.param(SharesASession, "interleaved", "two conversations must be two sessions of the controller"),
+        pytest.param(AsksTheFirstModel, "interleaved", "hold what was said in another"),
+        pytest.param(NumbersTheMessages, "record_out", "the record is not true of the same conversation"),
+        pytest.param(UsesAnotherFormat, "record_out", "the record is not true of the same conversation"),
+        pytest.param(PrefersItsOwnModel, "record_out", r"export_records\(\) is empty"),
+        pytest.param(NumbersTheMessages, "record_in", "is not used"),
+        pytest.param(PrefersItsOwnModel, "record_in", "is not used"),
+    ],
+)
+def test_a_broken_adapter_is_told_what_is_wrong(
+    broken: type[PlainConversation], fact: str, says: str, provider: LoopbackProvider
+) -> None:
+    with pytest.raises(AssertionError, match=f"plain, {fact}: .*{says}"):
+        check_adapter(harness_of(broken), provider, FACTS[fact])
