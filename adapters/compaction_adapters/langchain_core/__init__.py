@@ -1,0 +1,45 @@
+"""What the LangChain and the LangGraph adapter share: messages, chat models, runs. Needs langchain-core only."""
+
+from compaction_hooks.errors import MissingExtraError
+
+try:
+    import langchain_core as _langchain_core  # noqa: F401 # pyright: ignore[reportUnusedImport]
+except ModuleNotFoundError as error:
+    raise MissingExtraError("compaction_adapters.langchain_core", "langchain-core", "langchain") from error
+
+from compaction_adapters.langchain_core.messages import LangChainFormat, without_response_ids
+from compaction_adapters.langchain_core.models import (
+    ModelLike,
+    bound_arguments,
+    chat_model_in,
+    max_input_tokens,
+    max_output_tokens,
+    model_name,
+    summarizer,
+    summary_config,
+)
+from compaction_adapters.langchain_core.overflow import ModelContextOverflowError
+from compaction_adapters.langchain_core.records import CarriedRecords, records_update, union_records
+from compaction_adapters.langchain_core.runs import conversation_id, stream_events, thread_id
+from compaction_adapters.langchain_core.watching import TokenWatch
+
+__all__ = [
+    "CarriedRecords",
+    "LangChainFormat",
+    "ModelContextOverflowError",
+    "ModelLike",
+    "TokenWatch",
+    "bound_arguments",
+    "chat_model_in",
+    "conversation_id",
+    "max_input_tokens",
+    "max_output_tokens",
+    "model_name",
+    "records_update",
+    "stream_events",
+    "summarizer",
+    "summary_config",
+    "thread_id",
+    "union_records",
+    "without_response_ids",
+]

@@ -1,0 +1,171 @@
+"""Content blocks of LangChain messages: its own standard ones, and those of providers, which it passes on as they are.
+
+Standard blocks: langchain_core/messages/content.py (1.7). Blocks of OpenAI and Anthropic are read by their own formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias, cast
+
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, media_from_base64, media_from_url
+from compaction_hooks.messages import Media, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+
+Block: TypeAlias = Mapping[str, object]
+
+_OPENAI: Final = OpenAIChatFormat()
+_ANTHROPIC: Final = AnthropicFormat()
+
+
+def blocks_of(content: object) -> Sequence[object]:
+    """Return the blocks of a content; a text is one block, "" none."""
+    if isinstance(content, str):
+        return [content] if content else []
+    return cast("list[object]", content)  # BaseMessage.content is str | list
+
+
+def read_block(block: object) -> Part:
+    """Read one block; as `Opaque` when nobody knows it."""
+    if isinstance(block, str):
+        return Text(block)
+    fields = cast(Block, block)  # pydantic has checked: str | dict
+    kind = fields.get("type")
+    if kind == "text" and isinstance(fields.get("text"), str):
+        return Text(_string(fields, "text"))
+    if call := _call(fields):
+        return call
+    if is_of_anthropic(fields):
+        return _ANTHROPIC.read({"role": "assistant" if "thinking" in str(kind) else "user", "content": [fields]})[
+            0
+        ].parts[0]
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    part = reader(fields) if reader else None
+    return part or _OPENAI.read({"role": "user", "content": [fields]})[0].parts[0]
+
+
+def rewritten_block(block: object, text: str) -> object:
+    """Return a block that holds a text or a call with another text or other arguments; its other fields are the same objects."""
+    if isinstance(block, str):
+        return text
+    fields = cast(Block, block)
+    if _call(fields):
+        kept = {key: value for key, value in fields.items() if key != "partial_json"}
+        key = _CALL_ARGUMENTS[cast(str, fields["type"])]
+        return {**kept, key: text if isinstance(fields.get(key), str) else json_object(text)}
+    if is_of_anthropic(fields):
+        made = _ANTHROPIC.rewrite({"role": "user", "content": [fields]}, {(0, 0): text})
+        return cast("list[object]", made["content"])[0]
+    return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
+
+
+def is_of_anthropic(block: Block) -> bool:
+    """Whether a block is one that only Anthropic writes this way."""
+    kind = block.get("type")
+    return kind in ("document", "thinking", "redacted_thinking", "tool_result") or (
+        kind == "image" and "source" in block
+    )
+
+
+def call_id(block: object) -> str | None:
+    """Return the id of the call a block writes down; None when it is no call."""
+    if not isinstance(block, Mapping):
+        return None
+    call = _call(cast(Block, block))
+    return call.id if call else None
+
+
+def read_result(content: object, call_id: str, name: str, *, is_error: bool) -> ToolResult:
+    """Read what a tool answered: texts and unknown blocks (as JSON) joined in order, media beside them."""
+    parts = [read_block(block) for block in blocks_of(content)]
+    text = "".join([part.text for part in parts if isinstance(part, Text | Opaque)])
+    return ToolResult(call_id, text, name, is_error, tuple([part for part in parts if isinstance(part, Media)]))
+
+
+def rewritten_result(content: object, text: str) -> object:
+    """Return the content of a result with another text: a text for a text, else one text block that keeps its cache mark."""
+    return _OPENAI.rewrite({"role": "tool", "content": content}, {(0, 0): text})["content"]
+
+
+def json_text(arguments: object) -> str:
+    """Return tool arguments as compact JSON text; a text as it is, None as ""."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def json_object(text: str) -> dict[str, object]:
+    """Return the JSON object in `text`; where there is none, the text under "arguments"."""
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        value = None
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {"arguments": text}
+
+
+# -- the blocks of each kind
+
+_CALL_ARGUMENTS: Final[Mapping[str, str]] = {
+    "tool_use": "input",
+    "tool_call": "args",
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+}
+"""Blocks that write down a call (Anthropic and Bedrock, LangChain, OpenAI Responses twice), and where its arguments are."""
+
+
+def _call(fields: Block) -> ToolCall | None:
+    kind = fields.get("type")
+    key = _CALL_ARGUMENTS.get(kind) if isinstance(kind, str) else None
+    if key is None:
+        return None
+    # In Responses items "id" names the item and "call_id" the call.
+    return ToolCall(
+        _string(fields, "call_id") or _string(fields, "id"), _string(fields, "name"), json_text(fields.get(key))
+    )
+
+
+def _string(fields: Block, key: str) -> str:
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _data(fields: Block) -> Media | Text | None:
+    """Read a data block, of langchain-core 1 (`base64`, `url`, `file_id`, `text`) or 0 (`source_type`), or of Google (`data`)."""
+    kind = _string(fields, "type")
+    media_type = _string(fields, "mime_type") or _MEDIA_TYPES[kind]
+    if text := _string(fields, "text"):
+        return Text(text)
+    if data := _string(fields, "base64") or _string(fields, "data"):
+        return media_from_base64(data, media_type)
+    if url := _string(fields, "url") or _string(fields, "file_uri"):
+        return media_from_url(url, media_type)
+    reference = _string(fields, "file_id") or (_string(fields, "id") if fields.get("source_type") == "id" else "")
+    return Media(media_type, reference, is_reference=True) if reference else None
+
+
+_MEDIA_TYPES: Final[Mapping[str, str]] = {
+    "image": "image",
+    "audio": "audio",
+    "video": "video",
+    "file": "application",
+    "text-plain": "text/plain",
+    "media": "application",
+}
+
+
+def _reasoning(fields: Block) -> Thinking:
+    """Read reasoning of langchain-core 1 or of OpenAI's Responses, whose text is a list of summaries."""
+    summaries = fields.get("summary")
+    items = cast("list[object]", summaries) if isinstance(summaries, list) else []
+    texts = [_string(cast(Block, item), "text") for item in items if isinstance(item, Mapping)]
+    extras = fields.get("extras")
+    signature = _string(cast(Block, extras), "signature") if isinstance(extras, Mapping) else ""
+    sealed = _string(fields, "encrypted_content") or _string(fields, "signature") or signature
+    return Thinking(_string(fields, "reasoning") or "\n".join(texts), len(sealed))
+
+
+_READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
+    **dict.fromkeys(_MEDIA_TYPES, _data),
+    "reasoning": _reasoning,
+}

@@ -1,0 +1,274 @@
+"""LangChain's messages as neutral ones: `BaseMessage` objects of langchain-core, whatever provider wrote their blocks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final, Literal, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from compaction_adapters.langchain_core.blocks import (
+    Block,
+    blocks_of,
+    call_id,
+    json_object,
+    json_text,
+    read_block,
+    read_result,
+    rewritten_block,
+    rewritten_result,
+)
+from compaction_adapters.langchain_core.usage import call_facts
+from compaction_hooks import Message
+from compaction_hooks.errors import FormatError
+from compaction_hooks.messages import Part, PartAddress, Role, Thinking, ToolCall, ToolResult
+
+SUMMARY_SOURCE: Final = "summarization"
+"""What LangChain, deep agents and their frontends know a summary by: `additional_kwargs["lc_source"]`."""
+
+
+class LangChainFormat:
+    """langchain-core's messages. One message is one piece, but a human message that mixes Anthropic tool results with words.
+
+    Calls stand in `tool_calls`; where list content repeats them (`tool_use`, `function_call`, `tool_call` blocks) both are
+    rewritten together. Calls that could not be parsed (`invalid_tool_calls`) are calls too. `artifact` is never sent to a model.
+    """
+
+    name = "langchain"
+
+    def read(self, message: BaseMessage, /) -> Sequence[Message]:
+        """Return the neutral reading of one message.
+
+        Raises:
+            FormatError: it is no message of langchain-core, or one that only tells a reducer to remove another.
+        """
+        if isinstance(message, AIMessage):
+            parts = tuple([part for part, _ in _assistant_places(message)])
+            return (replace(call_facts(message), parts=parts),)
+        if isinstance(message, ToolMessage | FunctionMessage):
+            return (Message(role="tool", parts=(_result(message),)),)
+        role = _role(message)
+        parts = tuple([_spoken(block) for block in blocks_of(message.content)])
+        is_summary = message.additional_kwargs.get("lc_source") == SUMMARY_SOURCE
+        pieces = [(is_result, tuple(run)) for is_result, run in groupby(parts, _is_result)]
+        if role != "user" or not any(is_result for is_result, _ in pieces):
+            return (Message(role=role, parts=parts, is_summary=is_summary),)
+        return [Message(role="tool" if is_result else "user", parts=run) for is_result, run in pieces]
+
+    def summary(self, text: str, /) -> BaseMessage:
+        """Return a human message with this text, marked as a summary; equal texts have equal ids."""
+        return HumanMessage(
+            text,
+            id=f"compaction-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}",
+            additional_kwargs={"lc_source": SUMMARY_SOURCE},
+        )
+
+    def take(self, message: BaseMessage, pieces: Sequence[int], /) -> BaseMessage:
+        """Return the message itself, or a copy with the blocks of these pieces."""
+        read = self.read(message)
+        if len(pieces) == len(read):
+            return message
+        blocks = iter(blocks_of(message.content))
+        runs = [[next(blocks) for _ in piece.parts] for piece in read]
+        return message.model_copy(update={"content": [block for index in pieces for block in runs[index]]})
+
+    def rewrite(self, message: BaseMessage, texts: Mapping[PartAddress, str], /) -> BaseMessage:
+        """Return a copy with other texts, result texts or call arguments; the rest are the same objects."""
+        if not texts:
+            return message
+        if isinstance(message, AIMessage):
+            return _rewritten_assistant(message, {index: text for (_, index), text in texts.items()})
+        if isinstance(message, ToolMessage | FunctionMessage):
+            (text,) = texts.values()
+            return message.model_copy(update={"content": rewritten_result(message.content, text)})
+        if isinstance(message.content, str):
+            (text,) = texts.values()
+            return message.model_copy(update={"content": text})
+        starts = [0]
+        for piece in self.read(message):
+            starts.append(starts[-1] + len(piece.parts))
+        blocks = list(blocks_of(message.content))
+        for (number, index), text in texts.items():
+            place = starts[number] + index
+            blocks[place] = rewritten_block(blocks[place], text)
+        return message.model_copy(update={"content": blocks})
+
+
+def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return a compacted view whose answers no longer name a response that OpenAI keeps.
+
+    With `ChatOpenAI(use_previous_response_id=True)` only what follows the newest such id is sent, and the server adds the
+    history it holds: a summary before it would never arrive (reference: langchain-openai 1.7.3, `_get_last_messages`).
+    """
+    return [_without_response_id(message) for message in view]
+
+
+def _without_response_id(message: BaseMessage) -> BaseMessage:
+    if not isinstance(message, AIMessage) or not str(message.response_metadata.get("id")).startswith("resp_"):
+        return message
+    kept = {key: value for key, value in message.response_metadata.items() if key != "id"}
+    return message.model_copy(update={"response_metadata": kept})
+
+
+# -- who speaks
+
+_ROLES: Final[Mapping[str, Role]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "other",  # a ChatMessage has no calls and no usage: passed on as it is
+}
+
+
+def _role(message: BaseMessage) -> Role:
+    if isinstance(message, HumanMessage):
+        return "user"
+    if isinstance(message, SystemMessage):
+        return "system"
+    if isinstance(message, ChatMessage):
+        return _ROLES.get(message.role, "other")
+    if isinstance(message, RemoveMessage):
+        raise FormatError("RemoveMessage is an instruction to a reducer, not a message: pass the list the reducer made")
+    if not isinstance(message, BaseMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever a host put there
+        raise FormatError(
+            f"a LangChain message must be a BaseMessage, not {type(message).__name__}: use convert_to_messages()"
+        )
+    return "other"
+
+
+def _spoken(block: object) -> Part:
+    fields: Block = {} if isinstance(block, str) else cast(Block, block)
+    if fields.get("type") != "tool_result":
+        return read_block(block)
+    id_ = str(fields.get("tool_use_id") or "")
+    return read_result(fields.get("content") or "", id_, "", is_error=fields.get("is_error") is True)
+
+
+def _is_result(part: Part) -> bool:
+    return isinstance(part, ToolResult)
+
+
+def _result(message: ToolMessage | FunctionMessage) -> ToolResult:
+    if isinstance(message, FunctionMessage):
+        return read_result(message.content, "", message.name, is_error=False)
+    return read_result(message.content, message.tool_call_id, message.name or "", is_error=message.status == "error")
+
+
+# -- what the assistant says
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a part is written: the field of the message, and the index there."""
+
+    field: Literal["reasoning", "content", "tool_calls", "invalid_tool_calls", "function_call"]
+    index: int = 0
+
+
+def _assistant_places(message: AIMessage) -> list[tuple[Part, _Place]]:
+    """Every part in order, with its place: reasoning, content, calls. A block that repeats a call of the list is left out."""
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    listed = {call["id"] for call in calls if call["id"]}
+    found: list[tuple[Part, _Place]] = [(part, _Place("reasoning")) for part in _reasoning_kwargs(message)]
+    for index, block in enumerate(blocks_of(message.content)):
+        if (id_ := call_id(block)) is None or id_ not in listed:
+            found.append((read_block(block), _Place("content", index)))
+    for field in ("tool_calls", "invalid_tool_calls"):
+        for index, call in enumerate(getattr(message, field)):
+            found.append((_call(call), _Place(field, index)))
+    legacy = message.additional_kwargs.get("function_call")
+    if isinstance(legacy, Mapping) and not calls:
+        fields = cast(Block, legacy)
+        found.append((_call({**fields, "id": "", "args": fields.get("arguments")}), _Place("function_call")))
+    return found
+
+
+def _call(call: Mapping[str, object]) -> ToolCall:
+    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), json_text(call.get("args")))
+
+
+def _reasoning_kwargs(message: AIMessage) -> list[Thinking]:
+    """Reasoning beside the content: as DeepSeek, xAI, Groq and Ollama have it, or an item of OpenAI's Responses."""
+    text = message.additional_kwargs.get("reasoning_content")
+    if isinstance(text, str) and text:
+        return [Thinking(text)]
+    item = message.additional_kwargs.get("reasoning")
+    if isinstance(item, str) and item:
+        return [Thinking(item)]
+    if isinstance(item, Mapping):
+        part = read_block({**cast(Block, item), "type": "reasoning"})
+        return [part] if isinstance(part, Thinking) else []
+    return []
+
+
+def _rewritten_assistant(message: AIMessage, texts: Mapping[int, str]) -> AIMessage:
+    places = _assistant_places(message)
+    changes: dict[str, object] = {}
+    new_calls: dict[str, str] = {}
+    for index, text in texts.items():
+        part, place = places[index]
+        held = changes.get(place.field, getattr(message, place.field, None))
+        match place.field:
+            case "content" if isinstance(held, str):
+                changes["content"] = text
+            case "content":
+                changes["content"] = _replaced(held, place.index, rewritten_block(blocks_of(held)[place.index], text))
+            case "tool_calls" | "invalid_tool_calls":
+                call = cast("list[Block]", held)[place.index]
+                args = json_object(text) if place.field == "tool_calls" else text
+                changes[place.field] = _replaced(held, place.index, {**call, "args": args})
+                if isinstance(part, ToolCall) and part.id:
+                    new_calls[part.id] = text
+            case "function_call":
+                legacy = {**message.additional_kwargs["function_call"], "arguments": text}
+                changes["additional_kwargs"] = {**message.additional_kwargs, "function_call": legacy}
+            case "reasoning":
+                pass
+    made = message.model_copy(update=changes)
+    return _with_repeated_calls(made, new_calls) if new_calls else made
+
+
+def _replaced(items: object, index: int, item: object) -> list[object]:
+    made = list(cast("list[object]", items))
+    made[index] = item
+    return made
+
+
+def _with_repeated_calls(message: AIMessage, texts: Mapping[str, str]) -> AIMessage:
+    """Write new arguments (by call id) wherever else a message repeats its calls: blocks, raw OpenAI calls, chunks."""
+    changes: dict[str, object] = {}
+    if isinstance(message.content, list):
+        changes["content"] = [
+            block if (text := texts.get(call_id(block) or "")) is None else rewritten_block(block, text)
+            for block in blocks_of(message.content)
+        ]
+    raw = message.additional_kwargs.get("tool_calls")
+    if isinstance(raw, list):
+        calls = [_raw_call(cast(Block, call), texts) for call in cast("list[object]", raw)]
+        changes["additional_kwargs"] = {**message.additional_kwargs, "tool_calls": calls}
+    if isinstance(message, AIMessageChunk):
+        changes["tool_call_chunks"] = [
+            {**chunk, "args": texts.get(chunk["id"] or "", chunk["args"])} for chunk in message.tool_call_chunks
+        ]
+    return message.model_copy(update=changes)
+
+
+def _raw_call(call: Block, texts: Mapping[str, str]) -> Block:
+    id_, function = call.get("id"), call.get("function")
+    if not isinstance(id_, str) or id_ not in texts or not isinstance(function, Mapping):
+        return call
+    return {**call, "function": {**cast(Block, function), "arguments": texts[id_]}}

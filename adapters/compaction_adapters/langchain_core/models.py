@@ -1,0 +1,188 @@
+"""LangChain's chat models: their name, their window, and how one of them writes a summary."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final, TypeAlias, cast
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+
+from compaction_adapters.langchain_core.messages import SUMMARY_SOURCE
+from compaction_adapters.langchain_core.usage import finish_reason, usage_of
+from compaction_hooks import Summarizer, Summary, SummaryRequest
+from compaction_hooks.errors import ConfigurationError, MissingExtraError
+
+ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
+"""A chat model, or one with something bound to it or around it."""
+
+NO_STREAM_TAG: Final = "nostream"
+"""`langgraph.constants.TAG_NOSTREAM`: keeps a call's tokens out of `stream_mode="messages"`."""
+_LIMITS: Final = ("max_tokens", "max_output_tokens")
+"""How integrations call the limit of an answer, both as a field and as an argument of a call (OpenAI, Anthropic ...; Google)."""
+_REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinking_budget", "thinking_level")
+
+
+def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
+    """Return a summariser that asks this model.
+
+    Its tokens stay out of the streams of the graph it runs in; callbacks and tracing see it as a child run. Tools bound to
+    the model are not offered to it. An answer's limit is sent where the model has such a field, except to models that reason:
+    there it would bound the reasoning too.
+
+    Args:
+        model: A chat model, a runnable around one, or a name for `langchain.chat_models.init_chat_model`.
+        config: Merged into the configuration of each call: callbacks, tags, metadata.
+
+    Raises:
+        ConfigurationError: `model` is neither.
+        MissingExtraError: a name is given and langchain is not installed.
+    """
+    return _ModelSummarizer(_runnable(model), config)
+
+
+class _ModelSummarizer:
+    """Asks a chat model, in the way its caller waits: async ones with `ainvoke`, sync ones with `invoke`."""
+
+    def __init__(self, model: ModelLike, config: RunnableConfig | None) -> None:
+        self._model = _without_tools(model)
+        self._config = config
+        self._limit = _limit_name(chat_model_in(model))
+
+    async def __call__(self, request: SummaryRequest) -> Summary:
+        messages: list[BaseMessage] = [SystemMessage(request.system), HumanMessage(request.prompt)]
+        limit: dict[str, Any] = {self._limit: request.max_tokens} if self._limit else {}
+        config = summary_config(self._config)
+        # A loop that runs nothing but this call was made for it by a sync caller, and may be blocked. The async client of a
+        # model must not be used there: it keeps its connections for later calls, and they die with this loop.
+        if len(asyncio.all_tasks()) == 1:
+            return _summary(self._model.invoke(messages, config, **limit))
+        return _summary(await self._model.ainvoke(messages, config, **limit))
+
+
+def _summary(answer: AIMessage) -> Summary:
+    calls = [*answer.tool_calls, *answer.invalid_tool_calls]
+    return Summary(
+        text=str(answer.text),
+        usage=usage_of(answer),
+        finish_reason=finish_reason(answer),
+        tool_calls=tuple(cast("list[Mapping[str, object]]", calls)),
+    )
+
+
+def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
+    """Return the configuration of a call that writes a summary: no token of it reaches a stream of the user's."""
+    given = config or {}
+    return {
+        "run_name": "compaction_summary",
+        **given,
+        "tags": [*(given.get("tags") or ()), NO_STREAM_TAG],
+        "metadata": {**(given.get("metadata") or {}), "lc_source": SUMMARY_SOURCE, **_internal_call_metadata()},
+    }
+
+
+def _internal_call_metadata() -> Mapping[str, object]:
+    """What `langchain.agents` marks the inner calls of a middleware with; nothing where no agent has loaded it."""
+    module: Any = sys.modules.get("langchain.agents.middleware.internal_call_transformer")
+    return cast("Mapping[str, object]", module.internal_call_metadata()) if module else {}
+
+
+def _runnable(model: ModelLike | str) -> ModelLike:
+    if isinstance(model, str):
+        try:
+            return cast(BaseChatModel, import_module("langchain.chat_models").init_chat_model(model))
+        except ModuleNotFoundError as error:
+            if error.name not in ("langchain", "langchain.chat_models"):
+                raise
+            raise MissingExtraError(f"the model name {model!r}", "langchain", "langchain") from error
+    if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever a user gave
+        raise ConfigurationError(f"a summariser needs a chat model or its name, not {type(model).__name__}")
+    return model
+
+
+def _without_tools(model: ModelLike) -> ModelLike:
+    if isinstance(model, RunnableBinding) and "tools" in model.kwargs:
+        return cast(ModelLike, model.bound)
+    return model
+
+
+# -- what a model is
+
+
+def chat_model_in(model: object) -> BaseChatModel | None:
+    """Return the chat model inside bindings, sequences and fallbacks (the first one); None when there is none."""
+    if isinstance(model, BaseChatModel):
+        return model
+    inner = [getattr(model, name, None) for name in ("bound", "runnable")]  # of a binding or retry; of fallbacks
+    inner += cast("list[object]", getattr(model, "steps", None) or [])  # of a sequence
+    found = (chat_model_in(part) for part in inner if part is not None)
+    return next((part for part in found if part is not None), None)
+
+
+def model_name(model: object) -> str | None:
+    """Return the name by which the provider knows a model; None when it has none."""
+    inner = chat_model_in(model)
+    names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def max_input_tokens(model: object) -> int | None:
+    """Return the window a model's profile states, in tokens; None when unknown."""
+    tokens = _profile(model).get("max_input_tokens")
+    return tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
+    """Return what the user limited an answer to, in tokens; None when they did not.
+
+    Args:
+        settings: Arguments of the very call (`ModelRequest.model_settings`), which win over what is bound or configured.
+    """
+    bound = {**bound_arguments(model), **(settings or {})}
+    for source in (bound, _set_by_user(chat_model_in(model))):
+        for key in ("max_completion_tokens", *_LIMITS):
+            if isinstance(limit := source.get(key), int):
+                return limit
+    return None
+
+
+def bound_arguments(model: object) -> Mapping[str, object]:
+    """Return the arguments bound to a model: tools, limits, whatever `bind` was given."""
+    bound = getattr(model, "bound", None)
+    own = cast("Mapping[str, object]", getattr(model, "kwargs", {}))
+    return {} if bound is None else {**bound_arguments(bound), **own}
+
+
+def _set_by_user(model: BaseChatModel | None) -> Mapping[str, object]:
+    """The limits among a model's fields; what `ChatAnthropic` fills in itself, the model's own maximum, is none of the user's."""
+    if model is None:
+        return {}
+    filled_in = _profile(model).get("max_output_tokens")
+    given = {name: getattr(model, name) for name in _LIMITS if name in model.model_fields_set}
+    return {name: limit for name, limit in given.items() if limit != filled_in}
+
+
+def _profile(model: object) -> Mapping[str, object]:
+    profile = getattr(chat_model_in(model), "profile", None)
+    return cast("Mapping[str, object]", profile) if isinstance(profile, Mapping) else {}
+
+
+def _limit_name(model: BaseChatModel | None) -> str | None:
+    if model is None or _reasons(model):
+        return None
+    return next((name for name in _LIMITS if name in type(model).model_fields), None)
+
+
+def _reasons(model: BaseChatModel) -> bool:
+    """Whether reasoning is counted with the answer: asked for, or (but for Anthropic, where it is off by default) inborn."""
+    for name in _REASONING_FIELDS:
+        value = getattr(model, name, None)
+        is_off = isinstance(value, Mapping) and cast("Mapping[str, object]", value).get("type") == "disabled"
+        if value and not is_off and value != "none":
+            return True
+    is_inborn = _profile(model).get("reasoning_output") is True
+    return is_inborn and "thinking" not in type(model).model_fields

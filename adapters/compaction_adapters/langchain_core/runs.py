@@ -1,0 +1,68 @@
+"""Runs of graphs: which conversation one belongs to, and where its status events go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+
+from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.events import CompactionEvent, EventHandler
+
+_NAMESPACE_SEPARATOR: Final = "|"
+"""`langgraph._internal._constants.NS_SEP`: between the segments of a checkpoint namespace, outermost first."""
+_PUSH: Final = "__pregel_push"
+"""`langgraph._internal._constants.PUSH`: begins the path of a task that was started by a `Send` or by calling a `@task`."""
+
+
+def thread_id(config: RunnableConfig) -> str | None:
+    """Return the thread of a run; None where it has none."""
+    thread = cast("Mapping[str, object]", config.get("configurable") or {}).get("thread_id")
+    return str(thread) if thread not in (None, "") else None
+
+
+def conversation_id(config: RunnableConfig, run: str | None = None) -> str | None:
+    """Return the name of the conversation a node works on; None for a run without a thread, which nothing names.
+
+    It is the thread's id in a graph of its own. A subgraph's name has its checkpoint namespace added, and a task that was started
+    by `Send` or by calling a `@task` its own: each was given messages of its own.
+
+    Args:
+        run: Names the run where it has no thread.
+    """
+    base = thread_id(config) or run
+    if base is None:
+        return None
+    configurable = cast("Mapping[str, object]", config.get("configurable") or {})
+    segments = str(configurable.get("checkpoint_ns") or "").split(_NAMESPACE_SEPARATOR)
+    path = cast("Sequence[object]", (config.get("metadata") or {}).get("langgraph_path") or ())
+    is_own = _PUSH in path[:1]
+    return _NAMESPACE_SEPARATOR.join([base, *(segments if is_own else segments[:-1])])
+
+
+def stream_events(write: Callable[[Any], object]) -> EventHandler:
+    """Return an event handler that writes each event to a custom stream, as a dict of numbers and names without message text."""
+
+    def handler(event: CompactionEvent) -> None:
+        write(_as_dict(event))
+
+    return handler
+
+
+_STATUS: Final[Mapping[type[object], str]] = {
+    CompactionStarted: "started",
+    CompactionFinished: "finished",
+    CompactionSkipped: "skipped",
+    CompactionFailed: "failed",
+}
+
+
+def _as_dict(event: CompactionEvent) -> dict[str, object]:
+    values = {
+        field.name: getattr(event, field.name) for field in fields(event) if field.name not in ("record", "usage")
+    }
+    usage = getattr(event, "usage", None)
+    counted = {} if isinstance(event, CompactionStarted) else {"usage": None if usage is None else asdict(usage)}
+    return {"type": "compaction", "status": _STATUS[type(event)], **values, "reason": str(event.reason), **counted}

@@ -1,0 +1,172 @@
+"""Which session a task of a graph works with, and where its records are kept."""
+
+from __future__ import annotations
+
+import uuid
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+from weakref import WeakKeyDictionary
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from compaction_adapters.langchain_core import (
+    CarriedRecords,
+    LangChainFormat,
+    conversation_id,
+    records_update,
+    thread_id,
+)
+from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, Channels, Values
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
+
+FORMAT = LangChainFormat()
+
+
+class RunName(str):
+    """The name of a run, held by a channel of that run: when it goes, the sessions opened for it are closed."""
+
+    def __init__(self, _: object) -> None:
+        self.sessions: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One task's conversation.
+
+    Attributes:
+        held: The records the state holds.
+        run: The run's name, where the conversation does not outlive it and so is closed with it.
+    """
+
+    session: CompactionSession[BaseMessage]
+    channels: Channels
+    held: Sequence[Mapping[str, object]]
+    run: RunName | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model is asked with, as a conversation.
+
+    Attributes:
+        messages: The conversation's list: the whole one where the model was given the view of it.
+        prefix: What was put before it for this call: a system prompt, mostly.
+    """
+
+    conversation: Conversation
+    messages: list[BaseMessage]
+    prefix: list[BaseMessage]
+
+
+class Conversations:
+    """Opens the session of the conversation a task works on, with the records its state holds.
+
+    The session of a thread is kept in memory for the thread's next run. That of a subgraph, of a task started by `Send`, and of a
+    run without a thread ends with the run; its records are offered to the next ones, where the same messages may come back.
+
+    Args:
+        suffix: Tells conversations in one state apart, as messages under different keys are.
+    """
+
+    def __init__(self, controller: CompactionController[Any], suffix: str) -> None:
+        self._controller = controller
+        self._suffix = suffix
+        self._carried = CarriedRecords()
+        self._handed_out: _Lists = WeakKeyDictionary()
+        self._called: WeakKeyDictionary[CompactionSession[BaseMessage], CallOptions] = WeakKeyDictionary()
+
+    def name(self, config: RunnableConfig) -> str | None:
+        """Return the name of a thread's own conversation; None for any other, and without a thread."""
+        name = conversation_id(config)
+        return f"{name}{self._suffix}" if name is not None and name == thread_id(config) else None
+
+    def named(self, name: str) -> CompactionSession[BaseMessage]:
+        """Return the session with this name."""
+        return self._controller.session(name, format=FORMAT)
+
+    def of(
+        self, config: RunnableConfig, state: Mapping[str, Any], messages: list[BaseMessage], kind: str = ""
+    ) -> Conversation:
+        """Return the conversation of a task.
+
+        Args:
+            state: What the task was given; what it lacks of the channels is read from the graph.
+            kind: Tells another conversation of the same task apart.
+        """
+        channels = Channels(config)
+        held = state.get(RECORDS_KEY)
+        if held is None:
+            held = channels.get(RECORDS_KEY)
+        run = None
+        name = self.name(config)
+        if name is None:
+            given = state.get(RUN_KEY) or channels.get(RUN_KEY)
+            run = given if isinstance(given, RunName) else RunName(f"run-{uuid.uuid4()}")
+            name = f"{conversation_id(config, run)}{self._suffix}"
+            self._close_with(run, name + kind)
+        session = self.named(name + kind)
+        if run is not None:
+            session.import_records(self._carried.of(messages))
+        records = cast("Sequence[Mapping[str, object]]", held or ())
+        session.import_records(records)
+        return Conversation(session, channels, records, run)
+
+    def asked(self, config: RunnableConfig, messages: list[BaseMessage]) -> Asked:
+        """Return the conversation of a task that calls the model with these messages.
+
+        A session follows one list. Where a node has handed out a view in it, it goes on with the node's list when the model is
+        given that view or that list, with something before it or not; anything else is a conversation of its own.
+        """
+        conversation = self.of(config, {}, messages)
+        handed_out = self._handed_out.get(conversation.session)
+        if handed_out is None:
+            return Asked(conversation, messages, [])
+        whole, view = handed_out
+        for known in (view, whole):
+            if _ends_with(messages, known):
+                return Asked(conversation, whole, messages[: len(messages) - len(known)])
+        return Asked(self.of(config, {}, messages, "#model"), messages, [])
+
+    def kept(self, conversation: Conversation, messages: list[BaseMessage]) -> Values:
+        """Return what the channels must be told after a call, and remember what no later run will find there."""
+        update = records_update(conversation.session, conversation.held)
+        values: Values = {RECORDS_KEY: update} if update else {}
+        if conversation.run is not None:
+            self._carried.add(messages, conversation.session.export_records())
+            values[RUN_KEY] = conversation.run
+        return values
+
+    # -- what node and model tell one another
+
+    def note_handed_out(
+        self, session: CompactionSession[BaseMessage], messages: list[BaseMessage], view: list[BaseMessage]
+    ) -> None:
+        """Remember the view that a node handed out for a list."""
+        self._handed_out[session] = (messages, view)
+
+    def note_call(self, session: CompactionSession[BaseMessage], options: CallOptions) -> None:
+        """Remember what a model was called with."""
+        self._called[session] = options
+
+    def last_call(self, session: CompactionSession[BaseMessage]) -> CallOptions:
+        """Return what the model was last called with in this conversation; empty before the first call."""
+        return self._called.get(session, {})
+
+    def _close_with(self, run: RunName, name: str) -> None:
+        if name not in run.sessions:
+            run.sessions.add(name)
+            weakref.finalize(run, self._controller.close, name).atexit = False
+
+
+_Lists: TypeAlias = "WeakKeyDictionary[CompactionSession[BaseMessage], tuple[list[BaseMessage], list[BaseMessage]]]"
+
+
+def _ends_with(messages: list[BaseMessage], known: list[BaseMessage]) -> bool:
+    """Whether these are the last messages of a list: the same objects, or equal ones that went through a checkpoint."""
+    rest = messages[len(messages) - len(known) :] if len(known) <= len(messages) else []
+    return len(rest) == len(known) > 0 and all(
+        one is other or one == other for one, other in zip(rest, known, strict=True)
+    )

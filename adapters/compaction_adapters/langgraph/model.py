@@ -1,0 +1,220 @@
+"""A chat model that recovers: what the node's `wrap` returns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
+
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.prompt_values import PromptValue
+from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.runnables.config import merge_configs
+from langgraph.errors import GraphBubbleUp
+
+from compaction_adapters.langchain_core import (
+    ModelContextOverflowError,
+    TokenWatch,
+    bound_arguments,
+    chat_model_in,
+    max_input_tokens,
+    max_output_tokens,
+    model_name,
+    stream_events,
+    summarizer,
+    without_response_ids,
+)
+from compaction_adapters.langgraph.conversations import FORMAT, Asked, Conversations
+from compaction_adapters.langgraph.streams import stream_writer
+from compaction_hooks import CallOptions, ContextOverflowError, Message
+from compaction_hooks.errors import ConfigurationError
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _PassedOn:
+    """Stands for an answer where the model raised what must reach the caller as it is.
+
+    The session would look at an exception, and might find an overflow to recover from.
+    """
+
+    raised: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[Answer]):
+    """One call of the model, whatever view it is sent with."""
+
+    model: Runnable[LanguageModelInput, Answer]
+    asked: Asked
+    config: RunnableConfig
+    arguments: Mapping[str, Any]
+    options: CallOptions
+    watch: TokenWatch = field(default_factory=TokenWatch)
+
+    def send(self, view: list[BaseMessage]) -> Answer | _PassedOn:
+        """Send a view and wait for the answer."""
+        try:
+            return self.model.invoke(self.sendable(view), self._watched, **self.arguments)
+        except Exception as error:  # noqa: BLE001 - `_failed` raises it again, but for two kinds
+            return self._failed(error)
+
+    async def asend(self, view: list[BaseMessage]) -> Answer | _PassedOn:
+        """As `send`, awaited."""
+        try:
+            return await self.model.ainvoke(self.sendable(view), self._watched, **self.arguments)
+        except Exception as error:  # noqa: BLE001 - `_failed` raises it again, but for two kinds
+            return self._failed(error)
+
+    def open(self, view: list[BaseMessage]) -> Iterator[Answer]:
+        """Send a view for a stream of chunks."""
+        return self.model.stream(self.sendable(view), self.config, **self.arguments)
+
+    async def aopen(self, view: list[BaseMessage]) -> AsyncIterator[Answer]:
+        """As `open`, awaited."""
+        return self.model.astream(self.sendable(view), self.config, **self.arguments)
+
+    def sendable(self, view: list[BaseMessage]) -> list[BaseMessage]:
+        """Return what is sent for a view: with what stood before it, and as OpenAI's Responses need it."""
+        return [*self.asked.prefix, *(view if view is self.asked.messages else without_response_ids(view))]
+
+    def read(self, answer: object) -> Message | None:
+        """Return the usage and the end of an answer or of a chunk of it."""
+        if not isinstance(answer, AIMessage):
+            return None
+        read = FORMAT.read(answer)[0]
+        # What the user has seen stands and is not asked for again; the next call compacts first.
+        return replace(read, stop_reason=None) if self.watch.has_tokens else read
+
+    @property
+    def _watched(self) -> RunnableConfig:
+        return merge_configs(self.config, {"callbacks": [self.watch]})
+
+    def _failed(self, error: Exception) -> _PassedOn:
+        """Return an interrupt, and an error in the midst of a stream; raise any other, for the session to see."""
+        if isinstance(error, GraphBubbleUp) or self.watch.has_broken:
+            return _PassedOn(error)
+        raise error
+
+
+class CompactingModel(Runnable[LanguageModelInput, Answer]):
+    """A model that compacts what it is given where that is too long, and recovers once when it is rejected all the same.
+
+    Made by `CompactionNode.wrap`. Once a token of an answer was streamed, an error surfaces as it is.
+
+    Raises:
+        ModelContextOverflowError: by every method, when nothing smaller is valid, or it was rejected too.
+    """
+
+    def __init__(
+        self, model: Runnable[LanguageModelInput, Answer], conversations: Conversations, options: CallOptions
+    ) -> None:
+        self._model = model
+        self._conversations = conversations
+        self._given = options
+        self._options = _facts(model, options)
+
+    def invoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
+        """Return the model's answer."""
+        call = self._call(input, config, kwargs)
+        session, messages = call.asked.conversation.session, call.asked.messages
+        with self._kept(call):
+            answer = session.call_sync(messages, call.send, answer=call.read, **call.options)
+        return _answered(answer)
+
+    async def ainvoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
+        """As `invoke`, awaited."""
+        call = self._call(input, config, kwargs)
+        session, messages = call.asked.conversation.session, call.asked.messages
+        with self._kept(call):
+            answer = await session.call(messages, call.asend, answer=call.read, **call.options)
+        return _answered(answer)
+
+    def stream(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
+    ) -> Iterator[Answer]:
+        """Yield the answer's chunks."""
+        call = self._call(input, config, kwargs)
+        session, messages = call.asked.conversation.session, call.asked.messages
+        with self._kept(call):
+            chunks = session.call_sync(messages, call.open, answer=call.read, **call.options)
+        with closing(cast(Any, chunks)):
+            yield from chunks
+
+    async def astream(
+        self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
+    ) -> AsyncIterator[Answer]:
+        """As `stream`, awaited."""
+        call = self._call(input, config, kwargs)
+        session, messages = call.asked.conversation.session, call.asked.messages
+        with self._kept(call):
+            chunks = await session.call(messages, call.aopen, answer=call.read, **call.options)
+        async with aclosing(cast(Any, chunks)):
+            async for chunk in chunks:
+                yield chunk
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> CompactingModel[Answer]:
+        """Return the model with these tools bound; what `create_react_agent` asks a model for."""
+        bind: Callable[..., Runnable[LanguageModelInput, Answer]] | None = getattr(self._model, "bind_tools", None)
+        if bind is None:
+            raise ConfigurationError(f"{type(self._model).__name__} has no bind_tools: wrap the chat model itself")
+        return CompactingModel(bind(tools, **kwargs), self._conversations, self._given)
+
+    def _call(
+        self, input: LanguageModelInput, config: RunnableConfig | None, arguments: Mapping[str, Any]
+    ) -> _Call[Answer]:
+        config = ensure_config(config)
+        asked = self._conversations.asked(config, _messages(input))
+        options: CallOptions = {**self._options, "max_output_tokens": max_output_tokens(self._model, arguments)}
+        if tools := arguments.get("tools"):
+            options["tools"] = tools
+        if asked.prefix:
+            options["system"] = [message.content for message in asked.prefix]
+        self._conversations.note_call(asked.conversation.session, options)
+        write = stream_writer(config)
+        return _Call(
+            self._model,
+            asked,
+            config,
+            arguments,
+            {**options, "on_event": None if write is None else stream_events(write)},
+        )
+
+    @contextmanager
+    def _kept(self, call: _Call[Answer]) -> Generator[None]:
+        """Write what was compacted in here into the graph's channel, and raise our error as LangChain's too."""
+        try:
+            yield
+        except ContextOverflowError as error:
+            raise ModelContextOverflowError.of(error) from error.__cause__
+        finally:
+            conversation = call.asked.conversation
+            conversation.channels.write(self._conversations.kept(conversation, call.asked.messages))
+
+
+def _facts(model: object, given: CallOptions) -> CallOptions:
+    """What a session is told of every call of this model. A system prompt is among the messages here, tools are bound."""
+    inner = chat_model_in(model)
+    if inner is None:
+        return {"model": given.get("model"), "context_window": given.get("context_window")}
+    return {
+        "model": model_name(inner),
+        "context_window": max_input_tokens(inner),
+        "summarizer": given.get("summarizer") or summarizer(inner),
+        "tools": bound_arguments(model).get("tools"),
+    }
+
+
+def _messages(input: LanguageModelInput) -> list[BaseMessage]:
+    if isinstance(input, PromptValue):
+        return input.to_messages()
+    return [HumanMessage(input)] if isinstance(input, str) else convert_to_messages(input)
+
+
+def _answered(answer: Answer | _PassedOn) -> Answer:
+    if isinstance(answer, _PassedOn):
+        raise answer.raised
+    return answer

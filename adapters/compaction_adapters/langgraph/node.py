@@ -1,0 +1,252 @@
+"""`CompactionNode`: a node that hands the model node a list that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, MethodType
+from typing import Any, TypedDict, TypeVar, Unpack, cast
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.types import Overwrite
+
+from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.langchain_core import (
+    chat_model_in,
+    max_input_tokens,
+    model_name,
+    stream_events,
+    summarizer,
+    without_response_ids,
+)
+from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Values, node_schema
+from compaction_adapters.langgraph.conversations import FORMAT, Conversation, Conversations
+from compaction_adapters.langgraph.model import CompactingModel
+from compaction_adapters.langgraph.streams import keep_out_of_messages, stream_writer
+from compaction_hooks import (
+    CallOptions,
+    CompactionController,
+    CompactionSession,
+    CompactionSettings,
+    Summarizer,
+    TokenEstimator,
+)
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.stores import RecordStore
+
+Answer = TypeVar("Answer")
+
+
+class NodeKeywords(TypedDict, total=False):
+    """The keywords of `CompactionController`; `model` is the node's own."""
+
+    context_window: int | None
+    summarizer: Summarizer | None
+    settings: CompactionSettings | None
+    store: RecordStore | None
+    on_event: EventHandler | Sequence[EventHandler]
+    estimator: TokenEstimator | None
+
+
+class CompactionNode(Runnable[Any, Values]):
+    """Keeps a conversation inside the context window: put it in front of the model node.
+
+    `graph.add_node("compact", CompactionNode(...))`, or `create_react_agent(..., pre_model_hook=CompactionNode(...))`. On every
+    call it returns, under `output_key`, the list to send to the model; the messages of the state stay as they are. What makes
+    the list (the record of a compaction) is checkpointed in a private channel, the list itself is not. Status events go to
+    `stream_mode="custom"`.
+
+    Args:
+        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
+        model: The model that the model node calls. A chat model tells its name and its window, and writes the summaries where no
+            `summarizer` is given; a name tells the window only.
+        messages_key: Where the state has its messages.
+        output_key: Where the list for the model is put; the model node reads it there. Declared by `CompactionState`.
+        trim: Write the list back to `messages_key` too, so that checkpoints stay small; what was compacted is gone from the
+            state. The key needs a reducer (`add_messages`, or a `DeltaChannel`) and no other node may write it in the same step.
+        system: A system prompt that is not among the messages but counts.
+        tools: Tools that count, as they are given to `bind_tools`.
+        **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
+
+    Raises:
+        ConfigurationError: two arguments contradict one another, or one is of a wrong type.
+    """
+
+    def __init__(
+        self,
+        controller: CompactionController[Any] | None = None,
+        *,
+        model: BaseChatModel | Runnable[LanguageModelInput, Any] | str | None = None,
+        messages_key: str = "messages",
+        output_key: str = VIEW_KEY,
+        trim: bool = False,
+        system: str | SystemMessage | None = None,
+        tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]] = (),
+        **keywords: Unpack[NodeKeywords],
+    ) -> None:
+        _check_keys(messages_key, output_key)
+        self._options = _options(model, system, tools)
+        window = self._options.get("context_window")
+        given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
+        if controller is None and isinstance(model, str):
+            given["model"] = model
+        self.controller = controller_from(controller, given, FORMAT, sees_model=window is not None)
+        self.schema = node_schema(messages_key, output_key)
+        """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
+        self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
+        suffix = "" if messages_key == "messages" else f"#{messages_key}"
+        self._conversations = Conversations(self.controller, suffix)
+        # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is known only now.
+        setattr(self, "__call__", MethodType(_typed(type(self).__call__, self.schema), self))  # noqa: B010 - of this one
+
+    # -- the node
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Values:  # noqa: ARG002
+        """Return the update of the state: the list for the model, and a new record where one was made.
+
+        Raises:
+            ConfigurationError: the state has no messages, or the graph lacks a channel that is written.
+        """
+        config = ensure_config(config)
+        conversation, messages = self._opened(input, config)
+        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
+        return self._update(conversation, messages, view, config)
+
+    async def ainvoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002 - the signature is langchain's
+    ) -> Values:
+        """As `invoke`, for graphs that are awaited."""
+        config = ensure_config(config)
+        conversation, messages = self._opened(input, config)
+        view = await conversation.session.transform_context(messages, **self._options_in(conversation, config))
+        return self._update(conversation, messages, view, config)
+
+    def __call__(self, state: Any, config: RunnableConfig | None = None) -> Values:
+        """As `invoke`."""
+        return self.invoke(state, config)
+
+    # -- for the model node
+
+    def view(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
+        """Return the list for the model, from within the model node, as the state is now.
+
+        For nodes where a run may be resumed, and those that are reached on a way around the compaction node: what that put
+        into the state is not there any more, or not up to date.
+        """
+        config = ensure_config(config)
+        conversation, messages = self._opened(state, config)
+        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
+        return self._written(conversation, messages, view, config)
+
+    async def aview(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
+        """As `view`, for nodes that are awaited."""
+        config = ensure_config(config)
+        conversation, messages = self._opened(state, config)
+        view = await conversation.session.transform_context(messages, **self._options_in(conversation, config))
+        return self._written(conversation, messages, view, config)
+
+    def wrap(self, model: Runnable[LanguageModelInput, Answer]) -> CompactingModel[Answer]:
+        """Return the model with recovery: when it rejects a request as too long, the request is compacted and sent once more.
+
+        It may be given the view or the whole list, which it compacts as the node does, for the model that is called. What
+        it compacts goes into the same channel of the graph.
+        """
+        return CompactingModel(model, self._conversations, self._options)
+
+    def session(self, thread: str) -> CompactionSession[BaseMessage]:
+        """Return the session of a thread: its state for a status line, manual compaction, pins, undo.
+
+        What is done with it goes into the thread's checkpoint with the next call of the node. In a process that has not seen
+        the thread since its start, it is filled by that call only.
+        """
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        return self._conversations.named(cast(str, self._conversations.name(config)))
+
+    # -- helpers
+
+    def _opened(self, state: Mapping[str, Any], config: RunnableConfig) -> tuple[Conversation, list[BaseMessage]]:
+        messages = state.get(self._messages_key)
+        if not isinstance(messages, list):
+            raise ConfigurationError(
+                f"the state has no list of messages under {self._messages_key!r} (found: {', '.join(state) or 'nothing'}): "
+                "name its key, CompactionNode(messages_key=...), and give it a reducer such as add_messages"
+            )
+        messages = cast("list[BaseMessage]", messages)
+        return self._conversations.of(config, state, messages), messages
+
+    def _options_in(self, conversation: Conversation, config: RunnableConfig) -> CallOptions:
+        write = stream_writer(config)
+        return {
+            **self._conversations.last_call(conversation.session),
+            **self._options,
+            "on_event": None if write is None else stream_events(write),
+        }
+
+    def _update(
+        self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
+    ) -> Values:
+        conversation.channels.demand([self._output_key, RECORDS_KEY, RUN_KEY])
+        trimmed = {self._messages_key: Overwrite(view)} if self._trim and view is not messages else {}
+        shown = self._shown(conversation, messages, view, config)
+        return {self._output_key: shown, **self._conversations.kept(conversation, messages), **trimmed}
+
+    def _written(
+        self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
+    ) -> list[BaseMessage]:
+        conversation.channels.write(self._conversations.kept(conversation, messages))
+        return self._shown(conversation, messages, view, config)
+
+    def _shown(
+        self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
+    ) -> list[BaseMessage]:
+        """The view as it goes to the model node."""
+        if view is not messages:
+            view = without_response_ids(view)
+            keep_out_of_messages(config, view)
+        self._conversations.note_handed_out(conversation.session, messages, view)
+        return view
+
+
+def _check_keys(messages_key: str, output_key: str) -> None:
+    for name, key in (("messages_key", messages_key), ("output_key", output_key)):
+        if not key or key in (RECORDS_KEY, RUN_KEY):
+            raise ConfigurationError(f"{name}={key!r} must name a key of the state, and none that the node itself uses")
+    if messages_key == output_key:
+        raise ConfigurationError(
+            f"messages_key and output_key are both {output_key!r}: the list for the model would take the place of the "
+            "conversation. Give another output_key, or trim=True to shorten the conversation itself"
+        )
+
+
+def _options(
+    model: object,
+    system: str | SystemMessage | None,
+    tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]],
+) -> CallOptions:
+    options: CallOptions = {}
+    inner = chat_model_in(model)
+    if inner is not None:
+        options["model"] = model_name(inner)
+        options["context_window"] = max_input_tokens(inner)
+        options["summarizer"] = summarizer(inner)
+    elif model is not None and not isinstance(model, str):
+        raise ConfigurationError(f"model must be a chat model or its name, not {type(model).__name__}")
+    if system is not None:
+        options["system"] = system.content if isinstance(system, SystemMessage) else system
+    if tools:
+        options["tools"] = [tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools]
+    return options
+
+
+def _typed(method: Any, schema: type[Any]) -> FunctionType:
+    """A copy of a method whose first parameter is annotated with this schema."""
+    copied = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__)
+    copied.__annotations__ = {"state": schema, "return": Values}
+    return copied

@@ -1,0 +1,183 @@
+"""One conversation has one digest chain, as OpenAI chat dicts and as LangChain messages: a record applies to both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_core")
+
+from compaction_adapters.langchain_core import LangChainFormat
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+    messages_from_dict,
+    messages_to_dict,
+)
+from langchain_core.messages.tool import tool_call
+
+from compaction_hooks import CompactionController, MessageFormat
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.prompts import SUMMARY_MARKER
+from tests.adapters.langchain_messages import as_langchain
+from tests.conversations import assistant, call, steps, talk, tool, user
+from tests.data import needs_data, sessions
+
+Chat = Mapping[str, Any]
+
+
+def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
+    """The digests before every run of a conversation."""
+    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
+    return [history.digest_before(run) for run in range(history.run_count)]
+
+
+def assert_same_chain(messages: Sequence[Chat]) -> int:
+    wanted = chain(OpenAIChatFormat(), messages)
+    assert chain(LangChainFormat(), as_langchain(messages)) == wanted
+    return len(wanted)
+
+
+@needs_data
+def test_every_recorded_session_has_the_same_chain() -> None:
+    runs = sum(assert_same_chain(session["messages"]) for session in sessions())
+    assert runs > 15_000
+
+
+@needs_data
+def test_a_record_made_on_one_form_applies_to_the_other() -> None:
+    session = next(session for session in sessions("entire*") if len(session["messages"]) > 200)
+    chat, langchain = session["messages"], as_langchain(session["messages"])
+    made = CompactionController(context_window=16_384).session("made")
+    view = made.transform_context_sync(chat)
+    assert len(view) < len(chat)
+    other = CompactionController(context_window=16_384, summarizer=_refuse).session("other", format=LangChainFormat())
+    other.import_records(made.export_records())
+    assert [str(message.content) for message in other.transform_context_sync(langchain)][:2] == [
+        message["content"] or "" for message in view[:2]
+    ]
+
+
+def _refuse(_: object) -> str:
+    raise AssertionError("the record must spare the summary")
+
+
+GENERATED = [
+    pytest.param([*talk(3), *steps(4)], id="turns and tool steps"),
+    pytest.param(
+        [
+            user("Both."),
+            assistant("Two.", call("c1", path="b", line=2), call("c2", path="a")),
+            tool("c2", "second"),
+            tool("c1", "first"),
+            assistant("Done."),
+        ],
+        id="parallel calls answered out of order",
+    ),
+    pytest.param(
+        [
+            user("Mend."),
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": '}}
+                ],
+            },
+            tool("c1", "no JSON"),
+            assistant("Sorry."),
+        ],
+        id="a call whose arguments are no JSON",
+    ),
+    pytest.param(
+        [
+            user("Mend."),
+            assistant("", {"id": "c1", "type": "function", "function": {"name": "now", "arguments": ""}}),
+            tool("c1", ""),
+            assistant("It is late."),
+        ],
+        id="a call without arguments and an empty result",
+    ),
+    pytest.param(
+        [
+            user("Grüße, 世界 🔧"),
+            assistant("", call("c1", text='ü "quoted" \\ 世界', number=1.5, flags=[True, None])),
+            tool("c1", "<b>&amp;</b>"),
+            assistant("ok"),
+        ],
+        id="characters of every kind",
+    ),
+    pytest.param(
+        [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "See"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+                    {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+                ],
+            },
+            assistant("A picture."),
+            user("Yes."),
+        ],
+        id="images",
+    ),
+]
+
+
+UNCONVERTIBLE = ("a call whose arguments are no JSON", "a call without arguments and an empty result")
+"""`convert_to_messages` raises on arguments that are no JSON object; integrations make `invalid_tool_calls` of them."""
+
+
+@pytest.mark.parametrize("messages", GENERATED)
+def test_generated_conversations_have_the_same_chain(messages: list[Chat]) -> None:
+    assert assert_same_chain(messages) > 1
+
+
+@pytest.mark.parametrize("messages", [row for row in GENERATED if row.id not in UNCONVERTIBLE])
+def test_what_langchain_itself_converts_has_the_same_chain(messages: list[Chat]) -> None:
+    converted = convert_to_messages([dict(message) for message in messages])
+    assert chain(LangChainFormat(), converted) == chain(OpenAIChatFormat(), messages)
+
+
+def test_blocks_of_anthropic_and_of_langchain_have_the_chain_of_plain_texts() -> None:
+    chat = [user("See."), assistant("I look.", call("c1", path="a")), tool("c1", "a paper"), assistant("Read.")]
+    arguments = {"path": "a"}
+    anthropic: list[BaseMessage] = [
+        HumanMessage([{"type": "text", "text": "See."}]),
+        AIMessage(
+            [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "c1", "name": "read_file", "input": arguments},
+            ],
+            tool_calls=[tool_call(name="read_file", args=arguments, id="c1")],
+        ),
+        ToolMessage([{"type": "text", "text": "a paper"}], tool_call_id="c1"),
+        AIMessage("Read."),
+    ]
+    standard = [*anthropic]
+    standard[1] = AIMessage(
+        content_blocks=[
+            {"type": "reasoning", "reasoning": "hm"},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_call", "id": "c1", "name": "read_file", "args": arguments},
+        ]
+    )
+    wanted = chain(OpenAIChatFormat(), chat)
+    assert chain(LangChainFormat(), anthropic) == wanted
+    assert chain(LangChainFormat(), standard) == wanted
+
+
+def test_going_through_json_does_not_change_the_chain() -> None:
+    messages = as_langchain([*talk(2), *steps(3)])
+    again = messages_from_dict(json.loads(json.dumps(messages_to_dict(messages))))
+    assert again[0] is not messages[0]
+    assert chain(LangChainFormat(), again) == chain(LangChainFormat(), messages)
