@@ -1,0 +1,24 @@
+"""LangChain: `CompactionMiddleware` for `langchain.agents.create_agent` and for deep agents."""
+
+from compaction_hooks.errors import MissingExtraError
+
+try:
+    import langchain.agents as _agents  # noqa: F401 # pyright: ignore[reportUnusedImport]
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("langchain", "langgraph", "langchain_core"):
+        raise
+    raise MissingExtraError("compaction_adapters.langchain", "LangChain", "langchain") from error
+
+from compaction_adapters.langchain.middleware import CompactionMiddleware
+from compaction_adapters.langchain.records import CompactionState
+from compaction_adapters.langchain.sizes import MiddlewareKeywords
+from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, summarizer
+
+__all__ = [
+    "CompactionMiddleware",
+    "CompactionState",
+    "LangChainFormat",
+    "MiddlewareKeywords",
+    "ModelContextOverflowError",
+    "summarizer",
+]

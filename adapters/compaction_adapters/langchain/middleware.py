@@ -1,0 +1,162 @@
+"""`CompactionMiddleware`: compaction around the model call of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    AgentState,
+    ContextT,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    ResponseT,
+)
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langgraph.types import Command
+
+from compaction_adapters.controllers import controller_from
+from compaction_adapters.langchain.calls import Answered, ModelCall, PassedOn
+from compaction_adapters.langchain.compat import trace_policy, transformers
+from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
+from compaction_adapters.langchain.requests import FORMAT, call_options
+from compaction_adapters.langchain.sessions import Sessions
+from compaction_adapters.langchain.sizes import MiddlewareKeywords, controller_keywords
+from compaction_adapters.langchain_core import ModelContextOverflowError, records_update
+from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError
+from compaction_hooks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware.summarization import ContextSize
+
+    from compaction_adapters.langchain.sizes import Trigger
+
+
+class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
+    """Keeps an agent's conversation inside the context window of whichever model is called.
+
+    The messages in the agent's state stay as they are: each model call is sent a view of them, and what makes the view (the
+    record of a compaction) is checkpointed in a private state channel. Records that a failed or interrupted call left behind
+    stay in memory, and in `store`, so that no summary is paid for twice. When a model rejects a request as too long, the view
+    is compacted harder and sent once more, unless a token of the answer was streamed already.
+
+    The conversation is that of the thread; a subgraph's, and that of a run without a thread, is its own. Without a
+    thread nothing is remembered but summaries of messages that come back word for word.
+
+    Place it outside (before) middleware that marks caches and inside (after) `ModelFallbackMiddleware` and
+    `ModelRetryMiddleware`, whose next attempts then are compacted for the model they are for. What middleware inside adds
+    to the system prompt is not counted beforehand, but learned from what the provider counts.
+
+    Kept messages are the very objects of the state, thinking blocks and their signatures included. They do not depend on what
+    stood before them, except where a provider says so; there, compact between turns (`session(...).compact`) rather than in the
+    midst of one.
+    With `ChatOpenAI(use_previous_response_id=True)` the kept answers of a compacted view are copies without the id, since
+    the provider would otherwise continue from the history it keeps.
+
+    Args:
+        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
+        model: Writes the summaries, as a chat model or a name for `init_chat_model`. None: the model that is being called.
+        trigger: Compact above this size of the whole request: `("fraction", 0.8)` of the window of the model that is called,
+            or `("tokens", n)`. None: above the window less a reserve.
+        keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
+        name: The middleware's name in the graph. "SummarizationMiddleware" takes the place of the one that
+            `deepagents.create_deep_agent` brings along; with any other name both would compact.
+        **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
+
+    Raises:
+        ConfigurationError: a size is malformed or cannot be had (`("messages", n)`), two arguments contradict one another, or both
+            a controller and its keywords are given.
+    """
+
+    state_schema = cast(
+        "type[CompactionState[ResponseT]]", CompactionState
+    )  # a class is generic, its attribute cannot be
+    transformers = transformers()
+    trace_policy = trace_policy()
+
+    def __init__(
+        self,
+        controller: CompactionController[Any] | None = None,
+        *,
+        model: str | BaseChatModel | None = None,
+        trigger: Trigger | None = None,
+        keep: ContextSize | None = None,
+        name: str = "CompactionMiddleware",
+        **keywords: Unpack[MiddlewareKeywords],
+    ) -> None:
+        super().__init__()
+        if not name:
+            raise ConfigurationError('name="" must not be empty: LangGraph names nodes and traces after it')
+        given = controller_keywords(model, trigger, keep, keywords)
+        self.controller = controller_from(controller, given, FORMAT, sees_model=True)
+        self.tools = []
+        self._name = name
+        self._sessions = Sessions(self.controller)
+
+    @property
+    def name(self) -> str:
+        """The middleware's name in the graph."""
+        return self._name
+
+    def session(self, thread_id: str) -> CompactionSession[BaseMessage]:
+        """Return the session of a thread: its state for a status line, manual compaction, pins, undo.
+
+        What is done with it goes into the thread's checkpoint with the next model call. In a process that has not seen the thread
+        since its start, it is filled by that call only.
+        """
+        return self._sessions.named(thread_id)
+
+    def wrap_model_call(
+        self,
+        request: ModelRequest[ContextT],
+        handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
+    ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
+        """Make the model call with a view that fits.
+
+        Raises:
+            ModelContextOverflowError: nothing smaller is valid, or it was rejected too; the provider's error is its cause.
+        """
+        session = self._sessions.of(request)
+        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
+        messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
+        options = call_options(request)
+        try:
+            answer = session.call_sync(messages, call.sender(handler), answer=call.read, **options)
+        except ContextOverflowError as error:
+            raise ModelContextOverflowError.of(error) from error.__cause__
+        finally:
+            self._sessions.carry(session, request)
+        return _with_records(answer, session, request)
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[ContextT],
+        handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
+    ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
+        """As `wrap_model_call`, for agents that are awaited."""
+        session = self._sessions.of(request)
+        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
+        messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
+        options = call_options(request)
+        try:
+            answer = await session.call(messages, call.async_sender(handler), answer=call.read, **options)
+        except ContextOverflowError as error:
+            raise ModelContextOverflowError.of(error) from error.__cause__
+        finally:
+            self._sessions.carry(session, request)
+        return _with_records(answer, session, request)
+
+
+def _with_records(
+    answer: Answered[ResponseT] | PassedOn, session: CompactionSession[BaseMessage], request: ModelRequest[ContextT]
+) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
+    """Return the response, with what the state must be told of records; raise what was passed on instead of one."""
+    if isinstance(answer, PassedOn):
+        raise answer.raised
+    update = records_update(session, stored_records(request.state))
+    if not update:
+        return answer.response
+    return ExtendedModelResponse(model_response=answer.response, command=Command(update={CHANNEL: update}))

@@ -1,0 +1,66 @@
+"""What a `ModelRequest` tells about the call it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from langchain.agents.middleware.types import ModelRequest
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from compaction_adapters.langchain_core import (
+    LangChainFormat,
+    chat_model_in,
+    max_input_tokens,
+    max_output_tokens,
+    model_name,
+    stream_events,
+    summarizer,
+    without_response_ids,
+)
+from compaction_hooks import CallOptions
+
+FORMAT: Final = LangChainFormat()
+
+
+def call_options(request: ModelRequest[Any]) -> CallOptions:
+    """Return what counts beside the messages, which model is meant, who writes a summary for it, and where events go."""
+    write = getattr(request.runtime, "stream_writer", None)  # a request made by hand has no runtime
+    return CallOptions(
+        model=model_name(request.model),
+        context_window=max_input_tokens(request.model),
+        max_output_tokens=max_output_tokens(request.model, request.model_settings),
+        system=request.system_message.content if request.system_message is not None else None,
+        tools=[*map(_tool_schema, request.tools), *_answer_schemas(request.response_format)],
+        summarizer=summarizer(request.model),
+        on_event=stream_events(write) if write is not None else None,
+    )
+
+
+def _tool_schema(tool: BaseTool | dict[str, Any]) -> object:
+    return convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool
+
+
+def _answer_schemas(form: object) -> list[object]:
+    """Return the schemas of a structured answer: sent as tools or as a format of the answer, of about the same size."""
+    if form is None:
+        return []
+    strategy = cast("Any", form)
+    if isinstance(form, AutoStrategy):
+        strategy = ToolStrategy(strategy.schema)
+    elif not isinstance(form, ToolStrategy | ProviderStrategy):
+        strategy = ToolStrategy(strategy)  # a bare schema, which middleware may put there
+    specs: Sequence[Any] = strategy.schema_specs if isinstance(strategy, ToolStrategy) else [strategy.schema_spec]
+    return [{"name": spec.name, "description": spec.description, "parameters": spec.json_schema} for spec in specs]
+
+
+def with_view(request: ModelRequest[Any], view: list[BaseMessage]) -> ModelRequest[Any]:
+    """Return the request that sends a view; the very request where the view is its own list."""
+    if view is request.messages:
+        return request
+    if getattr(chat_model_in(request.model), "use_previous_response_id", False):
+        view = without_response_ids(view)
+    return request.override(messages=cast("list[AnyMessage]", view))

@@ -1,0 +1,103 @@
+"""Which session a model call belongs to."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Final
+from weakref import WeakSet
+
+from langchain.agents.middleware.types import ModelRequest
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+
+from compaction_adapters.langchain.carried import CarriedRecords
+from compaction_adapters.langchain.records import stored_records
+from compaction_adapters.langchain.requests import FORMAT
+from compaction_adapters.langchain_core import conversation_id, thread_id
+from compaction_hooks import CompactionController, CompactionSession
+
+MAX_RUNS: Final = 64
+"""Runs without a thread whose sessions are kept, since nothing tells when a run has ended. A longer one goes on from its state."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that no thread names.
+
+    Attributes:
+        control: Held so that its address names this run only.
+    """
+
+    control: object
+    name: str = field(default_factory=lambda: f"run-{uuid.uuid4()}")
+    session_ids: set[str] = field(default_factory=set[str])
+
+
+class Sessions:
+    """Opens the session of the conversation a model call belongs to, with the records it can be given.
+
+    A thread's own session is named by the thread, that of a subgraph by thread and checkpoint namespace, that of a run without a
+    thread by the run. The last two are over before their messages are, so that they are given records by what they apply to.
+    """
+
+    def __init__(self, controller: CompactionController[Any]) -> None:
+        self._controller = controller
+        self._lock = threading.Lock()
+        self._runs: OrderedDict[int, _Run] = OrderedDict()
+        self._carried = CarriedRecords()
+        self._opened: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
+
+    def named(self, session_id: str) -> CompactionSession[BaseMessage]:
+        """Return the session with this name, with what it holds in memory."""
+        return self._controller.session(session_id, format=FORMAT)
+
+    def of(self, request: ModelRequest[Any]) -> CompactionSession[BaseMessage]:
+        """Return the session of the call that is asked for, with the records of the state it is asked in."""
+        name, is_lasting = self._name(request.runtime)
+        session = self.named(name)
+        if not is_lasting and session not in self._opened:
+            self._opened.add(session)
+            session.import_records(self._carried.true_of(request.messages))
+        session.import_records(stored_records(request.state))
+        return session
+
+    def carry(self, session: CompactionSession[BaseMessage], request: ModelRequest[Any]) -> None:
+        """Keep a session's records for conversations that begin with the same messages, whatever came of the call."""
+        self._carried.keep(request.messages, session.export_records())
+
+    def _name(self, runtime: object) -> tuple[str, bool]:
+        """Return the conversation's name, and whether the next run of the same conversation has it too."""
+        config = _config()
+        thread = thread_id(config)
+        if thread is not None:
+            name = conversation_id(config) or thread
+            return name, name == thread
+        with self._lock:
+            run = self._run(getattr(runtime, "control", None))
+            name = conversation_id(config, run.name) or run.name
+            run.session_ids.add(name)
+        return name, False
+
+    def _run(self, control: object) -> _Run:
+        """Return the run this control belongs to; where LangGraph gives none, a run of this call only."""
+        if control is None:
+            return _Run(None)
+        run = self._runs.pop(id(control), None) or _Run(control)
+        self._runs[id(control)] = run
+        if len(self._runs) > MAX_RUNS:
+            _, ended = self._runs.popitem(last=False)
+            for session_id in ended.session_ids:
+                self._controller.close(session_id)
+        return run
+
+
+def _config() -> RunnableConfig:
+    """The configuration of the node that is running; empty outside of a graph."""
+    try:
+        return get_config()
+    except RuntimeError:
+        return {}

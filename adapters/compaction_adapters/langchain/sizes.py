@@ -1,0 +1,121 @@
+"""What a user of LangChain writes as `trigger=` and `keep=`, as the controller's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+
+from langchain_core.language_models import BaseChatModel
+
+from compaction_adapters.controllers import ControllerKeywords
+from compaction_adapters.langchain_core import summarizer
+from compaction_hooks import CompactionSettings, Summarizer, TokenEstimator
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.stores import RecordStore
+
+if TYPE_CHECKING:  # older versions have no clauses
+    from langchain.agents.middleware.summarization import ContextSize, TriggerClause
+
+    Trigger: TypeAlias = ContextSize | TriggerClause | Sequence[ContextSize | TriggerClause]
+
+_KINDS = ("fraction", "tokens", "messages")
+
+
+class MiddlewareKeywords(TypedDict, total=False):
+    """The keywords of `CompactionController`. `model` is missing: the middleware sees the model of each call."""
+
+    context_window: int | None
+    summarizer: Summarizer | None
+    settings: CompactionSettings | None
+    store: RecordStore | None
+    on_event: EventHandler | Sequence[EventHandler]
+    estimator: TokenEstimator | None
+
+
+def controller_keywords(
+    model: str | BaseChatModel | None,
+    trigger: Trigger | None,
+    keep: ContextSize | None,
+    keywords: MiddlewareKeywords,
+) -> ControllerKeywords:
+    """Return the controller's keywords for what a user of LangChain gave; empty when they gave nothing.
+
+    Raises:
+        ConfigurationError: a size is malformed, is one the controller has no setting for, or contradicts `settings`; or `model`
+            and `summarizer` both say who writes summaries.
+    """
+    made = cast("ControllerKeywords", {**keywords})  # some of its keys
+    if trigger is not None or keep is not None:
+        made["settings"] = _settings(keywords.get("settings"), trigger, keep)
+    if model is not None:
+        if keywords.get("summarizer") is not None:
+            raise ConfigurationError("model and summarizer both say who writes summaries: give one of them")
+        made["summarizer"] = summarizer(model)
+    return made
+
+
+def _settings(
+    given: CompactionSettings | None, trigger: Trigger | None, keep: ContextSize | None
+) -> CompactionSettings:
+    settings = given or CompactionSettings()
+    changes: dict[str, Any] = {}
+    if trigger is not None:
+        if settings.trigger_ratio is not None or settings.trigger_tokens is not None:
+            raise ConfigurationError(f"trigger={trigger!r} and the trigger in settings exclude one another: give one")
+        kind, value = _one_trigger(trigger)
+        changes["trigger_ratio" if kind == "fraction" else "trigger_tokens"] = value
+    if keep is not None:
+        if settings.keep_recent_tokens != CompactionSettings().keep_recent_tokens:
+            raise ConfigurationError(f"keep={keep!r} and settings.keep_recent_tokens exclude one another: give one")
+        changes["keep_recent_tokens"] = _kept_tokens(keep)
+    return replace(settings, **changes)
+
+
+def _one_trigger(trigger: object) -> tuple[str, float]:
+    """Return the only size in a trigger, in whichever of LangChain's forms it is written."""
+    alternatives = cast("list[object]", trigger) if isinstance(trigger, list) else [trigger]
+    if len(alternatives) != 1:
+        raise ConfigurationError(
+            f'trigger={trigger!r} holds {len(alternatives)} alternatives: give one, ("fraction", part of the window) or '
+            '("tokens", n)'
+        )
+    clause = alternatives[0]
+    if isinstance(clause, Mapping):
+        sizes = list(cast("Mapping[str, object]", clause).items())
+        if len(sizes) != 1:
+            raise ConfigurationError(f'trigger={trigger!r} must name one of "tokens" and "fraction"')
+        clause = sizes[0]
+    kind, value = _checked("trigger", clause)
+    if kind == "messages":
+        raise ConfigurationError(
+            f"trigger={trigger!r}: a number of messages says nothing about a context window: use "
+            '("fraction", part of the window) or ("tokens", n)'
+        )
+    return kind, value
+
+
+def _kept_tokens(keep: object) -> int:
+    kind, value = _checked("keep", keep)
+    if kind != "tokens":
+        raise ConfigurationError(f'keep={keep!r}: how much is kept is a number of tokens: use ("tokens", n)')
+    return int(value)
+
+
+def _checked(name: str, size: object) -> tuple[str, float]:
+    """Return kind and value of one size.
+
+    Raises:
+        ConfigurationError: it is not a kind and a number in that kind's bounds.
+    """
+    pair = cast("tuple[object, ...]", size) if isinstance(size, tuple) else ()
+    if len(pair) != 2 or pair[0] not in _KINDS:
+        raise ConfigurationError(f'{name}={size!r} must be a pair like ("tokens", 20_000)')
+    kind, value = cast("tuple[str, object]", pair)
+    wanted = "a number above 0 and at most 1" if kind == "fraction" else "a whole number above 0"
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise ConfigurationError(f"{name}={size!r}: {value!r} must be {wanted}")
+    if value > 1 if kind == "fraction" else isinstance(value, float):
+        raise ConfigurationError(f"{name}={size!r}: {value!r} must be {wanted}")
+    return kind, value

@@ -1,0 +1,317 @@
+"""What an agent's checkpoints keep of its compactions, and that nothing is paid for twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+pytest.importorskip("langchain_anthropic")
+pytest.importorskip("uvicorn")
+
+from compaction_adapters.langchain import CompactionMiddleware
+from compaction_adapters.langchain import sessions as sessions_module
+from compaction_adapters.langchain.records import CHANNEL
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
+
+from compaction_hooks import CompactionRecord, CompactionSettings
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.stores import SQLiteStore
+from tests.adapters import langchain_stage
+from tests.adapters.langchain_stage import SECRET, CountingSummarizer, Stage, spoken, texts, thread
+from tests.provider import Rejection
+
+provider = langchain_stage.provider
+stage = langchain_stage.stage
+
+UNAVAILABLE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
+LONG = {"messages": [*spoken(30), HumanMessage("And now?")]}
+NEXT = {"messages": [HumanMessage("Go on.")]}
+
+
+def agent_of(stage: Stage, *middleware: Any, checkpointer: Any = None) -> Any:
+    return create_agent(stage.openai(), middleware=middleware, checkpointer=checkpointer)
+
+
+def records_of(agent: Any, config: Any = None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = agent.get_state(config or thread()).values[CHANNEL]
+    return found
+
+
+async def call(agent: Any, messages: Any, how: str, config: Any = None) -> Any:
+    return agent.invoke(messages, config) if how == "sync" else await agent.ainvoke(messages, config)
+
+
+both_ways = pytest.mark.parametrize("how", ["sync", "async"])
+
+
+# -- the channel
+
+
+async def test_the_record_is_plain_json_in_the_state_and_not_in_what_the_agent_returns(stage: Stage) -> None:
+    stage.side()
+    agent = agent_of(stage, CompactionMiddleware(), checkpointer=InMemorySaver())
+    result = agent.invoke(LONG, thread())
+    assert list(result) == ["messages"]
+    (record,) = records_of(agent)
+    assert json.loads(json.dumps(record)) == record
+    assert SECRET in CompactionRecord.from_dict(record).summary
+    assert CHANNEL not in agent.get_input_jsonschema()["properties"]
+    assert CHANNEL not in agent.get_output_jsonschema()["properties"]
+
+
+@both_ways
+async def test_another_process_goes_on_from_the_checkpoint(stage: Stage, how: str) -> None:
+    """Strictly serialised, so that nothing but plain values comes back."""
+    side = stage.side()
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    await call(agent_of(stage, CompactionMiddleware(), checkpointer=saver), LONG, how, thread())
+    before = len(side.requests)
+    again = agent_of(stage, CompactionMiddleware(), checkpointer=saver)
+    await call(again, NEXT, how, thread())
+    (request,) = side.requests[before:]
+    assert not request.is_summary
+    assert SECRET in texts(request.messages)
+    assert request.messages[-1]["content"] == "Go on."
+
+
+@both_ways
+async def test_another_process_goes_on_from_a_file(stage: Stage, how: str, tmp_path: Path) -> None:
+    sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
+    aio = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
+    side, path = stage.side(), str(tmp_path / "threads.db")
+    for messages in (LONG, NEXT):
+        if how == "sync":
+            with sqlite.SqliteSaver.from_conn_string(path) as saver:
+                agent_of(stage, CompactionMiddleware(), checkpointer=saver).invoke(messages, thread())
+        else:
+            async with aio.AsyncSqliteSaver.from_conn_string(path) as saver:
+                await agent_of(stage, CompactionMiddleware(), checkpointer=saver).ainvoke(messages, thread())
+    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert SECRET in texts(side.requests[-1].messages)
+
+
+async def test_a_fork_uses_the_record_that_is_true_there(stage: Stage) -> None:
+    """Back before the compaction the whole list is sent; forward again the summary is."""
+    side = stage.side(window=10 * langchain_stage.WINDOW)
+    middleware = CompactionMiddleware(summarizer=CountingSummarizer())
+    agent = agent_of(stage, middleware, checkpointer=InMemorySaver())
+    agent.invoke({"messages": spoken(4)}, thread())
+    early = next(agent.get_state_history(thread())).config
+    agent.invoke({"messages": spoken(10, first=4)}, thread())
+    late = next(agent.get_state_history(thread())).config
+    for config in (early, late):
+        agent.invoke(NEXT, config)
+    forked, forward = (texts(request.messages) for request in side.requests[-2:])
+    assert SECRET not in forked
+    assert "Question 3" in forked
+    assert SECRET in forward
+
+
+async def test_the_channel_stays_small_over_many_compactions_and_holds_the_newest(stage: Stage) -> None:
+    stage.side()
+    events: list[CompactionEvent] = []
+    middleware = CompactionMiddleware(summarizer=CountingSummarizer(), on_event=events.append)
+    agent = agent_of(stage, middleware, checkpointer=InMemorySaver())
+    for round in range(20):
+        agent.invoke({"messages": spoken(6, first=6 * round)}, thread())
+    made = [record["id"] for record in middleware.session("thread").export_records()]
+    kept = [record["id"] for record in records_of(agent)]
+    assert len(made) > 8
+    assert kept == made[-8:]
+
+
+# -- paid once
+
+
+@both_ways
+async def test_a_summary_is_kept_when_the_model_call_fails(stage: Stage, how: str) -> None:
+    """What a middleware returns is lost when the call raises; the session keeps it."""
+    side = stage.side(UNAVAILABLE, UNAVAILABLE, UNAVAILABLE)
+    agent = agent_of(stage, CompactionMiddleware(), checkpointer=InMemorySaver())
+    with pytest.raises(Exception, match="overloaded"):
+        await call(agent, LONG, how, thread())
+    for _ in range(2):
+        with pytest.raises(Exception, match="overloaded"):
+            await call(agent, None, how, thread())
+    result = await call(agent, None, how, thread())
+    assert result["messages"][-1].text == "Done."
+    assert len([request for request in side.requests if request.is_summary]) == 1
+    assert len(records_of(agent)) == 1
+
+
+@both_ways
+@pytest.mark.parametrize("config", [pytest.param(thread(), id="thread"), pytest.param(None, id="no thread")])
+async def test_a_summary_is_kept_when_middleware_outside_tries_again(stage: Stage, how: str, config: Any) -> None:
+    side = stage.side(UNAVAILABLE, UNAVAILABLE)
+    agent = agent_of(
+        stage, ModelRetryMiddleware(max_retries=3, initial_delay=0.0, backoff_factor=0.0), CompactionMiddleware()
+    )
+    result = await call(agent, LONG, how, config)
+    assert result["messages"][-1].text == "Done."
+    assert [request.is_summary for request in side.requests] == [True, False, False, False]
+
+
+class AsksFirst(AgentMiddleware[Any, Any, Any]):
+    """Interrupts every model call until a human has agreed."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        assert interrupt("The prompt is too long: 200000 tokens > 100000 maximum. Go on?") == "yes"
+        return handler(request)
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        assert interrupt("The prompt is too long: 200000 tokens > 100000 maximum. Go on?") == "yes"
+        return await handler(request)
+
+
+@both_ways
+async def test_a_summary_is_kept_when_middleware_inside_interrupts(stage: Stage, how: str) -> None:
+    """The interrupt passes through, whatever it says, and the wrap runs again when the run is resumed."""
+    side = stage.side()
+    settings = CompactionSettings(overflow_patterns=("prompt is too long",))
+    agent = agent_of(stage, CompactionMiddleware(settings=settings), AsksFirst(), checkpointer=InMemorySaver())
+    stopped = await call(agent, LONG, how, thread())
+    assert stopped["__interrupt__"]
+    assert [request.is_summary for request in side.requests] == [True]
+    result = await call(agent, Command(resume="yes"), how, thread())
+    assert result["messages"][-1].text == "Done."
+    assert [request.is_summary for request in side.requests] == [True, False]
+    assert len(records_of(agent)) == 1
+
+
+class FailsAfterwards(AgentMiddleware[Any, Any, Any]):
+    """Loses the first answer, and what came with it."""
+
+    has_failed = False
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        response = handler(request)
+        if not self.has_failed:
+            self.has_failed = True
+            raise RuntimeError("lost")
+        return response
+
+
+async def test_an_update_that_middleware_outside_lost_is_written_by_the_next_call(stage: Stage) -> None:
+    side = stage.side()
+    agent = agent_of(stage, FailsAfterwards(), CompactionMiddleware(), checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError, match="lost"):
+        agent.invoke(LONG, thread())
+    agent.invoke(None, thread())
+    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert len(records_of(agent)) == 1
+
+
+# -- the user's own hand
+
+
+async def test_what_is_undone_stays_undone_in_another_process(stage: Stage) -> None:
+    side, saver = stage.side(window=10 * langchain_stage.WINDOW), InMemorySaver()
+    middleware = CompactionMiddleware(context_window=5 * langchain_stage.WINDOW)
+    agent = agent_of(stage, middleware, checkpointer=saver)
+    agent.invoke({"messages": spoken(8)}, thread())
+    session = middleware.session("thread")
+    await session.compact(agent.get_state(thread()).values["messages"])
+    agent.invoke(NEXT, thread())
+    assert len(records_of(agent)) == 1
+    assert len(side.requests[-1].messages) < 16
+    assert session.undo() is not None
+    for process in (
+        agent,
+        agent_of(stage, CompactionMiddleware(context_window=5 * langchain_stage.WINDOW), checkpointer=saver),
+    ):
+        process.invoke(NEXT, thread())
+        assert len(side.requests[-1].messages) > 16
+        assert records_of(agent) == []
+
+
+async def test_a_compaction_by_hand_is_in_the_state_after_the_next_call(stage: Stage) -> None:
+    side = stage.side()
+    middleware = CompactionMiddleware(summarizer=CountingSummarizer())
+    agent = agent_of(stage, middleware, checkpointer=InMemorySaver())
+    agent.invoke({"messages": spoken(4)}, thread())
+    result = await middleware.session("thread").compact(agent.get_state(thread()).values["messages"], focus="vouchers")
+    assert result.record is not None
+    agent.invoke(NEXT, thread())
+    assert SECRET in texts(side.requests[-1].messages)
+    assert [record["id"] for record in records_of(agent)] == [result.record.id]
+
+
+async def test_a_record_of_a_later_version_is_left_where_it_is(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.side()
+    agent = agent_of(stage, CompactionMiddleware(), checkpointer=InMemorySaver())
+    agent.invoke({"messages": spoken(1)}, thread())
+    agent.update_state(thread(), {CHANNEL: [{"id": "future", "version": 99}]})
+    agent.invoke(LONG, thread())
+    future, made = records_of(agent)
+    assert future == {"id": "future", "version": 99}
+    assert SECRET in CompactionRecord.from_dict(made).summary
+    assert "a record was skipped" in caplog.text
+
+
+# -- without a checkpointer
+
+
+async def test_records_travel_by_a_store_of_ones_own(stage: Stage, tmp_path: Path) -> None:
+    side = stage.side()
+    for _ in range(2):
+        store = SQLiteStore(tmp_path / "records.db")
+        agent_of(stage, CompactionMiddleware(store=store)).invoke(LONG, thread())
+    assert [request.is_summary for request in side.requests] == [True, False, False]
+
+
+async def test_a_run_without_a_thread_is_a_conversation_of_its_own(stage: Stage) -> None:
+    stage.side()
+    events: list[CompactionEvent] = []
+    agent = agent_of(stage, CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer()))
+    for first in (0, 100):
+        agent.invoke({"messages": spoken(30, first=first)})
+    one, other = dict.fromkeys(event.session_id for event in events)
+    assert one.startswith("run-")
+    assert other.startswith("run-")
+
+
+async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_beginning(stage: Stage) -> None:
+    """Runs without a thread: the next one brings the whole conversation along, serialised by the host."""
+    side = stage.side()
+    agent = agent_of(stage, CompactionMiddleware())
+    first = agent.invoke(LONG)["messages"]
+    stored = [message.model_copy() for message in first]
+    agent.invoke({"messages": [*stored, HumanMessage("Go on.")]})
+    agent.invoke({"messages": [*spoken(30, first=100), HumanMessage("Something else.")]})
+    assert [request.is_summary for request in side.requests] == [True, False, False, True, False]
+    assert texts(side.requests[2].messages).count(SECRET) == 1
+
+
+async def test_an_agent_that_is_a_node_of_another_graph_pays_once_for_the_same_beginning(stage: Stage) -> None:
+    """Its own state ends with every run of the node; its messages are the outer graph's."""
+    side = stage.side()
+    outer: Any = StateGraph(MessagesState)
+    outer.add_node("agent", agent_of(stage, CompactionMiddleware()))
+    outer.add_edge(START, "agent")
+    graph = outer.compile(checkpointer=InMemorySaver())
+    graph.invoke(LONG, thread())
+    graph.invoke(NEXT, thread())
+    assert [request.is_summary for request in side.requests] == [True, False, False]
+
+
+async def test_runs_that_ended_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "MAX_RUNS", 2)
+    stage.side()
+    events: list[CompactionEvent] = []
+    middleware = CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer())
+    agent = agent_of(stage, middleware)
+    for first in (0, 100, 200):
+        agent.invoke({"messages": spoken(30, first=first)})
+    ids = list(dict.fromkeys(event.session_id for event in events))
+    held = [middleware.session(id).state().context_tokens is not None for id in ids]
+    assert held == [False, True, True]
