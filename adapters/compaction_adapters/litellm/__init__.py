@@ -1,0 +1,31 @@
+"""LiteLLM: `with_compaction` around its functions, and `CompactionCallback` for its async hook and its proxy.
+
+Importing this imports litellm only where `CompactionCallback` is asked for, which must be one of litellm's classes; see `imports`.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from compaction_hooks.errors import MissingExtraError
+
+if find_spec("litellm") is None:
+    raise MissingExtraError("compaction_adapters.litellm", "LiteLLM", "litellm")
+
+from compaction_adapters.litellm.conversations import SessionId
+from compaction_adapters.litellm.summaries import summarizer
+from compaction_adapters.litellm.wrapping import with_compaction
+
+if TYPE_CHECKING:
+    from compaction_adapters.litellm.callback import CompactionCallback
+
+__all__ = ["CompactionCallback", "SessionId", "summarizer", "with_compaction"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "CompactionCallback":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from compaction_adapters.litellm.callback import CompactionCallback
+
+    return CompactionCallback

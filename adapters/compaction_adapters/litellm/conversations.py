@@ -1,0 +1,74 @@
+"""Which conversation a call belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+from uuid import UUID
+
+from compaction_adapters.litellm.calls import Arguments
+from compaction_hooks import CompactionController, CompactionSession
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Media, Opaque, Text
+
+ChatMessage: TypeAlias = Mapping[str, object]
+SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
+"""A conversation's id; or a function that finds it in a call's arguments, None where it does not."""
+
+FORMAT: Final = OpenAIChatFormat()
+"""Chat messages as dicts, as `litellm.Message` objects, or mixed."""
+_METADATA: Final = ("metadata", "litellm_metadata")
+_KEYS: Final = ("conversation_id", "thread_id", "session_id")
+
+
+class Conversations:
+    """The sessions of a controller, found by what a call says of its conversation.
+
+    The first of these that is there names it: the `session_id` given to the adapter; `conversation_id`, `thread_id` or `session_id`
+    in the call's `metadata`; its `litellm_session_id`; the text of the conversation's first user message. `user` names a person,
+    not a conversation.
+    """
+
+    def __init__(self, controller: CompactionController[Any], session_id: SessionId | None) -> None:
+        self._controller = controller
+        self._session_id = session_id
+
+    def session(
+        self, arguments: Arguments, messages: Sequence[ChatMessage], owner: str = ""
+    ) -> CompactionSession[ChatMessage]:
+        """Return the session of a call.
+
+        Args:
+            owner: Who calls, where calls of several owners come together: their conversations stay apart.
+        """
+        given = self._session_id(arguments) if callable(self._session_id) else self._session_id
+        named = given or _named(arguments) or opening_key(messages)
+        return self._controller.session(f"{owner}:{named}" if owner else named, format=FORMAT)
+
+
+def _named(arguments: Arguments) -> str | None:
+    metadata = [cast("Arguments", found) for found in map(arguments.get, _METADATA) if isinstance(found, Mapping)]
+    ids = [*(found.get(key) for key in _KEYS for found in metadata), arguments.get("litellm_session_id")]
+    return next((str(found) for found in ids if isinstance(found, str | int | UUID) and found), None)
+
+
+def opening_key(messages: Sequence[ChatMessage]) -> str:
+    """Return a name for the conversation that begins with these messages: of all that is said up to the first user message.
+
+    System prompts are left out, for many hold the time of day. Two conversations that begin alike share a name, and the session
+    with it, but no summary: a record is used only where all that it covers is there, word for word.
+    """
+    digest = hashlib.sha256()
+    for message in messages:
+        for piece in FORMAT.read(message):
+            if piece.role == "system":
+                continue
+            for part in piece.parts:
+                if isinstance(part, Text | Opaque):
+                    digest.update(part.text.encode("utf-8", "surrogatepass"))
+                elif isinstance(part, Media):
+                    digest.update(part.identity.encode("utf-8", "surrogatepass"))
+            if piece.role == "user":
+                return f"litellm-{digest.hexdigest()[:32]}"
+    return f"litellm-{digest.hexdigest()[:32]}"

@@ -1,0 +1,144 @@
+"""Summaries by a model that litellm calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model
+from compaction_adapters.litellm.imports import imported
+from compaction_hooks import Summarizer, Summary, SummaryRequest, Usage
+
+MARK: Final = {"compaction_hooks": "summary"}
+"""In the metadata of every call for a summary, so that a callback can tell it from the user's own."""
+
+_ABOUT_THE_ANSWER: Final = """
+    messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options
+    complete_response response_format modalities audio prediction n stop max_tokens max_completion_tokens logprobs
+    top_logprobs logit_bias seed temperature top_p presence_penalty frequency_penalty reasoning_effort thinking
+    verbosity store prompt_cache_key extra_body prompt_id prompt_variables prompt_label prompt_version guardrails
+    cache_control_injection_points litellm_system_prompt enable_json_schema_validation
+"""
+"""Arguments that shape the answer to the user's request. What is left says where the model is and who asks."""
+_ABOUT_THE_CALL: Final = """
+    num_retries retry_policy fallbacks context_window_fallbacks context_window_fallback_dict callbacks success_callback
+    failure_callback logger_fn litellm_call_id litellm_logging_obj original_function acompletion proxy_server_request
+"""
+"""Arguments by which the user's request is repeated, observed and told apart from others."""
+_LEFT_OUT: Final = frozenset(f"{_ABOUT_THE_ANSWER} {_ABOUT_THE_CALL}".split())
+
+
+def summarizer(model: str, **connection: object) -> Summarizer:
+    """Return a summariser that asks this model through litellm.
+
+    litellm is imported when it is first asked. A call is never retried: a failed one is the controller's business.
+
+    Args:
+        model: As litellm names it, "openai/gpt-4o-mini".
+        **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
+    """
+    return _ModelSummarizer({"model": model, **connection})
+
+
+class _ModelSummarizer:
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    async def __call__(self, request: SummaryRequest) -> Summary:
+        litellm = imported()
+        # A loop that runs nothing but this call was made for it by a sync caller. litellm keeps its async connections for
+        # later calls, and these would die with the loop.
+        if len(asyncio.all_tasks()) == 1:
+            callee = Callee(litellm.completion)
+            return _summary(callee.send(_arguments(callee, self._arguments, request)))
+        callee = Callee(litellm.acompletion)
+        return _summary(await callee.send_async(_arguments(callee, self._arguments, request)))
+
+
+def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:
+    """Return a summariser that makes the user's own call, with other messages and without what shapes its answer."""
+    kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
+
+    async def ask(request: SummaryRequest) -> Summary:
+        return _summary(await callee.send_async(_arguments(callee, kept, request)))
+
+    def ask_sync(request: SummaryRequest) -> Summary:
+        return _summary(callee.send(_arguments(callee, kept, request)))
+
+    return ask if callee.is_async else ask_sync
+
+
+def _arguments(callee: Callee, kept: Arguments, request: SummaryRequest) -> Arguments:
+    """The arguments of a call for a summary. A model that reasons gets no limit, for that would bound its reasoning too."""
+    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
+    is_limited = callee.takes("max_tokens") and not _reasons(kept)
+    extra: dict[str, object] = {"max_tokens": request.max_tokens} if is_limited else {}
+    if callee.is_sdk or callee.router is not None:
+        metadata = kept.get("metadata")
+        marked = {**(cast("Arguments", metadata) if isinstance(metadata, Mapping) else {}), **MARK}
+        extra |= {"num_retries": 0, "metadata": marked}
+    return {**kept, **extra, "messages": messages}
+
+
+def _reasons(arguments: Arguments) -> bool:
+    """Whether a model reasons unasked. Claude does when asked only; without a limit litellm reserves its largest answer for it."""
+    can_reason = any(entry.get("supports_reasoning") is True for entry in known_of_model(arguments))
+    return can_reason and "claude" not in str(arguments.get("model")).lower()
+
+
+# -- reading the answer
+
+
+def _summary(response: object) -> Summary:
+    """Read a chat completion, as object or dict; a function that returns the text alone is understood too."""
+    if isinstance(response, str):
+        return Summary(text=response)
+    choice = _first(_field(response, "choices"))
+    message = _field(choice, "message")
+    calls = _field(message, "tool_calls")
+    ending = _field(choice, "finish_reason")
+    return Summary(
+        text=_text(_field(message, "content")),
+        usage=usage_of(response),
+        finish_reason=ending if isinstance(ending, str) else None,
+        tool_calls=tuple({"name": _field(_field(call, "function"), "name")} for call in _list(calls)),
+    )
+
+
+def usage_of(response: object) -> Usage | None:
+    """Return what was counted for a call; None when the response does not say."""
+    usage = _field(response, "usage")
+    whole = _field(usage, "prompt_tokens")
+    if not isinstance(whole, int):
+        return None
+    details = _field(usage, "prompt_tokens_details")
+    return Usage(
+        input_tokens=whole,
+        output_tokens=_count(_field(usage, "completion_tokens")),
+        cache_read_tokens=_count(_field(details, "cached_tokens")),
+        cache_write_tokens=_count(_field(usage, "cache_creation_input_tokens")),
+    )
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = [_field(block, "text") for block in _list(content)]
+    return "".join([text for text in blocks if isinstance(text, str)])
+
+
+def _field(value: object, name: str) -> object:
+    return cast("Arguments", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _list(value: object) -> Sequence[object]:
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+
+
+def _first(value: object) -> object:
+    return next(iter(_list(value)), None)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,113 @@
+"""`with_compaction`: a function that takes messages, with the conversation kept inside the window of the model it calls."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, Unpack, cast
+
+from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.litellm.calls import Arguments, Callee, options_of
+from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
+from compaction_adapters.litellm.retries import Sender, next_request
+from compaction_adapters.litellm.summaries import own_summarizer
+from compaction_hooks import CallOptions, CompactionController
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_compaction(
+    function: Callable[P, R],
+    controller: CompactionController[Any] | None = None,
+    *,
+    session_id: SessionId | None = None,
+    **keywords: Unpack[ControllerKeywords],
+) -> Callable[P, R]:
+    """Return a function that is called like the one given and sends the messages that fit.
+
+    A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
+    never changed. A stream is guarded up to its first chunk. Where the controller has no summariser, the called model is asked,
+    with those arguments of the call that say where it is.
+
+    Args:
+        function: `litellm.completion`, `litellm.acompletion`, these methods of a `litellm.Router`, a `functools.partial` of one of
+            them, or any other sync or async function that takes chat messages as `messages=`.
+        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
+        session_id: The conversation's id, or a function that finds it in the call's arguments. None: what the call says
+            (`metadata`, `litellm_session_id`), else what was said first.
+
+    Raises:
+        ConfigurationError: `function` takes no messages; both a controller and keywords.
+    """
+    callee = Callee(function)
+    shared = controller_from(controller, keywords, FORMAT, sees_model=True)
+    wrapped = _Wrapped(callee, shared, Conversations(shared, session_id))
+
+    if callee.is_async:
+
+        @functools.wraps(function)
+        async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
+            return await wrapped.answer(callee.named(args, kwargs))
+
+        return cast("Callable[P, R]", answer)  # R is what awaiting it gives, in a coroutine
+
+    @functools.wraps(function)
+    def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
+        return wrapped.answer_sync(callee.named(args, kwargs))
+
+    return cast("Callable[P, R]", answer_sync)  # what the function gives
+
+
+class _Wrapped:
+    """The function and the conversations it is called for."""
+
+    def __init__(self, callee: Callee, controller: CompactionController[Any], conversations: Conversations) -> None:
+        self._callee = callee
+        self._conversations = conversations
+        self._patterns: Sequence[str] = controller.settings.overflow_patterns
+
+    async def answer(self, arguments: Arguments) -> object:
+        """Make one call."""
+        messages = _messages(arguments)
+        if messages is None:
+            return await self._callee.send_async(arguments)
+        session = self._conversations.session(arguments, messages)
+        sender = Sender(self._callee, arguments, self._patterns)
+        try:
+            return await session.call(messages, sender.send_async, **self._options(arguments))
+        except Exception as error:
+            following = self._following(arguments, error)
+            if following is None:
+                raise
+        return await self.answer(following)
+
+    def answer_sync(self, arguments: Arguments) -> object:
+        """As `answer`, for a function that is not async."""
+        messages = _messages(arguments)
+        if messages is None:
+            return self._callee.send(arguments)
+        session = self._conversations.session(arguments, messages)
+        sender = Sender(self._callee, arguments, self._patterns)
+        try:
+            return session.call_sync(messages, sender.send, **self._options(arguments))
+        except Exception as error:
+            following = self._following(arguments, error)
+            if following is None:
+                raise
+        return self.answer_sync(following)
+
+    def _options(self, arguments: Arguments) -> CallOptions:
+        options = options_of(arguments, self._callee.router)
+        return {**options, "summarizer": own_summarizer(self._callee, arguments)}
+
+    def _following(self, arguments: Arguments, error: Exception) -> Arguments | None:
+        return next_request(arguments, error, self._patterns) if self._callee.is_sdk else None
+
+
+def _messages(arguments: Arguments) -> list[ChatMessage] | None:
+    """The messages of a call; None where there are none, which is for the function to complain of."""
+    messages = arguments.get("messages")
+    if isinstance(messages, list) and messages:
+        return cast("list[ChatMessage]", messages)
+    return list(cast("Sequence[ChatMessage]", messages)) if isinstance(messages, tuple) and messages else None

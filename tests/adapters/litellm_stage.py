@@ -1,0 +1,143 @@
+"""What the tests of the LiteLLM adapter share: litellm without the network, the provider, calls that reach it."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+pytest.importorskip("litellm")
+
+with warnings.catch_warnings():
+    # litellm's own models warn while they are built, which is when they are first used.
+    warnings.simplefilter("ignore")
+    litellm: Any = import_module("litellm")
+    litellm.ModelResponse()
+    litellm.ModelResponseStream()
+
+from compaction_hooks.events import CompactionEvent, CompactionFinished
+from tests.conversations import Chat, steps, system, user
+from tests.provider import Answer, LoopbackProvider, Rejection, Side
+
+litellm.suppress_debug_info = True
+for noisy in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+    logging.getLogger(noisy).setLevel(logging.CRITICAL)
+
+# Some versions (1.106) import mcp for every call that offers tools, without requiring it; this argument of theirs spares that.
+WITH_TOOLS: dict[str, Any] = {} if importlib.util.find_spec("mcp") else {"_skip_mcp_handler": True}
+QUIET = pytest.mark.filterwarnings(
+    "ignore:Accessing the 'model_:DeprecationWarning",
+    "ignore:Exception ignored in. <function (Connection|_SelectorTransport).__del__:pytest.PytestUnraisableExceptionWarning",
+)
+"""litellm's streams read a field of pydantic's that is deprecated, and it leaves connections to the garbage collector."""
+WINDOW = 8_192
+TOO_LONG = 60
+"""Tool steps that are more than the window."""
+SECRET = "KINGFISHER"
+"""A word that stands in summaries only."""
+
+
+class Stage:
+    """A provider's side for one test, and the arguments of calls that reach it."""
+
+    def __init__(self, provider: LoopbackProvider, key: str) -> None:
+        self.provider = provider
+        self.key = key
+
+    def side(self, *answers: Answer | Rejection, window: int = WINDOW, key: str = "", **options: Any) -> Side:
+        side = self.provider.conversation(self.key + key, window=window, answers=answers, **options)
+        side.summary_text = f"## Goal\n- {SECRET}"
+        return side
+
+    def openai(self, model: str = "gpt-4o-mini", key: str = "", **arguments: Any) -> dict[str, Any]:
+        connection = {"api_base": self.provider.openai_url, "api_key": self.key + key}
+        return {"model": f"openai/{model}", **connection, **arguments}
+
+    def anthropic(self, model: str = "claude-sonnet-4-5", key: str = "", **arguments: Any) -> dict[str, Any]:
+        connection = {"api_base": self.provider.anthropic_url, "api_key": self.key + key}
+        return {"model": f"anthropic/{model}", **connection, **arguments}
+
+    def deployment(
+        self, name: str, key: str = "", model: str = "gpt-4o-mini", max_input_tokens: int | None = None
+    ) -> dict[str, Any]:
+        """An entry of a router's model list."""
+        info = {} if max_input_tokens is None else {"max_input_tokens": max_input_tokens}
+        return {"model_name": name, "litellm_params": self.openai(model, key), "model_info": info}
+
+
+class Events:
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.all: list[CompactionEvent] = []
+
+    def __call__(self, event: CompactionEvent) -> None:
+        self.all.append(event)
+
+    @property
+    def finished(self) -> list[CompactionFinished]:
+        return [event for event in self.all if isinstance(event, CompactionFinished)]
+
+    @property
+    def sessions(self) -> set[str]:
+        return {event.session_id for event in self.all}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[LoopbackProvider]:
+    with LoopbackProvider() as running:
+        yield running
+
+
+@pytest.fixture
+async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    yield Stage(provider, request.node.name.encode("ascii", "replace").decode())
+    await close_clients()
+
+
+async def close_clients() -> None:
+    """Close the connections litellm keeps for later calls: they belong to this test's event loop."""
+    await litellm.close_litellm_async_clients()
+
+
+class Model:
+    """A function like litellm's that keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[Chat]] = []
+
+    def completion(self, model: str, messages: list[Chat], **options: object) -> str:
+        self.sent.append(messages)
+        return "fine"
+
+    async def acompletion(self, model: str, messages: list[Chat], **options: object) -> str:
+        return self.completion(model, messages, **options)
+
+    def hidden(self, *args: Any, **kwargs: Any) -> str:
+        return self.completion(*args, **kwargs)
+
+
+def is_compacted(view: list[Chat]) -> bool:
+    return any("was compacted" in str(message.get("content")) for message in view)
+
+
+def task(tool_steps: int = 30) -> list[Chat]:
+    """A request and so many steps of reading files, about 260 tokens each."""
+    return [system(), user("Port the parser, and never touch the public API."), *steps(tool_steps)]
+
+
+def said(response: Any) -> str:
+    """The text of an answer."""
+    return str(response.choices[0].message.content)
+
+
+def statuses(side: Side) -> list[int]:
+    """How the model requests were answered, in order."""
+    return [request.status for request in side.model_requests]
