@@ -1,0 +1,297 @@
+"""`Compaction`, the capability: the view of each request, and the run it is for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from operator import is_
+from typing import Any, cast
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability, durable_operation
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.tools import AgentDepsT
+
+from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.pydantic_ai.events import telling
+from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
+from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
+from compaction_adapters.pydantic_ai.requests import (
+    options_between,
+    options_of,
+    pin_evidence,
+    replaced_by_provider,
+    request_model,
+    session_for,
+)
+from compaction_adapters.pydantic_ai.summarizing import asked, check_writes_text, counted_in, writes_text
+from compaction_hooks import (
+    CallOptions,
+    CompactionController,
+    CompactionSession,
+    CompactionSettings,
+    ContextOverflowError,
+    Summarizer,
+    Summary,
+    SummaryRequest,
+    TokenEstimator,
+)
+from compaction_hooks.events import EventHandler
+from compaction_hooks.stores import RecordStore
+
+
+@dataclass
+class Compaction(AbstractCapability[AgentDepsT]):
+    """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
+
+    What is sent is a view: system prompt, summary, the current request and the recent messages. The run's own messages stay whole,
+    so `all_messages()` and `new_messages()` tell everything that was said. The conversation goes by its `conversation_id`:
+    what was summarised in one run is known in the next one, in this process or, with a `store`, in another.
+
+        agent = Agent("openai:gpt-5", capabilities=[Compaction()])
+    """
+
+    controller: CompactionController[Any] | None = None
+    """A controller, shared with other agents and frameworks or not, whatever its format; or none, and its keywords below."""
+
+    persist: bool = field(default=False, kw_only=True)
+    """Whether the run's messages become the view. `all_messages()` and `conversation` are small then, and right to store;
+    `new_messages()` cannot be: it holds neither the summary nor what was summarised of this run."""
+
+    summarizer: Summarizer | Model[Any] | str | None = field(default=None, kw_only=True)
+    """A model or the name of one, or a callable. Without, the model of the request itself writes the summaries."""
+
+    model: str | None = field(default=None, kw_only=True)
+    """The name whose context window is meant where the framework knows none for the model of a request."""
+
+    context_window: int | None = field(default=None, kw_only=True)
+    """The context window in tokens, input and output together. Without, that of the model of each request."""
+
+    settings: CompactionSettings | None = field(default=None, kw_only=True)
+    """The policy."""
+
+    store: RecordStore | None = field(default=None, kw_only=True)
+    """Where records live between processes."""
+
+    on_compaction: EventHandler | Sequence[EventHandler] = field(default=(), kw_only=True)
+    """The controller's `on_event`, which is the name of a hook here. Runs emit its events as `CompactionStatusEvent` too."""
+
+    estimator: TokenEstimator | None = field(default=None, kw_only=True)
+    """Sizes texts and messages."""
+
+    host_files: Callable[[], Any] | None = field(default=None, kw_only=True)
+    """Gives the files the host itself keeps track of."""
+
+    _: KW_ONLY
+
+    id: str | None = "compaction_hooks"
+    """Part of the names of durable operations, so it must not change while workflows run."""
+
+    _controller: CompactionController[Any] = field(init=False, repr=False, compare=False)
+    _focus: str | None = field(default=None, init=False, repr=False)
+    _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
+    _seen: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the controller.
+
+        Raises:
+            ConfigurationError: a controller and its keywords are given, or the summariser cannot write text.
+        """
+        if isinstance(self.summarizer, Model):
+            check_writes_text(self.summarizer)
+        keywords: dict[str, object] = {
+            "model": self.model,
+            "context_window": self.context_window,
+            "summarizer": None if isinstance(self.summarizer, Model | str) else self.summarizer,
+            "settings": self.settings,
+            "store": self.store,
+            "on_event": self.on_compaction or None,
+            "estimator": self.estimator,
+            "host_files": self.host_files,
+        }
+        given = {name: value for name, value in keywords.items() if value is not None}
+        if self.controller is not None and self.summarizer is not None:
+            given["summarizer"] = self.summarizer
+        # The names and types are those of the fields above.
+        self._controller = controller_from(
+            self.controller, cast("ControllerKeywords", given), PydanticAIFormat(), sees_model=True
+        )
+
+    @classmethod
+    def from_spec(
+        cls,
+        *,
+        persist: bool = False,
+        summarizer: str | None = None,
+        model: str | None = None,
+        context_window: int | None = None,
+        settings: Mapping[str, object] | None = None,
+        id: str | None = "compaction_hooks",
+    ) -> Compaction[Any]:
+        """Return the capability for an agent that is written down in YAML or JSON.
+
+        Args:
+            summarizer: The name of a model.
+            settings: The fields of `CompactionSettings`.
+        """
+        policy = None if settings is None else CompactionSettings(**cast("dict[str, Any]", settings))  # it checks them
+        return cls(
+            persist=persist,
+            summarizer=summarizer,
+            model=model,
+            context_window=context_window,
+            settings=policy,
+            id=id,
+        )
+
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:  # noqa: ARG002 - the framework's signature
+        """Return a copy with the state of one run."""
+        mine = copy.copy(self)
+        mine._turn, mine._seen = None, 0
+        return mine
+
+    async def before_model_request(
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Put the view in the place of the request's messages."""
+        messages = list(request_context.messages)
+        self._turn = None
+        if not messages or isinstance(messages[-1], ModelResponse):
+            return request_context  # it goes on with an answer that the provider paused, and wants exactly what it had
+        is_runs_own = _are_same(messages, ctx.messages)
+        session = session_for(self._controller, ctx, messages)
+        self._seen = self._seen if self._seen < len(messages) else 0
+        pin_evidence(session, messages[self._seen :])
+        self._seen = len(messages)
+        model = request_context.model
+        options = options_of(
+            model,
+            messages,
+            request_context.model_settings,
+            request_context.model_request_parameters,
+            ctx.is_tool_available,
+        )
+        self._complete(options, ctx, model)
+        if self.persist and not is_runs_own:
+            ctx.messages[:] = (await self._turned(ctx, session, list(ctx.messages), model, options)).everything
+        turn = await self._turned(ctx, session, messages, model, options)
+        turn.is_runs_own, turn.persist = is_runs_own, self.persist
+        self._turn = turn
+        if turn.view is not turn.messages:
+            request_context.messages = turn.everything
+            if self.persist and is_runs_own:
+                ctx.messages[:] = turn.everything
+        return request_context
+
+    async def prepare_model_request(
+        self,
+        ctx: RunContext[AgentDepsT],  # noqa: ARG002 - the framework's signature
+        request_context: ModelRequestContext,
+    ) -> ModelRequestContext:
+        """Note what the request holds once every capability has had its say."""
+        if self._turn is not None:
+            self._turn.sent = list(request_context.messages)
+        return request_context
+
+    def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
+        """Return the model with its second attempt."""
+        if not self._controller.settings.compact_on_overflow:
+            return None
+        return RecoveringModel(model, self._turn, self._controller)
+
+    async def after_model_request(
+        self,
+        ctx: RunContext[AgentDepsT],  # noqa: ARG002 - the framework's signature
+        *,
+        request_context: ModelRequestContext,  # noqa: ARG002 - the framework's signature
+        response: ModelResponse,
+    ) -> ModelResponse:
+        """Tell the session what the provider counted."""
+        usage = usage_of(response)
+        if self._turn is not None and usage is not None:
+            self._turn.session.report_usage(usage, model=response.model_name)
+        return response
+
+    # -- between runs, and as a tier of others' compaction
+
+    async def compact(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
+        """Compact whatever the size, and return the messages to keep: the shape of pydantic-ai-harness's strategies.
+
+        Messages that cannot be made to fit come back as they are.
+        """
+        session = session_for(self._controller, ctx, messages)
+        pin_evidence(session, messages)
+        kept = _kept(messages, ctx.model)
+        options = self._complete(options_between(ctx, messages), ctx, ctx.model)
+        try:
+            with counted_in(ctx):
+                result = await session.compact(messages[kept:], focus=self._focus, **options)
+        except ContextOverflowError:
+            return messages
+        return [*messages[:kept], *result.messages]
+
+    def with_focus(self, focus: str) -> Compaction[AgentDepsT]:
+        """Return a copy whose `compact` asks for a summary that pays attention to this."""
+        mine = copy.copy(self)
+        mine._focus = focus
+        return mine
+
+    async def view(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
+        """Return what to send for these messages, compacted when that is due; the very list while nothing was compacted."""
+        if not messages or isinstance(messages[-1], ModelResponse):
+            return messages
+        session = session_for(self._controller, ctx, messages)
+        pin_evidence(session, messages)
+        options = self._complete(options_between(ctx, messages), ctx, ctx.model)
+        turn = await self._turned(ctx, session, messages, ctx.model, options)
+        return messages if turn.view is turn.messages else turn.everything
+
+    # -- parts
+
+    async def _turned(
+        self,
+        ctx: RunContext[AgentDepsT],
+        session: CompactionSession[ModelMessage],
+        messages: list[ModelMessage],
+        model: object,
+        options: CallOptions,
+    ) -> Turn:
+        kept = _kept(messages, model)
+        head, rest = messages[:kept], messages[kept:]
+        with counted_in(ctx):
+            view = await session.transform_context(rest, **options) if rest else rest
+        return Turn(ctx=ctx, session=session, options=options, messages=rest, view=view, head=head)
+
+    def _complete(self, options: CallOptions, ctx: RunContext[AgentDepsT], model: object) -> CallOptions:
+        """The options, with whom to ask for a summary and whom to tell."""
+        options["on_event"] = telling(ctx)
+        chosen = self.summarizer if isinstance(self.summarizer, Model | str) else model
+        if isinstance(chosen, str) or writes_text(chosen):
+            run = (
+                ctx if ctx.model is model else replace(ctx, model=cast("Model[Any]", model))
+            )  # the request's own model
+
+            async def ask(request: SummaryRequest) -> Summary:
+                return await self._summarize(run, request.system, request.prompt, request.max_tokens)
+
+            options["summarizer"] = ask
+        return options
+
+    @durable_operation("summarize")
+    async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:
+        model = (
+            self.summarizer if isinstance(self.summarizer, Model | str) else cast("Model[Any]", ctx.model)
+        )  # it writes text
+        return await asked(model, system, prompt, max_tokens, ctx)
+
+
+def _kept(messages: Sequence[ModelMessage], model: object) -> int:
+    answering = request_model(model)
+    return 0 if answering is None else replaced_by_provider(messages, answering)
+
+
+def _are_same(one: Sequence[ModelMessage], other: Sequence[ModelMessage]) -> bool:
+    return len(one) == len(other) and all(map(is_, one, other))

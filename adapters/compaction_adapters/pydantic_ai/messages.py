@@ -1,0 +1,306 @@
+"""pydantic-ai's messages, read into neutral ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    CachePoint,
+    CompactionPart,
+    FilePart,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SpeechPart,
+    SystemPromptPart,
+    TextContent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UploadedFile,
+    UserContent,
+    UserPromptPart,
+)
+
+from compaction_hooks import Message, Usage
+from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.formats import media_from_url
+from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
+
+SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
+"""In the metadata of a `CompactionPart`: this summary is ours."""
+
+
+class PydanticAIFormat:
+    """`ModelRequest` and `ModelResponse`. Each part of a request is a piece of its own, a response is one piece.
+
+    What the framework notes in requests for itself (changed instructions and settings, prompts for one request) and its feedback
+    on answers it could not use have the role "other": nobody asked for anything. Its notes of tools and capabilities that became
+    available stand as the system prompt does: it counts on them for the rest of the conversation.
+    """
+
+    name = "pydantic_ai"
+
+    def read(self, message: ModelMessage, /) -> tuple[Message, ...]:
+        """Read one message.
+
+        Raises:
+            FormatError: it is none of pydantic-ai's.
+        """
+        if isinstance(message, ModelResponse):
+            return (_response(message),)
+        if isinstance(message, ModelRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return tuple(map(_request_piece, message.parts)) or (Message(role="other", parts=()),)
+        raise FormatError(f"messages must be ModelRequest or ModelResponse, not {type(message).__name__}")
+
+    def summary(self, text: str, /) -> ModelMessage:
+        """Return a new request with this text as a `CompactionPart`, which every model sends in the user's voice."""
+        return ModelRequest(parts=[CompactionPart(text, metadata={SUMMARY_KEY: True})])
+
+    def take(self, message: ModelMessage, pieces: Sequence[int], /) -> ModelMessage:
+        """Return a request with these parts only; the message itself when these are all."""
+        if isinstance(message, ModelResponse) or len(pieces) >= len(message.parts):
+            return message
+        return replace(message, parts=[message.parts[index] for index in pieces])
+
+    def rewrite(self, message: ModelMessage, texts: Mapping[PartAddress, str], /) -> ModelMessage:
+        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
+
+        Raises:
+            ConfigurationError: an address names neither a text nor a call nor a result.
+        """
+        if not texts:
+            return message
+        if isinstance(message, ModelResponse):
+            said = list(message.parts)
+            for (_, number), text in texts.items():
+                said[number] = _other_answer(said[number], text)
+            return replace(message, parts=said)
+        parts = list(message.parts)
+        for (piece, number), text in texts.items():
+            parts[piece] = _other_request(parts[piece], number, text)
+        return replace(message, parts=parts)
+
+
+# -- requests
+
+
+def _request_piece(part: ModelRequestPart) -> Message:
+    match part:
+        case SystemPromptPart(scope="request"):
+            return _note(part.part_kind, part.content)
+        case SystemPromptPart():
+            return Message(role="system", parts=(Text(part.content),))
+        case UserPromptPart():
+            return Message(role="user", parts=tuple(map(_user_part, _items(part))))
+        case ToolReturnPart():
+            return Message(role="tool", parts=(_result(part),))
+        case CompactionPart():
+            return Message(role="user", parts=(Text(part.content or ""),), is_summary=True)
+        case SpeechPart():
+            return Message(role="user", parts=(_speech(part),))
+        case _:
+            return _framework_piece(part)
+
+
+def _framework_piece(part: ModelRequestPart) -> Message:
+    """What the framework itself put there. Its newest kinds of part are not in every version, so they go by their names."""
+    feedback = getattr(part, "model_response", None)
+    if callable(feedback):
+        text, tool = str(feedback()), getattr(part, "tool_name", None)
+        if isinstance(tool, str):  # the deprecated `RetryPromptPart` answers a call, or nothing
+            result = ToolResult(str(getattr(part, "tool_call_id", "")), text, tool, is_error=True)
+            return Message(role="tool", parts=(result,))
+        return Message(role="other", parts=(Text(text),))
+    if part.part_kind in _STANDING_KINDS:
+        return Message(role="system", parts=(Opaque(part.part_kind, repr(part)),))
+    return _note(part.part_kind, repr(part))
+
+
+_STANDING_KINDS: Final = ("capability-load-delta", "tool-availability-delta")
+"""What was loaded, and which tools came up: the framework finds both in the messages only."""
+
+
+def _note(kind: str, text: str) -> Message:
+    return Message(role="other", parts=(Opaque(kind, text),))
+
+
+def _items(part: UserPromptPart) -> Sequence[UserContent]:
+    """What a user said, piece by piece; marks of a prompt cache say nothing."""
+    if isinstance(part.content, str):
+        return (part.content,)
+    return [item for item in part.content if not isinstance(item, CachePoint)]
+
+
+def _user_part(item: UserContent) -> Part:
+    if isinstance(item, str):
+        return Text(item)
+    if isinstance(item, TextContent):
+        return Text(item.content)
+    return _media(item) or Opaque(type(item).__name__, repr(item))
+
+
+def _media(item: object) -> Media | None:
+    """Read media; the detail asked for is OpenAI's notion, kept under its name by the framework."""
+    details: object = getattr(item, "vendor_metadata", None)
+    is_low = isinstance(details, dict) and cast("dict[str, object]", details).get("detail") == "low"
+    if isinstance(item, BinaryContent):
+        return Media(item.media_type, hashlib.sha256(item.data).hexdigest(), low_detail=is_low)
+    if isinstance(item, UploadedFile):
+        return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
+    url: object = getattr(item, "url", None)
+    kind = str(getattr(item, "kind", "")).partition("-")[0]  # image-url, audio-url, video-url, document-url
+    if not isinstance(url, str):
+        return None
+    return media_from_url(url, "application" if kind == "document" else kind, low_detail=is_low)
+
+
+def _result(part: ToolReturnPart) -> ToolResult:
+    return ToolResult(
+        part.tool_call_id,
+        part.model_response_str(wrap_if_error=False),
+        part.tool_name,
+        part.outcome in ("failed", "retried"),
+        tuple(media for media in map(_media, part.files) if media is not None),
+    )
+
+
+def _speech(part: SpeechPart) -> Part:
+    audio = part.audio
+    return Text(part.content) if part.content or audio is None else cast("Media", _media(audio))  # bytes always read
+
+
+def _other_request(part: ModelRequestPart, number: int, text: str) -> ModelRequestPart:
+    match part:
+        case ToolReturnPart():
+            # A plain part: what remains of the text need not have the shape that a typed one promises.
+            return ToolReturnPart(
+                part.tool_name,
+                text,
+                part.tool_call_id,
+                metadata=part.metadata,
+                timestamp=part.timestamp,
+                outcome=part.outcome,
+            )
+        case UserPromptPart() if isinstance(part.content, str):
+            return replace(part, content=text)
+        case UserPromptPart():
+            items = list(part.content)
+            place = [index for index, item in enumerate(items) if not isinstance(item, CachePoint)][number]
+            items[place] = _other_item(items[place], text)
+            return replace(part, content=items)
+        case CompactionPart():
+            return replace(part, content=text)
+        case SpeechPart():
+            return replace(part, transcript=text)
+        case _:
+            return _other_retry(part, text)
+
+
+def _other_item(item: UserContent, text: str) -> UserContent:
+    return TextContent(text, metadata=item.metadata) if isinstance(item, TextContent) else text
+
+
+def _other_retry(part: ModelRequestPart, text: str) -> ModelRequestPart:
+    """The deprecated retry as the part it became: its own text would be written around any other."""
+    tool, call_id = getattr(part, "tool_name", None), getattr(part, "tool_call_id", None)
+    if not isinstance(tool, str) or not isinstance(call_id, str):
+        raise ConfigurationError(
+            f"a {part.part_kind} part has no text that could be another: take addresses from read()"
+        )
+    return ToolReturnPart(tool, text, call_id, outcome="retried")
+
+
+# -- responses
+
+
+def _response(message: ModelResponse) -> Message:
+    is_whole = message.state == "complete"
+    return Message(
+        role="assistant",
+        parts=tuple(map(_answer_part, message.parts)),
+        usage=usage_of(message) if is_whole else None,
+        model=message.model_name,
+        stop_reason=_STOP_REASONS.get(message.finish_reason or "") if is_whole else "aborted",
+    )
+
+
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "stop": "complete",
+    "tool_call": "tool_calls",
+    "length": "length",
+    "content_filter": "error",
+    "error": "error",
+}
+
+
+def _answer_part(part: ModelResponsePart) -> Part:
+    match part:
+        case TextPart():
+            return Text(part.content)
+        case ThinkingPart():
+            return Thinking(part.content, len(part.signature or ""))
+        case ToolCallPart():
+            return ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
+        case SpeechPart():
+            return _speech(part)
+        case FilePart():
+            return cast("Media", _media(part.content))  # bytes always read
+        case CompactionPart():
+            return Opaque(part.part_kind, part.content or repr(part))
+        case _:
+            return Opaque(part.part_kind, repr(part))
+
+
+def _arguments(part: ToolCallPart) -> str:
+    if isinstance(part.args, str):
+        return part.args
+    return part.args_as_json_str() if part.args else ""
+
+
+def _other_answer(part: ModelResponsePart, text: str) -> ModelResponsePart:
+    match part:
+        case TextPart():
+            return replace(part, content=text)
+        case ToolCallPart():
+            return replace(part, args=text)
+        case SpeechPart():
+            return replace(part, transcript=text)
+        case _:
+            raise ConfigurationError(
+                f"a {part.part_kind} part has no text that could be another: take addresses from read()"
+            )
+
+
+def usage_of(message: ModelResponse) -> Usage | None:
+    """Return what the provider counted for the context of a response; None when it told nothing.
+
+    The framework counts cached tokens inside the input, whatever the provider does. Where one response took several requests
+    their sum says nothing of the context; the framework notes the size of one in the response's metadata then.
+    """
+    usage = message.usage
+    inputs = next(_noted_inputs(message.metadata), usage.input_tokens)
+    unmeasured: object = getattr(usage, "unmeasured_requests", None)
+    if not inputs or unmeasured:
+        return None
+    return Usage(
+        input_tokens=inputs,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+    )
+
+
+def _noted_inputs(metadata: Mapping[str, object] | None) -> Iterator[int]:
+    notes = (metadata or {}).get("__pydantic_ai__")
+    for name in ("context_input_tokens", "initial_input_tokens") if isinstance(notes, dict) else ():
+        value = cast("dict[str, object]", notes).get(name)
+        if isinstance(value, int):
+            yield value

@@ -1,0 +1,204 @@
+"""The model that sends a request once more, compacted harder, when the provider says that it is too long.
+
+Only a model sees every way a run can be driven: in streams the request is sent where the stream is read, out of reach of the
+hooks around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any, NoReturn, TypeVar
+from uuid import uuid4
+
+from pydantic_ai import RunContext
+from pydantic_ai.messages import ModelMessage, ModelResponse, repair_messages
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+
+from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
+from compaction_adapters.pydantic_ai.requests import model_name, options_of
+from compaction_adapters.pydantic_ai.summarizing import counted_in
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, Message, parse_overflow
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """One request, as it was before the framework prepared it for the wire.
+
+    Attributes:
+        ctx: The run; None where a request is sent by a worker that does not know it.
+        messages: What the session was given.
+        view: What it answered.
+        head: What a provider's own compaction stands for, before `messages`.
+        is_runs_own: Whether the request shows the run's messages, with nothing put in for this request only.
+        persist: Whether the run's messages are to become the view.
+        sent: What the request held after every other capability had its say; empty where that is not known.
+    """
+
+    ctx: RunContext[Any] | None
+    session: CompactionSession[ModelMessage]
+    options: CallOptions
+    messages: list[ModelMessage]
+    view: list[ModelMessage]
+    head: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    is_runs_own: bool = False
+    persist: bool = False
+    sent: list[ModelMessage] = field(default_factory=list[ModelMessage])
+
+    @property
+    def everything(self) -> list[ModelMessage]:
+        """The view, behind what a provider's own compaction stands for."""
+        return [*self.head, *self.view]
+
+    async def once_more(
+        self, model: Model[Any], first: Callable[[], R], send: Callable[[list[ModelMessage]], Awaitable[R]]
+    ) -> R:
+        """Let the session decide what follows from a first attempt, and send what it hands out.
+
+        Args:
+            first: Gives what the first attempt gave: its response, or its error raised.
+            send: Sends messages that are not yet prepared for the wire.
+        """
+
+        async def attempt(view: list[ModelMessage]) -> R:
+            if _begins_with(view, self.view):
+                return first()
+            if self.persist and self.is_runs_own and self.ctx is not None:
+                self.ctx.messages[:] = [*self.head, *view]
+            return await send([*self.head, *view, *self._added_by_others(view)])
+
+        options = self.options.copy()
+        options["model"], options["context_window"] = model_name(model, self.messages), model.context_window
+        with nullcontext() if self.ctx is None else counted_in(self.ctx):
+            return await self.session.call(self._history(), attempt, answer=_read, **options)
+
+    def _history(self) -> list[ModelMessage]:
+        """What is to be compacted: the run's messages, which may have grown since, or what the session was given."""
+        if self.ctx is None or not self.is_runs_own:
+            return self.messages
+        return list(self.ctx.messages[len(self.head) :])
+
+    def _added_by_others(self, view: Sequence[ModelMessage]) -> list[ModelMessage]:
+        """What the capabilities after this one put into the request only."""
+        known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self._history())}
+        return [message for message in self.sent if id(message) not in known]
+
+
+def _begins_with(view: Sequence[ModelMessage], start: Sequence[ModelMessage]) -> bool:
+    return len(view) >= len(start) and all(map(is_, start, view))
+
+
+def _read(answer: object) -> Message | None:
+    """An answer as the core reads it; a stream that has only been opened says nothing yet."""
+    return PydanticAIFormat().read(answer)[0] if isinstance(answer, ModelResponse) else None
+
+
+class RecoveringModel(WrapperModel):
+    """A model with one more attempt, compacted, for a request that does not fit.
+
+    Args:
+        turn: The request that is to be sent. None: the request itself is all there is to compact, and nothing is kept of that.
+    """
+
+    def __init__(self, wrapped: Model[Any], turn: Turn | None, controller: CompactionController[Any]) -> None:
+        super().__init__(wrapped)
+        self._turn = turn
+        self._controller = controller
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Send a request; once more when the context is too large, or cut the answer short."""
+
+        async def send(prepared: list[ModelMessage]) -> ModelResponse:
+            return await self.wrapped.request(prepared, model_settings, model_request_parameters)
+
+        return await self._sent(send, messages, model_settings, model_request_parameters)
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Open a stream; once more when the context is too large. What breaks later has been shown already, and is raised."""
+        async with AsyncExitStack() as stack:
+
+            async def send(prepared: list[ModelMessage]) -> StreamedResponse:
+                stream = self.wrapped.request_stream(prepared, model_settings, model_request_parameters, run_context)
+                return await stack.enter_async_context(stream)
+
+            yield await self._sent(send, messages, model_settings, model_request_parameters)
+
+    async def _sent(
+        self,
+        send: Callable[[list[ModelMessage]], Awaitable[R]],
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> R:
+        try:
+            response = await send(messages)
+        except Exception as error:
+            if not self._is_curable(error, messages):
+                raise
+            first = _raising(error)
+        else:
+            if not _is_cut_short(response) or _is_continuation(messages):
+                return response
+            first = _giving(response)
+
+        async def send_view(view: list[ModelMessage]) -> R:
+            # Repaired and merged, then rewritten for this model, then merged again: as the framework does it.
+            return await send(repair_messages(self.wrapped.prepare_messages(repair_messages(view), parameters)))
+
+        turn = self._turn or self._request_alone(messages, settings, parameters)
+        return await turn.once_more(self.wrapped, first, send_view)
+
+    def _is_curable(self, error: Exception, messages: Sequence[ModelMessage]) -> bool:
+        """Whether an error says that the context is too large, of a request that may be sent in another form."""
+        if _is_continuation(messages):
+            return False
+        info = parse_overflow(error, patterns=self._controller.settings.overflow_patterns)
+        return info is not None and info.kind == "context_overflow"
+
+    def _request_alone(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> Turn:
+        """What is sent, as a conversation of its own: a worker that sends requests for a durable run knows no more."""
+        name = f"pydantic-ai:{uuid4()}"
+        session = self._controller.session(name, format=PydanticAIFormat())
+        self._controller.close(name)  # it is used, and not to be found again
+        options = options_of(self.wrapped, messages, settings, parameters, is_shown=lambda _: True)
+        return Turn(ctx=None, session=session, options=options, messages=messages, view=messages)
+
+
+def _is_continuation(messages: Sequence[ModelMessage]) -> bool:
+    """Whether a request goes on with an answer that the provider paused: it wants exactly what it had."""
+    return bool(messages) and isinstance(messages[-1], ModelResponse)
+
+
+def _is_cut_short(response: object) -> bool:
+    return isinstance(response, ModelResponse) and response.finish_reason == "length"
+
+
+def _raising(error: Exception) -> Callable[[], Any]:
+    def again() -> NoReturn:
+        raise error
+
+    return again
+
+
+def _giving(response: R) -> Callable[[], R]:
+    return lambda: response

@@ -1,0 +1,106 @@
+"""Summaries by pydantic-ai's own models, counted in the run they are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import UsageLimits
+
+from compaction_adapters.pydantic_ai.requests import leaf_models, request_model
+from compaction_hooks import Summarizer, Summary, SummaryRequest, Usage
+from compaction_hooks.errors import ConfigurationError
+
+_RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", default=None)
+"""The run on whose behalf a controller's summariser is asked, which the controller itself knows nothing of."""
+
+
+def summarizer(model: Model[Any] | str) -> Summarizer:
+    """Return a summariser that asks this model, for a controller that several frameworks or agents share.
+
+    Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits.
+
+    Args:
+        model: One of pydantic-ai's models, or the name of one, "openai:gpt-5-mini".
+
+    Raises:
+        ConfigurationError: the model cannot write text.
+    """
+    check_writes_text(model)
+
+    async def ask(request: SummaryRequest) -> Summary:
+        return await asked(model, request.system, request.prompt, request.max_tokens, _RUN.get())
+
+    return ask
+
+
+@contextmanager
+def counted_in(ctx: RunContext[Any]) -> Generator[None]:
+    """Count what `summarizer` spends meanwhile in this run."""
+    token = _RUN.set(ctx)
+    try:
+        yield
+    finally:
+        _RUN.reset(token)
+
+
+async def asked(
+    model: Model[Any] | str, system: str, prompt: str, max_tokens: int, ctx: RunContext[Any] | None
+) -> Summary:
+    """Ask a model once, in a run of its own whose events no handler of the user sees.
+
+    Args:
+        ctx: The run that pays, or None.
+    """
+    agent = Agent(model, name="compaction_summary", instructions=system, retries=0)
+    result = await agent.run(
+        prompt,
+        model_settings=ModelSettings(max_tokens=max_tokens),
+        usage=ctx.usage if ctx else None,
+        usage_limits=_spare_limits(ctx),
+        conversation_id=ctx.conversation_id if ctx else None,
+    )
+    counted = result.response.usage
+    return Summary(
+        text=result.output,
+        usage=Usage(
+            input_tokens=counted.input_tokens,
+            output_tokens=counted.output_tokens,
+            cache_read_tokens=counted.cache_read_tokens,
+            cache_write_tokens=counted.cache_write_tokens,
+        ),
+        finish_reason=result.response.finish_reason,
+    )
+
+
+def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
+    """The run's limits less the request that waits for the summary: that one was allowed already."""
+    limits = ctx.usage_limits if ctx else None
+    if limits is None or limits.request_limit is None:
+        return limits
+    return replace(limits, request_limit=max(0, limits.request_limit - 1))
+
+
+def writes_text(model: object) -> bool:
+    """Whether a model can write a summary: realtime models and those that only decide cannot."""
+    answering = request_model(model)
+    return answering is not None and bool(next(leaf_models(answering)).profile.get("supports_text_output", True))
+
+
+def check_writes_text(model: object) -> None:
+    """Refuse what is neither a model that writes text nor the name of a model, which is looked up when it is asked.
+
+    Raises:
+        ConfigurationError: it is no such model.
+    """
+    if not isinstance(model, str) and not writes_text(model):
+        raise ConfigurationError(
+            f"{getattr(model, 'model_name', type(model).__name__)!r} cannot write a summary: give one of pydantic-ai's models that "
+            'answer with text, or its name, such as "openai:gpt-5-mini"'
+        )

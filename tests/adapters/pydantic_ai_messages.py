@@ -1,0 +1,142 @@
+"""Histories of pydantic-ai and agents with a tool, for tests of its adapter that need no provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+
+from compaction_hooks import Summary, SummaryRequest
+from compaction_hooks.testing import Answer, Call
+from tests.conversations import prose
+
+SECRET = "KINGFISHER"
+"""A word that stands in summaries only."""
+
+
+# -- agents
+
+
+def reads(*paths: str, text: str = "") -> Answer:
+    """The model asks for files, all at once."""
+    return Answer(text, tuple(Call("read_file", {"path": path}) for path in paths))
+
+
+def steps(count: int) -> list[Answer]:
+    """The model asks for one file after the other, then says that it is done."""
+    return [*(reads(f"src/{number}.py") for number in range(count)), Answer("All read.")]
+
+
+def reader(model: Any, *capabilities: Any, tokens: int = 800, **options: Any) -> Agent[None, str]:
+    """An agent that reads files of this many tokens."""
+    agent: Agent[None, str] = Agent(model, capabilities=list(capabilities), **options)
+
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return f"# {path}\n{prose(tokens)}"
+
+    agent.tool_plain(read_file)
+    return agent
+
+
+class CountingSummarizer:
+    """Writes summaries and keeps what it was asked."""
+
+    def __init__(self, text: str = f"## Goal\n- {SECRET}") -> None:
+        self.text = text
+        self.asked: list[SummaryRequest] = []
+
+    def __call__(self, request: SummaryRequest) -> Summary:
+        self.asked.append(request)
+        return Summary(text=f"{self.text} {len(self.asked)}")
+
+
+# -- histories
+
+
+def spoken(turns: int, tokens: int = 500, first: int = 0) -> list[ModelMessage]:
+    """So many turns of plain talk: nothing but a summary can shorten it."""
+    talk: list[ModelMessage] = []
+    for turn in range(first, first + turns):
+        talk.append(ModelRequest(parts=[UserPromptPart(f"Question {turn}. {prose(tokens)}")]))
+        talk.append(ModelResponse(parts=[TextPart(f"Answer {turn}. {prose(tokens)}")]))
+    return talk
+
+
+def read_steps(count: int, tokens: int = 500) -> list[ModelMessage]:
+    """A request and so many steps of reading a file."""
+    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Go through all files.")])]
+    for step in range(count):
+        call = ToolCallPart("read_file", {"path": f"src/{step}.py"}, f"call_{step}")
+        messages.append(ModelResponse(parts=[call]))
+        messages.append(ModelRequest(parts=[ToolReturnPart("read_file", f"{step} {prose(tokens)}", f"call_{step}")]))
+    return messages
+
+
+def texts(messages: Sequence[Any]) -> str:
+    """All that a list of wire messages or of the framework's own says."""
+    return "\n".join(json.dumps(m, ensure_ascii=False) if isinstance(m, dict) else repr(m) for m in messages)
+
+
+def from_chat(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
+    """An OpenAI chat conversation as pydantic-ai writes it: what users and tools say in a row is one request."""
+    names: dict[str, str] = {}
+    made: list[ModelMessage] = []
+    parts: list[ModelRequestPart] = []
+    for message in messages:
+        if message["role"] == "assistant":
+            if parts:
+                made.append(ModelRequest(parts=parts))
+            parts = []
+            made.append(ModelResponse(parts=_answer_parts(message, names)))
+        else:
+            parts.append(_request_part(message, names))
+    return [*made, ModelRequest(parts=parts)] if parts else made
+
+
+def _answer_parts(message: Mapping[str, Any], names: dict[str, str]) -> list[ModelResponsePart]:
+    content = message.get("content")
+    blocks = [{"text": content}] if isinstance(content, str) else content or []
+    parts: list[ModelResponsePart] = [TextPart(block["text"]) for block in blocks if block.get("text")]
+    for call in message.get("tool_calls") or ():
+        names[call["id"]] = call["function"]["name"]
+        parts.append(ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"]))
+    return parts
+
+
+def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> ModelRequestPart:
+    content = message.get("content")
+    if message["role"] == "system":
+        return SystemPromptPart(
+            content if isinstance(content, str) else "".join(block["text"] for block in content or ())
+        )
+    blocks = [content or ""] if content is None or isinstance(content, str) else list(map(_content, content))
+    if message["role"] == "tool":
+        call_id = message["tool_call_id"]
+        result: Any = content if isinstance(content, str) else blocks
+        return ToolReturnPart(names.get(call_id, "unknown"), result, call_id)
+    return UserPromptPart(content if isinstance(content, str) else blocks)
+
+
+def _content(block: Mapping[str, Any]) -> UserContent:
+    if block["type"] == "text":
+        return str(block["text"])
+    url = block["image_url"]["url"]
+    return BinaryContent.from_data_uri(url) if url.startswith("data:") else ImageUrl(url)

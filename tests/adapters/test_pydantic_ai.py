@@ -1,0 +1,325 @@
+"""`Compaction` in real agents: what the provider receives, what the run keeps, what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
+pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
+pytest.importorskip("uvicorn")
+
+from compaction_adapters.pydantic_ai import SUMMARY_KEY, Compaction, PydanticAIFormat, history_processor, summarizer
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
+from pydantic_ai.messages import (
+    CompactionPart,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.usage import UsageLimits
+
+from compaction_hooks import CompactionController, CompactionSettings, Message
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.tokens import CharacterEstimator
+from tests.adapters import pydantic_ai_stage
+from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_stage import WINDOW, Stage
+from tests.conversations import prose
+from tests.provider import Answer
+
+provider = pydantic_ai_stage.provider
+stage = pydantic_ai_stage.stage
+
+KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
+SUMMARISE = CompactionSettings(clear_tool_results=False)
+
+
+class Spy(AbstractCapability[None]):
+    """Keeps the messages of each request as they stand where it is put."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[ModelMessage]] = []
+        self.own: list[list[ModelMessage]] = []
+
+    async def before_model_request(
+        self, ctx: RunContext[None], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        self.seen.append(list(request_context.messages))
+        self.own.append(list(ctx.messages))
+        return request_context
+
+
+# -- the view
+
+
+@KINDS
+async def test_a_long_run_stays_inside_the_window_and_its_history_whole(kind: str, stage: Stage) -> None:
+    """R73, R99: the view is transient; `all_messages()` and `new_messages()` tell everything."""
+    side = stage.side(*steps(30))
+    agent = reader(
+        getattr(stage, kind)(),
+        Compaction(context_window=WINDOW, settings=SUMMARISE),
+        system_prompt="You read files.",
+        instructions="Never write.",
+    )
+    result = await agent.run("Read everything.")
+    assert result.output == "All read."
+    assert not side.rejections
+    assert len(result.all_messages()) == len(result.new_messages()) == 62
+    assert SECRET not in texts(result.all_messages())
+    last = side.model_requests[-1]
+    assert texts(last.messages).count(SECRET) == 1
+    assert "Read everything." in texts(last.messages)
+    assert "You read files." in last.system
+    assert "Never write." in last.system
+
+
+async def test_the_summary_reaches_the_model_as_what_somebody_else_wrote(stage: Stage) -> None:
+    """The framework's frame around a `CompactionPart`, in the user's voice, behind the system prompt."""
+    side = stage.side(*steps(30))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE), system_prompt="Read.")
+    await agent.run("Read everything.")
+    system, summary, request = side.model_requests[-1].messages[:3]
+    assert (system["role"], system["content"]) == ("system", "Read.")
+    assert summary["role"] == "user"
+    assert "written by a separate summarization model" in summary["content"]
+    assert SECRET in summary["content"]
+    assert (request["role"], request["content"]) == ("user", "Read everything.")
+
+
+async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
+    """Cost and identity: the framework hands over the same objects each time, and gets them back."""
+    stage.side(*steps(30))
+    before, after = Spy(), Spy()
+    await reader(stage.openai(), before, Compaction(context_window=WINDOW, settings=SUMMARISE), after).run("Read all.")
+    assert before.seen == before.own
+    for shorter, longer in zip(before.seen, before.seen[1:], strict=False):
+        assert all(one is other for one, other in zip(shorter, longer, strict=False))
+    for whole, view in zip(after.own, after.seen, strict=True):
+        suffix = view[2:] if len(view) < len(whole) else view
+        assert [id(message) for message in suffix] == [id(message) for message in whole[-len(suffix) :]]
+
+
+async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 6, also across runs: a message is sized once, and read again only near the end of the list."""
+    sized: list[Message] = []
+    reads = 0
+
+    class Counting(CharacterEstimator):
+        def estimate_message_tokens(self, message: Message) -> int:
+            sized.append(message)
+            return super().estimate_message_tokens(message)
+
+    class Reading(PydanticAIFormat):
+        def read(self, message: ModelMessage, /) -> tuple[Message, ...]:
+            nonlocal reads
+            reads += 1
+            return super().read(message)
+
+    monkeypatch.setattr("compaction_adapters.pydantic_ai.requests.PydanticAIFormat", Reading)
+    stage.side(*steps(40), Answer("Again."))
+    agent = reader(stage.openai(), Compaction(context_window=200_000, estimator=Counting()), tokens=20)
+    first = await agent.run("Read all.")
+    assert len(sized) < 1.1 * len(first.all_messages())
+    assert reads < 4 * len(first.all_messages())
+    sized.clear()
+    reads = 0
+    await agent.run("Again.", message_history=first.all_messages())
+    assert len(sized) == 2
+    assert reads < 10
+
+
+async def test_instructions_and_tools_count(stage: Stage) -> None:
+    """E31: they are in no message, and each request has them."""
+    side = stage.side(*steps(12))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW), instructions=prose(7_000))
+
+    @agent.tool_plain(description=prose(4_000))
+    def unused() -> str:
+        raise AssertionError
+
+    assert (await agent.run("Read all.")).output == "All read."
+    assert not side.rejections
+    assert side.model_requests[-1].input_tokens < WINDOW
+
+
+async def test_tools_that_the_model_has_not_found_do_not_count(stage: Stage) -> None:
+    """E31 the other way round: the schema of a deferred tool is not sent."""
+    side = stage.side(Answer("Done."))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
+
+    @agent.tool_plain(description=prose(14_000), defer_loading=True)
+    def unused() -> str:
+        raise AssertionError
+
+    await agent.run("Go on.", message_history=spoken(4))
+    assert [request.is_summary for request in side.requests] == [False]
+
+
+@KINDS
+async def test_the_window_is_that_of_the_model_in_use(kind: str, stage: Stage) -> None:
+    """The profile's window, or genai-prices'; input and output together, so that a reserve stays free."""
+    side = stage.side(*steps(20), window=12_000)
+    model = getattr(stage, kind)(profile={"context_window": 12_000})
+    agent = reader(model, Compaction())
+    assert (await agent.run("Read all.")).output == "All read."
+    assert not side.rejections
+    assert max(request.input_tokens for request in side.model_requests) < 9_000
+
+
+async def test_a_model_that_another_capability_chose_is_the_one_that_counts(stage: Stage) -> None:
+    """E21: before a downshift the list is compacted for the smaller window."""
+    large, small = stage.side(key="large", window=200_000), stage.side(Answer("Done."), key="small", window=6_000)
+    chosen = stage.openai("small", profile={"context_window": 6_000})
+
+    class Downshift(AbstractCapability[None]):
+        async def before_model_request(
+            self, ctx: RunContext[None], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            request_context.model = chosen
+            return request_context
+
+    model = stage.openai("large", profile={"context_window": 200_000})
+    agent = reader(model, Downshift(), Compaction())
+    assert (await agent.run("Go on.", message_history=spoken(8))).output == "Done."
+    assert not large.requests
+    assert not small.rejections
+
+
+async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(stage: Stage) -> None:
+    """A message for one request only, put in before: the view holds it, the run's history does not."""
+    side = stage.side(*steps(12))
+    asked = CountingSummarizer()
+
+    class Reminder(AbstractCapability[None]):
+        async def before_model_request(
+            self, ctx: RunContext[None], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            note = ModelRequest(parts=[UserPromptPart(f"Note {len(side.requests)}.")])
+            request_context.messages = [*request_context.messages, note]
+            return request_context
+
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, summarizer=asked, persist=True)
+    result = await reader(stage.openai(), Reminder(), compaction, tokens=1_500).run("Read all.")
+    assert result.output == "All read."
+    assert not side.rejections
+    assert len(asked.asked) < 4
+    notes = [texts(request.messages).count("Note ") for request in side.model_requests]
+    assert set(notes) == {1}
+    assert "Note " not in texts(result.all_messages())
+
+
+# -- persisted
+
+
+@KINDS
+async def test_persisted_messages_are_small_valid_and_go_on(kind: str, stage: Stage) -> None:
+    """R95: what `all_messages()` gives can be stored, loaded and continued, here or by an agent without us."""
+    side = stage.side(*steps(24), *steps(1), Answer("Alone."))
+    agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
+    result = await agent.run("Read everything.")
+    stored = ModelMessagesTypeAdapter.dump_json(result.all_messages())
+    loaded = ModelMessagesTypeAdapter.validate_json(stored)
+    assert len(loaded) < 40
+    summaries = [part for message in loaded for part in message.parts if isinstance(part, CompactionPart)]
+    assert [part.metadata for part in summaries] == [{SUMMARY_KEY: True}]
+    summary_count = len(side.requests) - len(side.model_requests)
+    assert (await agent.run("And again.", message_history=loaded)).output == "All read."
+    assert len(side.requests) - len(side.model_requests) == summary_count
+    assert (await reader(getattr(stage, kind)()).run("Alone.", message_history=loaded)).output == "Alone."
+    assert not side.rejections
+
+
+async def test_one_summary_stands_for_all_before_it_however_often(stage: Stage) -> None:
+    """E10: a persisted list begins with a summary; the next one takes its place."""
+    side = stage.side(*steps(60))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
+    result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))
+    assert len(side.requests) - len(side.model_requests) >= 3
+    assert texts(result.all_messages()).count(SUMMARY_KEY) == 1
+    assert texts(side.model_requests[-1].messages).count(SECRET) == 1
+    assert "previous-summary" in texts([request for request in side.requests if request.is_summary][-1].messages)
+
+
+async def test_a_history_processor_keeps_a_run_inside_the_window(stage: Stage) -> None:
+    """`ProcessHistory` persists what a processor returns; overflow recovery is the capability's alone."""
+    side = stage.side(*steps(30))
+    process = history_processor(context_window=WINDOW, settings=SUMMARISE)
+    agent = reader(stage.openai(), ProcessHistory(process), instructions=prose(2_000))
+    result = await agent.run("Read everything.")
+    assert result.output == "All read."
+    assert not side.rejections
+    assert len(result.all_messages()) < 62
+    assert SECRET in texts(result.all_messages())
+    assert result.usage.requests == len(side.requests)
+
+
+async def test_a_history_processor_leaves_a_short_history_alone(stage: Stage) -> None:
+    stage.side(Answer("Done."))
+    agent = reader(stage.openai(), ProcessHistory(history_processor(context_window=WINDOW)))
+    history = spoken(2)
+    result = await agent.run("Go on.", message_history=history)
+    assert result.all_messages()[:4] == history
+
+
+# -- construction
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        pytest.param(
+            lambda: Compaction(CompactionController(context_window=9), context_window=9),
+            "context_window: give a controller or its keywords",
+            id="a controller and its keywords",
+        ),
+        pytest.param(
+            lambda: Compaction(CompactionController(), summarizer="openai:gpt-5"),
+            "summarizer: give a controller or its keywords",
+            id="a controller and the name of a summariser",
+        ),
+        pytest.param(lambda: Compaction(16_384), "must be a CompactionController, not int", id="a window in its place"),
+        pytest.param(lambda: Compaction(summarizer=UNSPEAKING), "cannot write a summary", id="a model without words"),
+        pytest.param(lambda: summarizer(UNSPEAKING), "cannot write a summary", id="a summariser without words"),
+        pytest.param(
+            lambda: history_processor(CompactionController(), model="m"),
+            "model: give a controller or its keywords",
+            id="a processor with both",
+        ),
+        pytest.param(lambda: Compaction(context_window=0), "above zero", id="no window"),
+    ],
+)
+def test_wrong_use_gets_a_clear_error(make: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        make()
+
+
+UNSPEAKING = FunctionModel(lambda *_: ModelResponse(parts=[]), profile={"supports_text_output": False})
+
+
+async def test_an_agent_can_be_written_down(stage: Stage) -> None:
+    """`Agent.from_spec`: the capability goes by its class name, and takes what JSON can say."""
+    side = stage.side(*steps(30))
+    assert Compaction.get_serialization_name() == "Compaction"
+    spec = {"Compaction": {"context_window": WINDOW, "persist": True, "settings": {"clear_tool_results": False}}}
+    agent: Agent[None, str] = Agent.from_spec(
+        {"capabilities": [spec]}, custom_capability_types=[Compaction], model=stage.openai()
+    )
+    agent.tool_plain(lambda path: prose(800), name="read_file")
+    result = await agent.run("Read all.")
+    assert not side.rejections
+    assert SECRET in texts(result.all_messages())
+
+
+def test_two_on_one_agent_are_one() -> None:
+    """One id, so the framework merges them: nothing is compacted twice."""
+    both = Compaction.combine([Compaction[None](context_window=WINDOW), Compaction[None](persist=True)])
+    assert isinstance(both, Compaction)
+    assert (both.context_window, both.persist) == (WINDOW, True)

@@ -1,0 +1,117 @@
+"""The pydantic-ai adapter has every fact of the adapter kit, with the models of OpenAI and of Anthropic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
+pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
+pytest.importorskip("uvicorn")
+
+from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
+from pydantic_ai import Agent, RunContext, Tool
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelMessage,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter
+from tests.adapters import pydantic_ai_stage
+from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
+from tests.provider import LoopbackProvider
+
+provider = pydantic_ai_stage.provider
+
+
+class AgentConversation:
+    """The runs of one conversation, each given what the one before left."""
+
+    def __init__(self, agent: Agent[None, str], opening: Opening) -> None:
+        self.agent = agent
+        self.session_id = opening.conversation_id
+        self.messages: list[ModelMessage] = []
+
+    def _told(self) -> dict[str, Any]:
+        return {"message_history": self.messages, "conversation_id": self.session_id}
+
+    async def say(self, text: str, /) -> str:
+        result = await self.agent.run(text, **self._told())
+        self.messages = result.all_messages()
+        return str(result.output)
+
+    def say_sync(self, text: str, /) -> str:
+        with own_event_loop():
+            result = self.agent.run_sync(text, **self._told())
+        self.messages = result.all_messages()
+        return str(result.output)
+
+    async def say_streamed(self, text: str, /) -> list[str]:
+        # `run_stream` would take the words beside the first call for the final ones.
+        pieces: list[str] = []
+
+        async def collect(_: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
+            async for event in events:
+                match event:
+                    case (
+                        PartStartEvent(part=TextPart(content=content))
+                        | PartDeltaEvent(delta=TextPartDelta(content_delta=content))
+                    ):
+                        pieces.append(content)
+                    case _:
+                        pass
+
+        result = await self.agent.run(text, event_stream_handler=collect, **self._told())
+        self.messages = result.all_messages()
+        return pieces
+
+    async def history(self) -> list[ModelMessage]:
+        return self.messages
+
+
+class AgentHarness:
+    """An `Agent` with the capability and one kind of model."""
+
+    format = PydanticAIFormat()
+    has_sync = has_streaming = True
+
+    def __init__(self, provider: LoopbackProvider, kind: str, *, persist: bool) -> None:
+        self.name = f"pydantic_ai-{kind}"
+        self.provider = provider
+        self.kind = kind
+        self.keeps_history = not persist
+
+    @asynccontextmanager
+    async def open(self, opening: Opening, /) -> AsyncIterator[AgentConversation]:
+        stage = Stage(self.provider, opening.api_key)
+        model = getattr(stage, self.kind)(model=opening.model)
+        controller: Any = opening.controller
+        capabilities = [Compaction[Any](controller, persist=not self.keeps_history)] if controller else []
+        agent: Agent[None, str] = Agent(
+            model, system_prompt=opening.system, tools=_tools(opening.tools), capabilities=capabilities
+        )
+        try:
+            yield AgentConversation(agent, opening)
+        finally:
+            await stage.close()
+
+
+def _tools(tools: Sequence[ScriptedTool]) -> list[Tool[None]]:
+    def run(tool: ScriptedTool) -> Any:
+        return lambda **arguments: tool.run(arguments)
+
+    return [Tool.from_schema(run(tool), tool.name, tool.description, dict(tool.parameters)) for tool in tools]
+
+
+@pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
+def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, persist: bool, provider: LoopbackProvider) -> None:
+    check_adapter(AgentHarness(provider, kind, persist=persist), provider, fact)

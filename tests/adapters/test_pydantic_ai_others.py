@@ -1,0 +1,235 @@
+"""Beside others: the framework's own knowledge in the messages, providers' compaction, pydantic-ai-harness."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
+pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
+pytest.importorskip("uvicorn")
+
+from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
+from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, replaced_by_provider
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import Capability
+from pydantic_ai.messages import (
+    CompactionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.openai import OpenAIResponsesModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.usage import RunUsage
+
+from compaction_hooks import CompactionSettings
+from tests.adapters import pydantic_ai_stage
+from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, reads, spoken, steps, texts
+from tests.adapters.pydantic_ai_stage import WINDOW, Stage
+from tests.provider import Answer, Call
+
+provider = pydantic_ai_stage.provider
+stage = pydantic_ai_stage.stage
+
+KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
+PERSIST = pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
+SUMMARISE = CompactionSettings(clear_tool_results=False)
+
+
+def weather(city: str) -> str:
+    """Tell the weather of a city."""
+    return f"sunny in {city}"
+
+
+# -- what the framework reads from the messages
+
+
+@KINDS
+@PERSIST
+async def test_tools_that_were_found_stay_found(persist: bool, kind: str, stage: Stage) -> None:
+    """The framework looks for them behind the newest summary, so what tells of them stays there."""
+    search, ask = Call("search_tools", {"queries": ["weather"]}), Call("weather", {"city": "Rome"})
+    side = stage.side(Answer(calls=(search,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
+    agent = reader(getattr(stage, kind)(), compaction)
+    agent.tool_plain(weather, defer_loading=True)
+    result = await agent.run("Go on.")
+    assert result.output == "Done."
+    assert SECRET in texts(side.requests[-1].messages)
+    assert all("weather" in texts(request.tools) for request in side.model_requests[1:])
+    assert "sunny in Rome" in texts(side.requests[-1].messages)
+    assert not side.rejections
+
+
+@KINDS
+@PERSIST
+async def test_capabilities_that_were_loaded_stay_loaded(persist: bool, kind: str, stage: Stage) -> None:
+    load, ask = Call("load_capability", {"id": "climate"}), Call("weather", {"city": "Rome"})
+    side = stage.side(Answer(calls=(load,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
+    climate = Capability[None](
+        id="climate", description="Weather.", instructions="Say it in rhyme.", tools=[weather], defer_loading=True
+    )
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
+    result = await reader(getattr(stage, kind)(), climate, compaction).run("Go on.")
+    assert result.output == "Done."
+    last = side.requests[-1]
+    assert SECRET in texts(last.messages)
+    assert all("weather" in texts(request.tools) for request in side.model_requests[1:])
+    assert "Say it in rhyme." in texts(last.messages) + last.system
+    assert "sunny in Rome" in texts(last.messages)
+    assert not side.rejections
+
+
+# -- what a provider compacted
+
+
+def compacted_by(name: str, *, after: list[ModelMessage], calls: bool = False) -> list[ModelMessage]:
+    """A conversation in which the provider itself compacted once."""
+    product = CompactionPart("what the provider kept", provider_name=name)
+    parts: list[Any] = [product, *([ToolCallPart("weather", {"city": "Bonn"}, "w1")] if calls else [TextPart("Yes.")])]
+    own: list[ModelMessage] = [ModelResponse(parts=parts, provider_name=name)]
+    if calls:
+        own.append(ModelRequest(parts=[ToolReturnPart("weather", "sunny", "w1")]))
+    return [*spoken(3), ModelRequest(parts=[UserPromptPart("And?")]), *own, *after]
+
+
+@pytest.mark.parametrize("calls", [False, True], ids=["words beside it", "calls beside it"])
+async def test_what_the_provider_compacted_is_left_alone(calls: bool, stage: Stage) -> None:
+    """What lies before a provider's own summary is not sent, so it is neither counted nor cut, and the response is kept whole."""
+    model = stage.anthropic()
+    history = compacted_by("anthropic", after=spoken(18, first=3), calls=calls)
+    head = history[: 9 if calls else 8]
+    asked = CountingSummarizer()
+    seen: list[list[ModelMessage]] = []
+    compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
+    ctx = RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id="c")
+    seen.append(await compaction.compact(history, ctx))
+    (view,) = seen
+    assert all(one is other for one, other in zip(view, head, strict=False))
+    assert SECRET in texts(view[len(head) :])
+    assert len(asked.asked) == 1
+    assert "Question 0." not in asked.asked[0].transcript
+    assert "Question 3." in asked.asked[0].transcript
+
+
+def test_only_models_that_leave_out_what_a_provider_compacted_count(stage: Stage) -> None:
+    """Chat completions send everything: there the list is compacted like any other."""
+    anthropic, openai = stage.anthropic(), stage.openai()
+    history = compacted_by("anthropic", after=spoken(2))
+    assert replaced_by_provider(history, anthropic) == 8
+    assert replaced_by_provider(history, WrapperModel(anthropic)) == 8
+    assert replaced_by_provider(history, FallbackModel(anthropic, anthropic)) == 8
+    assert replaced_by_provider(history, FallbackModel(anthropic, openai)) == 0
+    assert replaced_by_provider(compacted_by("openai", after=[]), openai) == 0
+    responses = OpenAIResponsesModel("m", provider=openai.provider)
+    assert replaced_by_provider(compacted_by("openai", after=[]), responses) == 8
+    assert replaced_by_provider(history, responses) == 0
+    empty = [replace(m, parts=[CompactionPart(provider_name="anthropic")]) if m is history[7] else m for m in history]
+    assert replaced_by_provider(empty, anthropic) == 0
+
+
+def test_the_name_behind_a_fallback_is_that_of_the_model_that_answered(stage: Stage) -> None:
+    """Usage and windows are kept by model: the one that answered last is the likeliest to answer next."""
+    fallback = FallbackModel(stage.openai(model="one"), stage.anthropic(model="two"))
+    assert [leaf.model_name for leaf in leaf_models(WrapperModel(fallback))] == ["one", "two"]
+    assert model_name(fallback, []) == "one"
+    assert model_name(fallback, [ModelResponse(parts=[], model_name="two-2026-01-01")]) == "two"
+    assert model_name(stage.openai(model="three"), []) == "three"
+
+
+# -- pydantic-ai-harness
+
+
+def context(model: Any = None, **fields: Any) -> RunContext[None]:
+    return RunContext[None](
+        deps=None, model=model or FunctionModel(lambda *_: spoken(1)[1]), usage=RunUsage(), **fields
+    )
+
+
+async def test_it_is_a_tier_of_the_harness(stage: Stage) -> None:
+    """`compact(messages, ctx)` is the shape of the harness's strategies: cheap ones first, then ours."""
+    harness = pytest.importorskip("pydantic_ai_harness.compaction")
+    side = stage.side(*steps(30))
+    tiers = [harness.ClearToolResults(max_tokens=1, keep_pairs=1_000), Compaction[None](context_window=WINDOW)]
+    tiered = harness.TieredCompaction(tiers=tiers, target_tokens=8_000)
+    result = await reader(stage.openai(), tiered).run("Read everything.")
+    assert result.output == "All read."
+    assert not side.rejections
+    assert SECRET in texts(side.requests[-1].messages)
+    assert 1 <= sum(request.is_summary for request in side.requests) <= 6
+    assert result.usage.requests == len(side.requests)
+
+
+async def test_the_harness_compacts_with_it_between_runs(stage: Stage) -> None:
+    """`compact_now`, with a focus; the run goes on from what it gives."""
+    harness = pytest.importorskip("pydantic_ai_harness.compaction")
+    side = stage.side(Answer("Done."))
+    model, usage = stage.openai(), RunUsage()
+    compaction = Compaction[None](context_window=WINDOW)
+    history = await harness.compact_now(compaction, spoken(12), model=model, focus="the ledger", usage=usage)
+    (request,) = side.requests
+    assert request.is_summary
+    assert "the ledger" in texts(request.messages)
+    assert usage.requests == 1
+    assert len(history) < 12
+    result = await reader(model, compaction).run("Go on.", message_history=history)
+    assert result.output == "Done."
+    assert SECRET in texts(side.requests[-1].messages)
+
+
+async def test_what_the_harness_pins_stays(stage: Stage) -> None:
+    harness = pytest.importorskip("pydantic_ai_harness.compaction")
+    stage.side(Answer("Done."))
+    pinned = ModelRequest(parts=[harness.pin("Never touch the ledger.")])
+    tiered = harness.TieredCompaction(tiers=[Compaction[None](context_window=WINDOW)], target_tokens=1_000)
+    history = await harness.compact_now(tiered, [*spoken(2), pinned, *spoken(10, first=2)], model=stage.openai())
+    assert "Never touch the ledger." in texts(history)
+    assert SECRET in texts(history)
+
+
+async def test_a_summary_of_the_harness_is_carried_on() -> None:
+    """A list that begins with somebody else's summary: ours is made from it, and takes its place."""
+    theirs = CompactionPart("they said: port the parser", metadata={"pydantic-ai-harness.compaction.summary.v1": True})
+    asked = CountingSummarizer()
+    compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
+    history = [ModelRequest(parts=[theirs]), *spoken(12)]
+    made = await compaction.compact(history, context())
+    assert asked.asked[0].previous_summary == "they said: port the parser"
+    assert [part.content for m in made for part in m.parts if isinstance(part, CompactionPart)] != [theirs.content]
+
+
+async def test_a_list_that_cannot_be_made_to_fit_comes_back_as_it_is() -> None:
+    """A tier must not end the run: others may still shrink it."""
+    huge: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("word " * 40_000)])]
+    assert await Compaction[None](context_window=WINDOW).compact(huge, context()) is huge
+
+
+async def test_a_context_made_by_hand_belongs_to_no_other_conversation() -> None:
+    """Without any id a session is used once: two such calls have nothing in common."""
+    compaction = Compaction[None](context_window=WINDOW, summarizer=(asked := CountingSummarizer()))
+    for _ in range(2):
+        await compaction.compact(spoken(12), context())
+    assert [request.previous_summary for request in asked.asked] == [None, None]
+    assert PydanticAIFormat().name == "pydantic_ai"
+
+
+async def test_parallel_reads_before_a_pinned_search_stay_paired(stage: Stage) -> None:
+    """A search among other calls: the whole step stays, so that no call is without its result."""
+    search = Call("search_tools", {"queries": ["weather"]})
+    first = Answer(calls=(*reads("a.py", "b.py").calls, search))
+    side = stage.side(first, *steps(26))
+    agent: Agent[None, str] = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
+    agent.tool_plain(weather, defer_loading=True)
+    assert (await agent.run("Go on.")).output == "All read."
+    assert SECRET in texts(side.requests[-1].messages)
+    assert "a.py" in texts(side.requests[-1].messages)
+    assert not side.rejections
