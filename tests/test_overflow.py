@@ -366,6 +366,19 @@ def test_any_other_status_leaves_the_sentence_its_say(status: int | None) -> Non
     assert is_context_overflow("Prompt is too long", status=status)
 
 
+@pytest.mark.parametrize("text", ["Error code: {} - {}", "API returned error: {} - {}", "HTTP {}: {}", "{} {}"])
+@pytest.mark.parametrize("status", [402, 429])
+def test_a_status_that_the_text_states_vetoes(text: str, status: int) -> None:
+    """E20: some clients tell the status in their text only; OpenRouter's credit limit is a 402 that compares token counts."""
+    assert not is_context_overflow(
+        text.format(status, '{"error":{"message":"prompt tokens limit exceeded: 5000 > 4000"}}')
+    )
+
+
+def test_a_number_of_tokens_is_no_status() -> None:
+    assert is_context_overflow("Error: 429 tokens in the prompt exceed the context window of 400 tokens")
+
+
 def test_413_means_bytes_unless_tokens_are_named() -> None:
     """E19."""
     assert parse_overflow("", status=413) == OverflowInfo(kind="too_large")
@@ -374,7 +387,17 @@ def test_413_means_bytes_unless_tokens_are_named() -> None:
     assert is_context_overflow("Max size: 8000 tokens. Request body too large for gpt-4o model", status=413)
 
 
-@pytest.mark.parametrize("text", ["", "400 status code (no body)", "Error code: 400", "413 Payload Too Large"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "400 status code (no body)",
+        "Error code: 400",
+        "413 Payload Too Large",
+        "API returned error: 400 - ",
+        "Request failed with status code 413",
+    ],
+)
 def test_an_empty_answer_is_an_overflow_only_of_a_provider_known_for_it(text: str) -> None:
     """E18, R77."""
     status = 413 if "413" in text else 400
@@ -585,6 +608,14 @@ def test_follows_causes() -> None:
 
 def test_follows_the_context_of_a_wrapper() -> None:
     assert parse_overflow(_during(Exception(SENTENCE), RuntimeError("agent failed"))) == READ
+
+
+def test_a_provider_that_the_caller_names_is_that_of_wrapped_errors_too() -> None:
+    """E18."""
+    bare = APIStatusError("Error code: 400", response=HTTPResponse(400, ""))
+    for error in (_from(bare, RuntimeError("agent failed")), ExceptionGroup("all models failed", [bare])):
+        assert is_context_overflow(error, provider="cerebras")
+        assert not is_context_overflow(error)
 
 
 @pytest.mark.parametrize(

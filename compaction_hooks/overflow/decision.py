@@ -35,7 +35,10 @@ _BYTES_STATUS: Final = 413
 """The body has too many bytes, unless its text speaks of tokens or the context (pi #11016)."""
 _BODYLESS: Final = {"cerebras": frozenset({400, 413})}
 """Providers that answer an overflow with a status and nothing else. Taken for all providers it misfires (pi #9482)."""
-_STATUS_LINE = re.compile(r"error|http|status|code|bad request|payload too large|no body|[45]\d\d|\W", re.IGNORECASE)
+_STATUS_LINE = re.compile(
+    r"error|http|status|code|api|response|returned|request failed with|bad request|payload too large|no body|[45]\d\d|\W",
+    re.IGNORECASE,
+)
 _STATUS_LINE_CHARS: Final = 80
 """More than a status line has; it bounds the search."""
 _HEADROOM_RATIO: Final = 0.05
@@ -108,7 +111,8 @@ def parse_overflow(
             or text, also with JSON inside. Time is linear in its size; of a long text both ends are read.
         status: The HTTP status, when the caller knows it and the error does not.
         code: The provider's error code or type, likewise.
-        provider: The provider's name, likewise; it decides only whether an answer without a body means overflow.
+        provider: The provider's name, likewise, of wrapped errors too; it decides only whether an answer without a body means
+            overflow.
         patterns: The caller's own signs of overflow, which win over everything else: text that occurs in the error, case
             ignored, or compiled regular expressions.
 
@@ -135,7 +139,9 @@ def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str],
         if id(current) in seen:
             continue
         evidence = read_evidence(current)
-        if not seen:
+        if seen:
+            evidence.providers += given.providers
+        else:
             evidence.add(given)
         seen.add(id(current))
         verdict = _Verdict.about(evidence, own)
@@ -225,5 +231,5 @@ def _occurs(pattern: str | re.Pattern[str], text: str) -> bool:
 
 
 def _is_status_line(text: str) -> bool:
-    """Whether a text is nothing but a status: "Error code: 400", "413 status code (no body)"."""
+    """Whether a text is nothing but a status: "API returned error: 400 - ", "413 status code (no body)"."""
     return len(text) <= _STATUS_LINE_CHARS and not _STATUS_LINE.sub("", text)

@@ -48,16 +48,19 @@ _KNOWN_KEYS: Final = _TEXT_KEYS | _NESTED_KEYS | _CODE_KEYS | _FINISH_KEYS | _ST
 _ATTRIBUTES: Final = (
     *("message", "error_message", "error", "errors", "body", "response", "detail", "details", "reason", "description"),
     *("code", "type", "status", "status_code", "http_status", "error_code", "provider_error_code"),
-    *("finish_reason", "stop_reason", "choices", "delta", "response_metadata", "provider_details", "incomplete_details"),
+    *("finish_reason", "stop_reason", "choices", "delta"),
+    *("response_metadata", "provider_details", "incomplete_details"),
     *("llm_provider", "provider", "metadata"),
 )
 """What is looked for on objects; on an HTTP response also its `text`."""
 _FINISHED_BY_WINDOW: Final = {"model_length": "context length exceeded"}
 """Finish reasons that mean the window without saying so: Mistral's enum (docs.mistral.ai, API reference, read 2026)."""
 _STATUS = re.compile(r"[1-5]\d\d")
-_STATUS_IN_TEXT = re.compile(r"(?:^|(?:code|status|http)\W{1,4})[\"'\[(]?([45]\d\d)(?![\w.,])", re.IGNORECASE)
+_STATUS_IN_TEXT = re.compile(
+    r"(?:^|(?:code|status|http|error)\W{1,4})[\"'\[(]?([45]\d\d)(?![\w.,]| tokens)", re.IGNORECASE
+)
 _STATUS_CHARS: Final = 200
-"""Clients write the status at the beginning: "Error code: 400 - ..."."""
+"""Clients write the status at the beginning: "Error code: 400 - ...", "API returned error: 400 - ..."."""
 _OTHER_TROUBLE = re.compile(r"timeout|cancel|connect|interrupt", re.IGNORECASE)
 
 

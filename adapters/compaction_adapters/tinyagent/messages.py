@@ -1,98 +1,28 @@
-"""tinyagent (distribution `tiny-agent-os`): the hook for `AgentOptions(transform_context=...)`."""
+"""tinyagent's messages, read and written."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypedDict, TypeVar, Unpack, overload
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
-from compaction_hooks import CompactionController, CompactionSettings, Message, Summarizer, TokenEstimator, Usage
-from compaction_hooks.errors import ConfigurationError, FormatError, MissingExtraError
-from compaction_hooks.events import EventHandler
+from tinyagent.agent_types import (
+    AgentMessage,
+    AssistantMessage,
+    ImageContent,
+    TextContent,
+    ThinkingContent,
+    ToolCallContent,
+    ToolResultMessage,
+    UserMessage,
+)
+
+from compaction_hooks import Message, Usage
+from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import media_from_url
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.stores import RecordStore
-
-try:
-    from tinyagent.agent_types import (
-        AgentMessage,
-        AssistantMessage,
-        ImageContent,
-        TextContent,
-        ThinkingContent,
-        ToolCallContent,
-        ToolResultMessage,
-        UserMessage,
-    )
-except ModuleNotFoundError as error:
-    raise MissingExtraError("compaction_adapters.tinyagent", "tinyagent", "tinyagent") from error
 
 Block = TypeVar("Block", bound=TextContent | ImageContent | ThinkingContent | ToolCallContent)
-TransformContext = Callable[[list[AgentMessage], asyncio.Event | None], Awaitable[list[AgentMessage]]]
-
-
-class ControllerKeywords(TypedDict, total=False):
-    """The keywords of `CompactionController`, without `format`."""
-
-    model: str | None
-    context_window: int | None
-    summarizer: Summarizer | None
-    settings: CompactionSettings | None
-    store: RecordStore | None
-    on_event: EventHandler | Sequence[EventHandler]
-    estimator: TokenEstimator | None
-
-
-@overload
-def compaction_hook(
-    controller: CompactionController[AgentMessage] | CompactionController[Mapping[str, object]],
-    *,
-    session_id: str = ...,
-    system: str | None = ...,
-    tools: object = ...,
-) -> TransformContext: ...
-
-
-@overload
-def compaction_hook(
-    controller: None = ...,
-    *,
-    session_id: str = ...,
-    system: str | None = ...,
-    tools: object = ...,
-    **keywords: Unpack[ControllerKeywords],
-) -> TransformContext: ...
-
-
-def compaction_hook(
-    controller: CompactionController[AgentMessage] | CompactionController[Mapping[str, object]] | None = None,
-    *,
-    session_id: str = "tinyagent",
-    system: str | None = None,
-    tools: object = None,
-    **keywords: Unpack[ControllerKeywords],
-) -> TransformContext:
-    """Return the hook to pass as `AgentOptions(transform_context=...)`.
-
-    tinyagent calls it before every model call; the view is transient, `agent.state.messages` stays whole. When the agent is
-    aborted while a summary is made, the summariser is cancelled and the uncompacted list goes on.
-
-    Args:
-        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        session_id: Names the conversation, for records in a store. Agents that share a controller need one each.
-        system: The agent's system prompt, which the hook does not see but which counts.
-        tools: The agent's tool schemas, likewise.
-    """
-    if controller is not None and keywords:
-        raise ConfigurationError(f"{', '.join(keywords)}: give a controller or its keywords, not both")
-    shared = controller if controller is not None else CompactionController(format=TinyAgentFormat(), **keywords)
-    session = shared.session(session_id, format=TinyAgentFormat())
-
-    async def transform_context(messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
-        return await session.transform_context(messages, signal, system=system, tools=tools)
-
-    return transform_context
 
 
 class TinyAgentFormat:
@@ -162,7 +92,7 @@ def _assistant(message: AssistantMessage) -> Message:
     return Message(
         role="assistant",
         parts=tuple(parts),
-        usage=usage_of(message.usage),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        usage=usage_of(message.usage, message.api),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         model=message.model,
         stop_reason=_STOP_REASONS.get(message.stop_reason or ""),
     )
@@ -210,21 +140,19 @@ def _dumped(message: object) -> str:
     return str(dump()) if callable(dump) else repr(message)
 
 
-def usage_of(fields: Mapping[str, object] | None) -> Usage | None:
+def usage_of(fields: Mapping[str, object] | None, api: str | None = None) -> Usage | None:
     """Return tinyagent's usage with the whole input counted once; None when it carries no number.
 
-    OpenAI-like providers put cached tokens inside `input`, Anthropic-like ones beside it. `total_tokens`, where it is larger
-    than `input + output`, is taken to hold the cached part as well.
+    Args:
+        api: The message's `api`. "anthropic-messages" counts cached tokens beside `input`, and the binding leaves them out of
+            `total_tokens` too (1.2.29); OpenAI-like ones count them inside. Where `api` does not say, they are taken to be beside
+            it when they are more than it, or when `total_tokens` says so.
     """
     counts = {name: value for name, value in (fields or {}).items() if isinstance(value, int)}
     if not counts:
         return None
-    output = counts.get("output", 0)
-    cached = counts.get("cache_read", 0) + counts.get("cache_write", 0)
-    whole = max(counts.get("input", 0), cached, counts.get("total_tokens", 0) - output)
-    return Usage(
-        input_tokens=whole,
-        output_tokens=output,
-        cache_read_tokens=counts.get("cache_read", 0),
-        cache_write_tokens=counts.get("cache_write", 0),
-    )
+    given, output = counts.get("input", 0), counts.get("output", 0)
+    read, written = counts.get("cache_read", 0), counts.get("cache_write", 0)
+    is_beside = "anthropic" in (api or "") or read + written > given
+    whole = max(given + (read + written) * is_beside, counts.get("total_tokens", 0) - output)
+    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)

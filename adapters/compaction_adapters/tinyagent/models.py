@@ -1,0 +1,72 @@
+"""tinyagent's own models: asked for a summary, and how it tells that a call failed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from tinyagent.agent import extract_text
+from tinyagent.agent_types import (
+    AssistantMessage,
+    Context,
+    Model,
+    SimpleStreamOptions,
+    StreamFn,
+    TextContent,
+    ToolCallContent,
+    UserMessage,
+)
+
+from compaction_adapters.tinyagent.messages import usage_of
+from compaction_hooks import Summarizer, Summary, SummaryRequest
+
+ApiKeyResolver: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
+"""`AgentOptions.get_api_key`: the key for a provider's name."""
+
+
+class ModelCallError(RuntimeError):
+    """A model call that tinyagent ended in an error message; the text is the provider's, as far as the stream function gave it.
+
+    Attributes:
+        provider, model: Who failed, as the message says; None when it does not.
+    """
+
+    def __init__(self, message: AssistantMessage) -> None:
+        super().__init__(message.error_message or "the model call failed without a text")
+        self.provider = message.provider
+        self.model = message.model
+
+
+def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver | None = None) -> Summarizer:
+    """Return a summariser that asks a model by a stream function, both as an agent takes them.
+
+    No agent is involved, so nobody who subscribed to one sees the summary arrive.
+
+    Args:
+        get_api_key: Gives the key, as `AgentOptions.get_api_key` does; None leaves it to the stream function.
+    """
+
+    async def summarize(request: SummaryRequest) -> Summary:
+        given = get_api_key(model.provider) if get_api_key else None
+        key = await given if inspect.isawaitable(given) else given
+        prompt = UserMessage(content=[TextContent(text=request.prompt)])
+        context = Context(system_prompt=request.system, messages=[prompt])
+        response = await stream_fn(model, context, SimpleStreamOptions(api_key=key, max_tokens=request.max_tokens))
+        async for event in response:
+            if event.type in ("done", "error"):
+                break
+        return _summary(await response.result())
+
+    return summarize
+
+
+def _summary(message: AssistantMessage) -> Summary:
+    if message.stop_reason in ("error", "aborted"):
+        raise ModelCallError(message)
+    return Summary(
+        text=extract_text(message),
+        usage=usage_of(message.usage, message.api),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        finish_reason=message.stop_reason,
+        tool_calls=tuple({"name": block.name} for block in message.content if isinstance(block, ToolCallContent)),
+    )

@@ -1,0 +1,173 @@
+"""One conversation has one digest chain, as OpenAI chat dicts and as tinyagent's messages: a record applies to both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tinyagent")
+
+from compaction_adapters.tinyagent import TinyAgentFormat
+from tinyagent.agent_types import (
+    AgentMessage,
+    AssistantMessage,
+    ImageContent,
+    TextContent,
+    ThinkingContent,
+    ToolCallContent,
+    ToolResultMessage,
+    UserMessage,
+)
+
+from compaction_hooks import CompactionController, MessageFormat
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.prompts import SUMMARY_MARKER
+from tests.conversations import Scripted, assistant, call, steps, system, talk, tool, user
+from tests.data import needs_data, sessions
+
+Chat = Mapping[str, Any]
+
+
+def as_tinyagent(messages: Sequence[Chat]) -> list[AgentMessage]:
+    """The same conversation as tinyagent holds it: its system prompt is no message."""
+    return [_message(message) for message in messages if message["role"] != "system"]
+
+
+def _message(message: Chat) -> AgentMessage:
+    if message["role"] == "tool":
+        return ToolResultMessage(tool_call_id=message["tool_call_id"], content=_blocks(message))
+    if message["role"] == "user":
+        return UserMessage(content=_blocks(message))
+    texts = [block for block in _blocks(message) if isinstance(block, TextContent)]
+    return AssistantMessage(content=[*texts, *(_call(call) for call in message.get("tool_calls") or ())])
+
+
+def _blocks(message: Chat) -> list[TextContent | ImageContent]:
+    content: Any = message.get("content") or []
+    blocks: Sequence[Chat] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [
+        TextContent(text=block["text"]) if block["type"] == "text" else ImageContent(url=block["image_url"]["url"])
+        for block in blocks
+    ]
+
+
+def _call(call: Chat) -> ToolCallContent:
+    """A call; tinyagent leaves arguments that are no JSON object as the text they are."""
+    name, text = call["function"]["name"], call["function"]["arguments"]
+    try:
+        arguments = json.loads(text)
+    except ValueError:
+        arguments = None
+    if isinstance(arguments, dict):
+        return ToolCallContent(id=call["id"], name=name, arguments=arguments)
+    return ToolCallContent.model_construct(type="tool_call", id=call["id"], name=name, arguments=text)
+
+
+def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
+    """The digests before every run of a conversation."""
+    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
+    return [history.digest_before(run) for run in range(history.run_count)]
+
+
+def same_chain(messages: Sequence[Chat]) -> int:
+    """Assert that both forms have one chain; return how long it is."""
+    wanted = chain(OpenAIChatFormat(), messages)
+    assert chain(TinyAgentFormat(), as_tinyagent(messages)) == wanted
+    return len(wanted)
+
+
+@needs_data
+def test_every_recorded_session_has_the_same_chain() -> None:
+    assert sum(same_chain(session["messages"]) for session in sessions()) > 15_000
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([system(), *talk(3), *steps(4)], id="turns and tool steps"),
+        pytest.param(
+            [
+                user("Both."),
+                assistant("Two.", call("c1", path="b", line=2), call("c2", path="a")),
+                tool("c2", "second"),
+                tool("c1", "first"),
+                assistant("Done."),
+            ],
+            id="parallel calls answered out of order",
+        ),
+        pytest.param(
+            [
+                user("Mend."),
+                assistant("", {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"path": '}}),
+                tool("c", "no JSON"),
+                assistant("Sorry."),
+            ],
+            id="arguments that are no JSON",
+        ),
+        pytest.param(
+            [
+                user("Gr\u00fc\u00dfe, \u4e16\u754c"),
+                assistant("", call("c", text='\u00fc "quoted" \\', number=1.5, flags=[True, None])),
+                tool("c", ""),
+                assistant("ok"),
+            ],
+            id="characters of every kind and an empty result",
+        ),
+        pytest.param(
+            [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "See"},
+                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+                        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+                    ],
+                },
+                assistant("A picture."),
+                user("Yes."),
+            ],
+            id="images",
+        ),
+    ],
+)
+def test_a_generated_conversation_has_the_same_chain(messages: list[Chat]) -> None:
+    assert same_chain(messages) > 1
+
+
+def test_thinking_usage_and_what_the_answer_was_cut_into_do_not_matter() -> None:
+    said = [user("Go."), assistant("One and two.", call("c", path="a")), tool("c", "read"), assistant("Done.")]
+    messages = as_tinyagent(said)
+    messages[1] = AssistantMessage(
+        content=[
+            ThinkingContent(thinking="hm", thinking_signature="sig"),
+            TextContent(text="One "),
+            None,
+            TextContent(text="and two."),
+            ToolCallContent(id="another id", name="read_file", arguments={"path": "a"}),
+        ],
+        usage={"input": 10, "output": 2},
+        model="m",
+    )
+    messages[2] = ToolResultMessage(
+        tool_call_id="another id", tool_name="read_file", content=[TextContent(text="read")]
+    )
+    assert chain(TinyAgentFormat(), messages) == chain(OpenAIChatFormat(), said)
+
+
+@needs_data
+def test_a_record_made_on_one_form_applies_to_the_other() -> None:
+    session = next(session for session in sessions("entire*") if len(session["messages"]) > 200)
+    made = CompactionController(context_window=16_384).session("made")
+    view = made.transform_context_sync(session["messages"])
+    asked = Scripted()
+    other = CompactionController(context_window=16_384, summarizer=asked).session("other", format=TinyAgentFormat())
+    other.import_records(made.export_records())
+    first = other.transform_context_sync(as_tinyagent(session["messages"]))[0]
+    assert isinstance(first, UserMessage)
+    assert not asked.requests
+    summary = next(message for message in view if message["role"] != "system")
+    assert first.content == [TextContent(text=str(summary["content"]))]

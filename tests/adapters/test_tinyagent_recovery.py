@@ -1,0 +1,496 @@
+"""Runs that the context window ends, gone on with: tinyagent's real loop and binding, real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("tinyagent")
+pytest.importorskip("starlette")
+
+from compaction_adapters.tinyagent import ModelCallError, compaction_hook
+from tinyagent import create_proxy_stream, extract_text
+from tinyagent.agent_types import (
+    AgentMessage,
+    AssistantMessage,
+    Context,
+    Model,
+    SimpleStreamOptions,
+    StreamResponse,
+    TextContent,
+    UserMessage,
+)
+
+from compaction_hooks import CompactionReason, CompactionSettings, ContextOverflowError, SummaryRequest, Usage
+from tests.adapters import tinyagent_stage
+from tests.adapters.tinyagent_http import stream_http
+from tests.adapters.tinyagent_stage import (
+    BELIEVED,
+    SCRIPT,
+    WINDOW,
+    Stage,
+    anthropic_model,
+    made_agent,
+    needs_binding,
+    openai_model,
+    shown,
+    turns,
+)
+from tests.conversations import Scripted
+from tests.provider import WORDINGS, Answer, LoopbackProvider, Rejection
+
+provider = tinyagent_stage.provider
+FIRST, SECOND = SCRIPT.turns
+
+
+OUTAGE = Rejection(500, {"error": {"message": "Internal server error", "type": "server_error"}})
+
+
+@pytest.fixture
+def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Stage:
+    return Stage(provider, request.node.name)
+
+
+@pytest.fixture
+async def begun(stage: Stage) -> Stage:
+    """A stage whose first turn is over."""
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    return stage
+
+
+async def rejected(stage: Stage) -> AgentMessage:
+    """A run that tinyagent itself ends in an overflow, after tool work."""
+    stage.side.window = 4_096
+    ended = await stage.agent.prompt(FIRST.user)
+    stage.side.window = WINDOW
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "error"
+    return ended
+
+
+# -- an overflow
+
+
+@needs_binding
+async def test_an_overflow_of_anthropics_api_is_gone_on_with(provider: LoopbackProvider) -> None:
+    stage = Stage(provider, "anthropic", model=anthropic_model)
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    stage.side.reject_next = 1
+    ended = await stage.hook.prompt(stage.agent, SECOND.user)
+    assert extract_text(ended) == SECOND.answers[-1].text
+    assert [request.path for request in stage.side.rejections] == ["/v1/messages"]
+    stage.demand_whole_history(said=2)
+
+
+@pytest.mark.parametrize("wording", sorted(WORDINGS))
+async def test_an_overflow_in_the_middle_of_tool_work_is_gone_on_with(
+    wording: str,
+    provider: LoopbackProvider,
+) -> None:
+    """D16, E54, R79, R80: `API returned error: 400 - {json}` is known in every wording; one resend, tool work kept."""
+
+    def model(url: str) -> Any:
+        return openai_model(f"{url}/v1", provider="cerebras" if wording == "cerebras" else "openai")
+
+    stage = Stage(provider, wording, model=model)
+    stage.side.wording = wording
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    stage.side.reject_next = 1
+    ended = await stage.hook.prompt(stage.agent, SECOND.user)
+    assert extract_text(ended) == SECOND.answers[-1].text
+    assert stage.agent.state.error is None
+    assert len(stage.side.rejections) == 1
+    assert len(stage.side.model_requests) == len(SCRIPT.answers) + 1
+    assert stage.reasons == [CompactionReason.OVERFLOW]
+    stage.demand_whole_history(said=2)
+    assert "was compacted" not in shown(stage.agent.state.messages)
+
+
+async def test_the_limit_that_an_error_states_holds_from_then_on(begun: Stage) -> None:
+    await begun.hook.prompt(begun.agent, SECOND.user)
+    begun.side.reject_next = 1
+    await begun.hook.prompt(begun.agent, "And?")
+    assert begun.hook.session.state().context_window == WINDOW
+
+
+async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: Stage) -> None:
+    """D16: exactly one resend; afterwards the agent's state is as if the call had never been made."""
+    begun.side.reject_next, sent = 2, len(begun.side.model_requests)
+    with pytest.raises(ContextOverflowError, match="shorten the") as raised:
+        await begun.hook.prompt(begun.agent, SECOND.user)
+    assert raised.value.part
+    assert isinstance(raised.value.__cause__, ModelCallError)
+    assert "maximum context length is 16384 tokens" in str(raised.value.__cause__)
+    assert len(begun.side.model_requests) == sent + 2
+    assert begun.agent.state.messages[-1].role == "user"
+    ended = await begun.agent.continue_()
+    assert extract_text(ended) == SECOND.answers[-1].text
+    begun.demand_whole_history(said=2)
+
+
+async def test_what_cannot_shrink_is_named_without_a_resend(stage: Stage) -> None:
+    stage.side.window = 4_096
+    stage.agent.set_system_prompt("Be careful. " * 4_000)
+    with pytest.raises(ContextOverflowError) as raised:
+        await stage.hook.prompt(stage.agent, FIRST.user)
+    assert raised.value.part == "system prompt"
+    assert "4096 tokens" in str(raised.value.__cause__)
+    assert len(stage.side.model_requests) == 1
+    assert [message.role for message in stage.agent.state.messages] == ["user"]
+
+
+async def test_an_overflow_after_success_is_gone_on_with_again(begun: Stage) -> None:
+    """D16: reset on success. The second one comes in the run that the first recovery went on with."""
+    begun.side.reject_next = 1
+
+    def reject_once_more(event: Any) -> None:
+        if event.type == "tool_execution_end" and len(begun.side.rejections) == 1:
+            begun.side.reject_next = 1
+
+    begun.agent.subscribe(reject_once_more)
+    ended = await begun.hook.prompt(begun.agent, SECOND.user)
+    assert extract_text(ended) == SECOND.answers[-1].text
+    assert len(begun.side.rejections) == 2
+    begun.demand_whole_history(said=2)
+
+
+async def test_other_errors_stay_as_tinyagent_ends_them(stage: Stage) -> None:
+    """R85: a rate limit is no overflow."""
+    stage.side.answers.appendleft(
+        Rejection(429, {"error": {"message": "Rate limit reached: too many tokens per minute.", "type": "tokens"}})
+    )
+    ended = await stage.hook.prompt(stage.agent, FIRST.user)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "error"
+    assert stage.agent.state.messages[-1] is ended
+    assert len(stage.side.requests) == 1
+    assert not stage.events
+
+
+async def test_another_error_of_the_resend_stays_as_tinyagent_ends_it(begun: Stage) -> None:
+    begun.side.reject_next = 1
+    begun.side.answers.appendleft(OUTAGE)
+    ended = await begun.hook.prompt(begun.agent, SECOND.user)
+    assert isinstance(ended, AssistantMessage)
+    assert "Internal server error" in (ended.error_message or "")
+    assert begun.agent.state.messages[-1] is ended
+    assert begun.agent.state.messages[-2].role == "user"
+
+
+async def test_switched_off_it_leaves_everything_to_tinyagent(provider: LoopbackProvider) -> None:
+    """R84, E47."""
+    stage = Stage(provider, "off", settings=CompactionSettings(compact_on_overflow=False))
+    stage.side.reject_next = 1
+    ended = await stage.hook.prompt(stage.agent, FIRST.user)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "error"
+    assert stage.agent.state.messages[-1] is ended
+    assert stage.agent.state.error == ended.error_message
+    assert stage.told.count("agent_start") == 1
+    assert len(stage.side.requests) == 1
+
+
+async def test_an_error_of_a_model_that_was_switched_away_is_ignored(
+    stage: Stage,
+    provider: LoopbackProvider,
+) -> None:
+    """E21: it says nothing of the model the agent has now."""
+    ended = await rejected(stage)
+    stage.agent.set_model(openai_model(provider.openai_url, id="another-model"))
+    assert not await stage.hook.recover(stage.agent)
+    assert stage.agent.state.messages[-1] is ended
+
+
+async def test_an_aborted_run_is_left_alone(stage: Stage) -> None:
+    """R64."""
+
+    async def aborted(*_: object) -> Any:
+        stage.agent.abort()
+        raise RuntimeError("prompt is too long: 20000 tokens > 16384 maximum")
+
+    stage.agent.stream_fn = aborted
+    ended = await stage.hook.prompt(stage.agent, FIRST.user)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "aborted"
+    assert stage.agent.state.messages[-1] is ended
+    assert not stage.events
+
+
+async def test_a_stream_function_that_raises_is_gone_on_with(begun: Stage) -> None:
+    bound = begun.agent.stream_fn
+
+    async def refused(*_: object) -> Any:
+        begun.agent.stream_fn = bound
+        raise RuntimeError("prompt is too long: 20000 tokens > 16384 maximum")
+
+    begun.agent.stream_fn = refused
+    ended = await begun.hook.prompt(begun.agent, SECOND.user)
+    assert extract_text(ended) == SECOND.answers[-1].text
+    begun.demand_whole_history(said=2)
+
+
+async def test_a_summariser_outage_does_not_stop_a_recovery(begun: Stage) -> None:
+    """D7: on an overflow the rungs that need no model are used."""
+    begun.side.reject_next, begun.side.fail_summaries = 1, True
+    ended = await begun.hook.prompt(begun.agent, SECOND.user)
+    assert extract_text(ended) == SECOND.answers[-1].text
+
+
+# -- who drives the agent
+
+
+async def test_a_host_that_drives_the_agent_itself_recovers_its_run(stage: Stage) -> None:
+    """Steering and follow-up messages that wait are taken along by the continued run."""
+    stage.hook.attach(stage.agent)
+    await rejected(stage)
+    stage.agent.follow_up(UserMessage(content=[TextContent(text=SECOND.user)]))
+    assert await stage.hook.recover(stage.agent)
+    assert extract_text(stage.agent.state.messages[-1]) == SECOND.answers[-1].text
+    stage.demand_whole_history(said=2)
+    assert not await stage.hook.recover(stage.agent)
+
+
+async def test_a_conversation_restored_after_a_crash_is_recovered(
+    stage: Stage,
+    provider: LoopbackProvider,
+) -> None:
+    await rejected(stage)
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, openai_model(provider.openai_url), "restored", SCRIPT, tools=stage.tools)
+    provider.conversation("restored", window=WINDOW, answers=list(stage.side.answers))
+    agent.replace_messages([message.model_copy(deep=True) for message in stage.agent.state.messages])
+    assert await hook.recover(agent)
+    assert extract_text(agent.state.messages[-1]) == FIRST.answers[-1].text
+
+
+async def test_a_stream_is_one_run_although_the_agent_makes_two(begun: Stage) -> None:
+    """What tinyagent's subscribers see keeps its pairs; the failed attempt's answer is in no list of messages."""
+    before = len(begun.agent.state.messages)
+    begun.side.reject_next = 1
+    begun.told.clear()
+    events = [event async for event in begun.hook.stream(begun.agent, SECOND.user)]
+    types = [event.type for event in events]
+    assert (types[0], types[-1]) == ("agent_start", "agent_end")
+    assert (types.count("agent_start"), types.count("agent_end")) == (1, 1)
+    assert types.count("turn_start") == len(SECOND.answers) + 1
+    assert getattr(events[-1], "messages", None) == begun.agent.state.messages[before:]
+    assert begun.told.count("agent_start") == begun.told.count("agent_end") == 2
+    begun.demand_whole_history(said=2)
+
+
+async def test_a_stream_without_an_overflow_is_tinyagents_own(stage: Stage) -> None:
+    events = [event async for event in stage.hook.stream(stage.agent, FIRST.user)]
+    assert [event.type for event in events] == stage.told
+
+
+async def test_a_stream_raises_what_cannot_be_recovered(stage: Stage) -> None:
+    stage.side.reject_next = 2
+    with pytest.raises(ContextOverflowError):
+        _ = [event async for event in stage.hook.stream(stage.agent, FIRST.user)]
+
+
+# -- giving up
+
+
+async def held_summary(stage: Stage, do: Callable[[], object]) -> asyncio.Event:
+    """Overflow with a summariser that waits; do something once it was asked. Returns what is set when it is cancelled."""
+    cancelled = asyncio.Event()
+
+    async def waits(request: SummaryRequest) -> str:
+        asyncio.get_running_loop().call_soon(do)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        raise AssertionError
+
+    hook = stage.hook = compaction_hook(context_window=BELIEVED, summarizer=waits)
+    agent = stage.agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
+    await hook.prompt(agent, FIRST.user)
+    stage.side.reject_next = 1
+    return cancelled
+
+
+async def test_abort_while_a_recovery_compacts_leaves_the_run_as_it_ended(stage: Stage) -> None:
+    """R64, E53: the summariser is cancelled, no error is raised, and the run can be recovered later."""
+    cancelled = await held_summary(stage, lambda: stage.hook.abort())
+    sent = len(stage.side.requests)
+    ended = await stage.hook.prompt(stage.agent, SECOND.user)
+    await asyncio.wait_for(cancelled.wait(), 5)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "error"
+    assert stage.agent.state.messages[-1] is ended
+    assert len(stage.side.requests) == sent + 1
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
+    agent.replace_messages(stage.agent.state.messages)
+    assert await hook.recover(agent)
+    assert extract_text(agent.state.messages[-1]) == SECOND.answers[-1].text
+
+
+async def test_cancelling_a_recovery_leaves_the_run_as_it_ended(stage: Stage) -> None:
+    """E53, R96: what cancels the prompt cancels the summariser, and the run can be recovered later."""
+    running: list[asyncio.Task[AgentMessage]] = []
+    cancelled = await held_summary(stage, lambda: running[0].cancel())
+    running.append(asyncio.ensure_future(stage.hook.prompt(stage.agent, SECOND.user)))
+    with pytest.raises(asyncio.CancelledError):
+        await running[0]
+    await asyncio.wait_for(cancelled.wait(), 5)
+    assert getattr(stage.agent.state.messages[-1], "stop_reason", None) == "error"
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, stage.model, stage.key, SCRIPT, tools=stage.tools)
+    agent.replace_messages(stage.agent.state.messages)
+    assert await hook.recover(agent)
+    assert extract_text(agent.state.messages[-1]) == SECOND.answers[-1].text
+
+
+# -- streams that break
+
+
+@pytest.mark.parametrize(
+    ("chunks", "recovered"), [pytest.param(0, True, id="first"), pytest.param(2, False, id="later")]
+)
+async def test_an_overflow_is_recovered_up_to_the_first_chunk(
+    chunks: int,
+    recovered: bool,
+    provider: LoopbackProvider,
+) -> None:
+    """After the first chunk somebody has seen a part of the answer: the error surfaces."""
+    answer = Answer("A fairly long answer that comes in several chunks, one after the other.")
+    side = provider.conversation("chunks", window=WINDOW, answers=[answer, answer])
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, openai_model(provider.openai_url), "chunks", SCRIPT, stream_fn=stream_http)
+    await hook.prompt(agent, "Hello. " * 400)
+    side.stream_fail_after = chunks
+    ended = await hook.prompt(agent, "And again.")
+    assert isinstance(ended, AssistantMessage)
+    assert (ended.stop_reason == "stop") is recovered
+    assert agent.state.messages[-1] is ended
+    assert len(side.model_requests) == (3 if recovered else 2)
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A server for `tinyagent.proxy`: it tells its provider's error in an event, and answers the second time."""
+
+    bodies: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        error = {"type": "error", "reason": "error", "errorMessage": "prompt is too long: 20000 tokens > 16384 maximum"}
+        said = [{"type": "start"}, {"type": "text_start", "contentIndex": 0}]
+        said += [{"type": "text_delta", "contentIndex": 0, "delta": "Well."}, {"type": "done", "reason": "stop"}]
+        self.send_response(200)
+        self.end_headers()
+        for event in [error] if len(self.bodies) == 1 else said:
+            self.wfile.write(f"data: {json.dumps(event)}\n".encode())
+
+    def log_message(self, *_: object) -> None: ...  # not to stderr
+
+
+async def test_an_overflow_behind_a_proxy_is_gone_on_with() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+
+        async def by_proxy(model: Model, context: Context, options: SimpleStreamOptions) -> StreamResponse:
+            return await create_proxy_stream(
+                model, context, options.api_key or "", f"http://127.0.0.1:{server.server_port}"
+            )
+
+        hook = compaction_hook(context_window=BELIEVED, summarizer=Scripted("- what was said"))
+        agent = made_agent(hook, Model(provider="openai", id="m", api="openai"), "proxy", SCRIPT, stream_fn=by_proxy)
+        agent.replace_messages(turns(8, 900))
+        ended = await hook.prompt(agent, "Well?")
+        server.shutdown()
+    assert extract_text(ended) == "Well."
+    assert "- what was said" in str(Proxy.bodies[1])
+
+
+# -- answers that tell of an overflow
+
+
+async def test_silent_truncation_is_noticed_before_the_next_call(provider: LoopbackProvider) -> None:
+    """R82, E17: the answer stays, nothing is sent again; the next call is compacted first."""
+    stage = Stage(provider, "silent", context_window=WINDOW)
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    stage.side.answers.appendleft(Answer("Seen.", usage=Usage(input_tokens=WINDOW + 1, output_tokens=2)))
+    before = len(stage.side.requests)
+    ended = await stage.hook.prompt(stage.agent, "Well?")
+    assert extract_text(ended) == "Seen."
+    assert len(stage.side.requests) == before + 1
+    assert not stage.events
+    await stage.hook.prompt(stage.agent, SECOND.user)
+    assert stage.reasons
+    cut, seen = stage.side.model_requests[before + 1], stage.side.model_requests[before]
+    assert cut.input_tokens < seen.input_tokens
+    stage.demand_whole_history(said=3)
+
+
+@pytest.fixture
+def cut(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Stage:
+    """A provider that answers nothing, and stops for the length, where the window is full (Xiaomi MiMo)."""
+    settings = CompactionSettings(auto_compact=False)
+    stage = Stage(provider, request.node.name, context_window=4_096, settings=settings)
+    stage.side.overflow, stage.side.window = "length", 4_096
+    return stage
+
+
+def when_cut(stage: Stage, change: Callable[[], None]) -> None:
+    """Change something once an answer was cut off."""
+
+    def watch(event: Any) -> None:
+        if event.type == "turn_end" and event.message.stop_reason == "length":
+            change()
+
+    stage.agent.subscribe(watch)
+
+
+async def test_an_empty_answer_that_the_window_cut_off_is_asked_for_again(cut: Stage) -> None:
+    """E14, R13: stop reason `length`, no output, the window full."""
+    cuts: list[int] = []
+    when_cut(cut, lambda: cuts.append(len(cut.side.model_requests)))
+    ended = await cut.hook.prompt(cut.agent, FIRST.user)
+    assert extract_text(ended) == FIRST.answers[-1].text
+    assert len(cut.side.model_requests) == len(FIRST.answers) + len(cuts)
+    assert cut.reasons == [CompactionReason.OVERFLOW] * len(cuts) != []
+    cut.demand_whole_history(said=1)
+
+
+async def test_an_answer_cut_off_twice_stays(cut: Stage) -> None:
+    """E16: once more, not for ever."""
+
+    def shrink() -> None:
+        cut.side.window = 10
+
+    when_cut(cut, shrink)
+    ended = await cut.hook.prompt(cut.agent, FIRST.user)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "length"
+    assert cut.agent.state.messages[-1] is ended
+    assert [request.input_tokens > cut.side.window for request in cut.side.model_requests[-2:]] == [True, True]
+    assert len(cut.reasons) == 1
+
+
+async def test_a_cut_off_answer_stays_where_asking_again_fails(cut: Stage) -> None:
+    when_cut(cut, lambda: cut.side.answers.appendleft(OUTAGE))
+    ended = await cut.hook.prompt(cut.agent, FIRST.user)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "length"
+    assert cut.agent.state.messages[-1] is ended
+    assert cut.side.requests[-1].status == 500
+
+
+async def test_an_answer_that_its_own_limit_cut_off_stays(stage: Stage) -> None:
+    """E15, E16: most `length` stops have nothing to do with the window."""
+    stage.side.answers.appendleft(Answer("", stop="length"))
+    ended = await stage.hook.prompt(stage.agent, FIRST.user)
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "length"
+    assert stage.agent.state.messages[-1] is ended
+    assert len(stage.side.requests) == 1
