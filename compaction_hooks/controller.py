@@ -128,6 +128,7 @@ class CompactionController(ConversationMethods[M]):
             model=model,
             find_window=self._find_window,
             learn_window=self._learn_window,
+            requested_outputs={},
             calibrations=calibrations,
             host_files=host_files or FileOperations,
             has_store=store is not None,

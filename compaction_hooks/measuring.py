@@ -57,6 +57,7 @@ class Shared:
         model: The controller's own model, or None.
         find_window: The window of a model, given what the caller knows of it; None stands for the controller's own model.
         learn_window: Corrects a window by what an error said, in tokens.
+        requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
@@ -66,6 +67,7 @@ class Shared:
     model: str | None
     find_window: Callable[[str | None, int | None], ModelWindow | None]
     learn_window: Callable[[str | None, int], None]
+    requested_outputs: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
     has_store: bool
@@ -137,7 +139,7 @@ def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
     return shared.settings.budget(
         max(window.tokens, SMALLEST_WINDOW),
         is_input_only=window.is_input_only,
-        max_output_tokens=call.max_output_tokens,
+        max_output_tokens=call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model),
     )
 
 
@@ -211,12 +213,22 @@ def learn_from_overflow(
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     elif standing.budget is None:
         shared.learn_window(model, max(int(standing.pressure * UNKNOWN_WINDOW_RATIO), SMALLEST_WINDOW))
+    if info.output_tokens is not None:
+        # The host asks for that much every time: it must stay free, or the next request overflows as well (E23, E24).
+        shared.requested_outputs[model or shared.model] = info.output_tokens
     budget = budget_for(shared, standing.call)
     if sent is None or budget is None:
         return
-    actual = info.actual_tokens or budget.window + 1
+    actual = _conversation_tokens(info) or budget.window + 1
     if actual > sent.tokens:
         _observe(conversation, shared, Anchor(sent.measured, actual))
+
+
+def _conversation_tokens(info: OverflowInfo) -> int | None:
+    """What an error says was sent, without the room that was asked for the answer."""
+    if info.input_tokens is not None or info.actual_tokens is None:
+        return info.input_tokens
+    return info.actual_tokens - (info.output_tokens or 0)
 
 
 def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:
@@ -262,6 +274,8 @@ def _take_embedded_usage(
             continue
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
         _observe(conversation, shared, Anchor(sent, usage.input_tokens))
+        # Only a compaction takes this back, as for usage that is reported.
+        conversation.has_overflowed |= budget is not None and usage.input_tokens > budget.window
         if message.stop_reason == "length":
             # Some providers cut the answer short instead of rejecting an input that leaves it no room.
             conversation.has_overflowed |= is_cut_by_window(usage, budget, max_output_tokens)

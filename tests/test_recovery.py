@@ -350,3 +350,36 @@ def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
     tokens = hooks.state().context_tokens
     assert tokens is not None
     assert tokens < 100
+
+
+def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free() -> None:
+    """E23, E24: 4,500 of 20,000 tokens were sent, and 18,000 asked for; that is what must fit together from then on."""
+    error = RuntimeError(
+        "input length and `max_tokens` exceed context limit: 4500 + 18000 > 20000, decrease input length or `max_tokens`"
+    )
+    messages = [user("go"), *steps(11, 300)]
+    answers: list[object] = [error, "answer"]
+    sent: list[list[Chat]] = []
+
+    def send(view: list[Chat]) -> object:
+        sent.append(view)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    hooks = controller(20_000, summarizer=Scripted())
+    assert hooks.call_sync(messages, send) == "answer"
+    state = hooks.state()
+    assert state.trigger_tokens == 2_000
+    assert state.context_tokens is not None
+    assert state.context_tokens < 2_000
+
+
+@pytest.mark.parametrize("auto_compact", [True, False])
+def test_usage_on_a_message_above_the_window_compacts_before_the_next_call(auto_compact: bool) -> None:
+    """R82, where the host keeps usage on its messages; the threshold and this are switched independently (E47)."""
+    said = {"role": "assistant", "content": "done", "usage": {"prompt_tokens": 9_000, "completion_tokens": 3}}
+    messages = [user("go"), *steps(12, 300), said, user("go on")]
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=auto_compact))
+    assert len(texts(hooks.transform_context_sync(messages))) < len(texts(messages))

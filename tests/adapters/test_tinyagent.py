@@ -244,18 +244,29 @@ def test_a_shortened_text_keeps_its_marks_and_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "whole"),
+    ("usage", "api", "whole"),
     [
         pytest.param(
-            {"input": 120, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached inside input"
+            {"input": 120, "output": 4, "cache_read": 100, "total_tokens": 124}, None, 120, id="cached inside input"
         ),
-        pytest.param({"input": 20, "output": 4, "cache_read": 100, "total_tokens": 124}, 120, id="cached beside input"),
-        pytest.param({"input": 0, "output": 0, "total_tokens": 0}, 0, id="an error's zeros"),
+        pytest.param(
+            {"input": 20, "output": 4, "cache_read": 100, "total_tokens": 124}, None, 120, id="more cached than input"
+        ),
+        pytest.param(
+            {"input": 80, "output": 4, "cache_read": 50, "total_tokens": 134}, None, 130, id="beside it, by the total"
+        ),
+        pytest.param(
+            {"input": 100, "output": 5, "cache_read": 50, "cache_write": 7, "total_tokens": 105},
+            "anthropic-messages",
+            157,
+            id="beside it, by the API",
+        ),
+        pytest.param({"input": 0, "output": 0, "total_tokens": 0}, None, 0, id="an error's zeros"),
     ],
 )
-def test_cached_tokens_are_counted_once(usage: dict[str, Any], whole: int) -> None:
+def test_cached_tokens_are_counted_once(usage: dict[str, Any], api: str | None, whole: int) -> None:
     """E30: OpenAI-like providers count cached tokens inside the input, Anthropic-like ones beside it."""
-    read = usage_of(usage)
+    read = usage_of(usage, api)
     assert read is not None
     assert read.input_tokens == whole
 

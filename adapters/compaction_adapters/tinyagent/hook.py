@@ -119,7 +119,7 @@ class CompactionHook:
         self._options = given
         self._loop: asyncio.Task[object] | None = None
         self._has_streamed = False
-        self._giving_up: asyncio.Event | None = None
+        self._giving_up = asyncio.Event()
 
     @property
     def session(self) -> CompactionSession[AgentMessage]:
@@ -240,8 +240,7 @@ class CompactionHook:
 
     def abort(self) -> None:
         """Abort the agent's run; also the compaction before an overflowed run goes on, which `agent.abort()` does not reach."""
-        if self._giving_up is not None:
-            self._giving_up.set()
+        self._giving_up.set()
         if self._agent is not None:
             self._agent.abort()
 
@@ -287,13 +286,11 @@ class CompactionHook:
             return run.answer
         except ContextOverflowError as error:
             run.drop_failure()
-            if self._loop is None:
+            if run.answer is not None and self._loop is None:
                 raise ConfigurationError(
                     "the agent does not call this hook: AgentOptions(transform_context=hook)"
                 ) from error
             raise
-        finally:
-            self._giving_up = None
         if answer is run.ended:
             run.put_back()
             return None

@@ -1,0 +1,136 @@
+"""Streams: one run for whoever reads it, recovered up to the first chunk, over HTTP and behind tinyagent's proxy."""
+
+from __future__ import annotations
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("tinyagent")
+pytest.importorskip("starlette")
+
+from compaction_adapters.tinyagent import compaction_hook
+from tinyagent import create_proxy_stream, extract_text
+from tinyagent.agent_types import (
+    AssistantMessage,
+    Context,
+    Model,
+    SimpleStreamOptions,
+    StreamResponse,
+)
+
+from compaction_hooks import ContextOverflowError
+from tests.adapters import tinyagent_stage
+from tests.adapters.tinyagent_http import stream_http
+from tests.adapters.tinyagent_stage import BELIEVED, SCRIPT, WINDOW, Stage, made_agent, openai_model, turns
+from tests.conversations import Scripted
+from tests.provider import Answer, LoopbackProvider
+
+provider = tinyagent_stage.provider
+FIRST, SECOND = SCRIPT.turns
+LONG = Answer("A fairly long answer that comes in several chunks, one after the other.")
+
+
+@pytest.fixture
+def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Stage:
+    return Stage(provider, request.node.name)
+
+
+async def test_a_stream_is_one_run_although_the_agent_makes_two(stage: Stage) -> None:
+    """What tinyagent's subscribers see keeps its pairs; the failed attempt's answer is in no list of messages."""
+    await stage.hook.prompt(stage.agent, FIRST.user)
+    before = len(stage.agent.state.messages)
+    stage.side.reject_next = 1
+    stage.told.clear()
+    events = [event async for event in stage.hook.stream(stage.agent, SECOND.user)]
+    types = [event.type for event in events]
+    assert (types[0], types[-1]) == ("agent_start", "agent_end")
+    assert (types.count("agent_start"), types.count("agent_end")) == (1, 1)
+    assert types.count("turn_start") == len(SECOND.answers) + 1
+    assert getattr(events[-1], "messages", None) == stage.agent.state.messages[before:]
+    assert stage.told.count("agent_start") == stage.told.count("agent_end") == 2
+    stage.demand_whole_history(said=2)
+
+
+async def test_a_stream_without_an_overflow_is_tinyagents_own(stage: Stage) -> None:
+    events = [event async for event in stage.hook.stream(stage.agent, FIRST.user)]
+    assert [event.type for event in events] == stage.told
+
+
+async def test_a_stream_raises_what_cannot_be_recovered(stage: Stage) -> None:
+    stage.side.reject_next = 2
+    with pytest.raises(ContextOverflowError):
+        _ = [event async for event in stage.hook.stream(stage.agent, FIRST.user)]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "recovered"), [pytest.param(0, True, id="first"), pytest.param(2, False, id="later")]
+)
+async def test_an_overflow_is_recovered_up_to_the_first_chunk(
+    chunks: int,
+    recovered: bool,
+    provider: LoopbackProvider,
+) -> None:
+    """After the first chunk somebody has seen a part of the answer: the error surfaces."""
+    side = provider.conversation("chunks", window=WINDOW, answers=[LONG, LONG])
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, openai_model(provider.openai_url), "chunks", SCRIPT, stream_fn=stream_http)
+    await hook.prompt(agent, "Hello. " * 400)
+    side.stream_fail_after = chunks
+    ended = await hook.prompt(agent, "And again.")
+    assert isinstance(ended, AssistantMessage)
+    assert (ended.stop_reason == "stop") is recovered
+    assert agent.state.messages[-1] is ended
+    assert len(side.model_requests) == (3 if recovered else 2)
+
+
+async def test_a_resend_that_breaks_after_its_first_chunk_surfaces(provider: LoopbackProvider) -> None:
+    side = provider.conversation("resend", window=WINDOW, answers=[LONG])
+    hook = compaction_hook(context_window=BELIEVED)
+    agent = made_agent(hook, openai_model(provider.openai_url), "resend", SCRIPT, stream_fn=stream_http)
+    agent.replace_messages(turns(6, 900))
+    side.reject_next, side.stream_fail_after = 1, 2
+    ended = await hook.prompt(agent, "Well?")
+    assert isinstance(ended, AssistantMessage)
+    assert ended.stop_reason == "error"
+    assert agent.state.messages[-1] is ended
+    assert len(side.model_requests) == 2
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A server for `tinyagent.proxy`: it tells its provider's error in an event, and answers the second time."""
+
+    bodies: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        error = {"type": "error", "reason": "error", "errorMessage": "prompt is too long: 20000 tokens > 16384 maximum"}
+        said = [{"type": "start"}, {"type": "text_start", "contentIndex": 0}]
+        said += [{"type": "text_delta", "contentIndex": 0, "delta": "Well."}, {"type": "done", "reason": "stop"}]
+        self.send_response(200)
+        self.end_headers()
+        for event in [error] if len(self.bodies) == 1 else said:
+            self.wfile.write(f"data: {json.dumps(event)}\n".encode())
+
+    def log_message(self, *_: object) -> None: ...  # not to stderr
+
+
+async def test_an_overflow_behind_a_proxy_is_gone_on_with() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+
+        async def by_proxy(model: Model, context: Context, options: SimpleStreamOptions) -> StreamResponse:
+            return await create_proxy_stream(
+                model, context, options.api_key or "", f"http://127.0.0.1:{server.server_port}"
+            )
+
+        hook = compaction_hook(context_window=BELIEVED, summarizer=Scripted("- what was said"))
+        agent = made_agent(hook, Model(provider="openai", id="m", api="openai"), "proxy", SCRIPT, stream_fn=by_proxy)
+        agent.replace_messages(turns(8, 900))
+        ended = await hook.prompt(agent, "Well?")
+        server.shutdown()
+    assert extract_text(ended) == "Well."
+    assert "- what was said" in str(Proxy.bodies[1])
