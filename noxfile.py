@@ -85,7 +85,7 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
     resolution = {"lowest": "lowest-direct", "latest": "highest"}[versions]
     session.install("--resolution", resolution, "-e", f".[{framework}]")
     # What the tests need must not lift the framework to another version.
-    frozen = session.run("uv", "pip", "freeze", "--exclude-editable", silent=True)
+    frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
     constraints = Path(session.create_tmp()) / "framework.txt"
     constraints.write_text(str(frozen), encoding="utf-8")
     groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests")

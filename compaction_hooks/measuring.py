@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic
 
@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, Usage
 from compaction_hooks.overflow import OverflowInfo
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionRecord
-from compaction_hooks.settings import Budget, CompactionSettings
+from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
 from compaction_hooks.tokens import is_usable
 from compaction_hooks.windows import ModelWindow
@@ -262,10 +262,44 @@ def _take_embedded_usage(
 
     Usage from before the record was made measured a larger view (E25); an aborted, failed or empty call measured nothing.
     """
-    oldest_run = record.seen_runs if record else history.base
+    last_answer = next(history.counted_answers(), None)
+    if last_answer is None or _is_known(conversation.anchor, measured, last_answer):
+        return
+    counts = _counts(history, measured, record.seen_runs if record else history.base)
+    newest = next(counts, None)
+    if newest is None or _is_known(conversation.anchor, measured, newest.anchor.measured.piece_count):
+        return
+    found = newest
+    if conversation.anchor is None or not conversation.anchor.measured.grew_into(measured):
+        found = _of_this_view(newest, counts)
+    _observe(conversation, shared, found.anchor)
+    # Only a compaction takes this back, as for usage that is reported.
+    tokens = found.usage.input_tokens
+    conversation.has_overflowed |= budget is not None and tokens > budget.window and found is newest
+    if found.is_cut_short and found is newest:
+        # Some providers cut the answer short instead of rejecting an input that leaves it no room.
+        conversation.has_overflowed |= is_cut_by_window(found.usage, budget, max_output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A usage that an assistant message carries, held against the view up to it."""
+
+    usage: Usage
+    anchor: Anchor
+    is_cut_short: bool
+
+    @property
+    def distance(self) -> float:
+        """How far the count is from the estimate; 0 where they are equal, the same for half of it and for twice of it."""
+        return abs(math.log(self.usage.input_tokens / max(self.anchor.measured.estimated, 1)))
+
+
+def _counts(history: History[M], measured: Measured, oldest_run: int) -> Iterator[_Count]:
+    """Yield the usages of this model that can be used, newest first, back to a run."""
     for index in history.counted_answers():
         message = history.piece(index).message
-        if history.run_of(index) < oldest_run or _is_known(conversation.anchor, measured, index):
+        if history.run_of(index) < oldest_run:
             return
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
@@ -273,13 +307,18 @@ def _take_embedded_usage(
         if measured.model is not None and message.model is not None and not same_model(measured.model, message.model):
             continue
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
-        _observe(conversation, shared, Anchor(sent, usage.input_tokens))
-        # Only a compaction takes this back, as for usage that is reported.
-        conversation.has_overflowed |= budget is not None and usage.input_tokens > budget.window
-        if message.stop_reason == "length":
-            # Some providers cut the answer short instead of rejecting an input that leaves it no room.
-            conversation.has_overflowed |= is_cut_by_window(usage, budget, max_output_tokens)
-        return
+        yield _Count(usage, Anchor(sent, usage.input_tokens), message.stop_reason == "length")
+
+
+def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
+    """The count to go by in a list that is seen for the first time, or has been changed: the newest, unless it is of another view.
+
+    Where an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not here made
+    a smaller view, while this list is whole. Which of the two, the estimate tells.
+    """
+    largest = max(older, key=lambda count: count.usage.input_tokens, default=newest)
+    has_shrunk = newest.usage.input_tokens < largest.usage.input_tokens * (1 - MINIMUM_GAIN_RATIO)
+    return largest if has_shrunk and largest.distance < newest.distance else newest
 
 
 def _is_known(anchor: Anchor | None, measured: Measured, index: int) -> bool:

@@ -272,3 +272,28 @@ def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -
     fresh = controller(8_192, summarizer=Scripted())
     fresh.transform_context_sync(stored.messages)
     assert tokens(fresh) < 4_000
+
+
+def counted(tokens: int) -> Chat:
+    """An answer that carries its usage."""
+    return {**assistant("Noted."), "usage": {"prompt_tokens": tokens, "completion_tokens": 3}}
+
+
+def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
+    """The record is lost or the history was edited: what the newest answer counted was smaller than the list is."""
+    before = [user("go"), *steps(20, 300)]
+    whole = controller(200_000)
+    whole.transform_context_sync(before)
+    size = tokens(whole)
+    messages = [*before, counted(size), user("on"), *steps(4, 300, first=20), counted(size // 3), user("and on")]
+    hooks = controller(200_000)
+    hooks.transform_context_sync(messages)
+    assert tokens(hooks) > size
+
+
+def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
+    """E25: the usage of answers from before the cut counted messages that are gone."""
+    messages = [user("go"), counted(90_000), *steps(4, 300), counted(1_900), user("on")]
+    hooks = controller(100_000)
+    assert hooks.transform_context_sync(messages) is messages
+    assert tokens(hooks) < 2_000

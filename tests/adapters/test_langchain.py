@@ -28,7 +28,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel, Field
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, ContextOverflowError, Usage
+from compaction_hooks import (
+    CompactionController,
+    CompactionFinished,
+    CompactionSettings,
+    CompactionStarted,
+    ContextOverflowError,
+    Usage,
+)
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import langchain_stage
 from tests.adapters.langchain_stage import (
@@ -179,6 +186,31 @@ async def test_what_goes_beside_the_messages_counts(stage: Stage, beside: dict[s
     assert isinstance(events[-1], CompactionFinished)
 
 
+class AsksForLess(AgentMiddleware[Any, Any, Any]):
+    """Outside: settings of the very call."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        return handler(request.override(model_settings={"max_tokens": 7_000}))
+
+
+@pytest.mark.parametrize(
+    ("options", "outside", "reserve"),
+    [
+        pytest.param({}, [], WINDOW // 4, id="not limited"),
+        pytest.param({"max_tokens": 6_000}, [], 6_000, id="by the model"),
+        pytest.param({"max_tokens": 6_000}, [AsksForLess()], 7_000, id="by the call"),
+    ],
+)
+async def test_what_is_asked_for_at_most_is_left_free(stage: Stage, options: Any, outside: Any, reserve: int) -> None:
+    stage.side()
+    events: list[CompactionEvent] = []
+    middleware = [*outside, CompactionMiddleware(on_event=events.append)]
+    await run(create_agent(stage.openai(**options), middleware=middleware), [*spoken(30), HumanMessage("And now?")])
+    started = events[0]
+    assert isinstance(started, CompactionStarted)
+    assert started.trigger_tokens == WINDOW - reserve
+
+
 async def test_the_window_is_that_of_the_model_in_use_after_a_fallback_too(stage: Stage) -> None:
     """The fallback's window is smaller: its request is compacted for it, and the first model's is not."""
     first, second = stage.side(_unavailable(), window=8 * WINDOW), stage.side(key="small")
@@ -195,6 +227,17 @@ async def test_the_window_is_that_of_the_model_in_use_after_a_fallback_too(stage
 
 def _unavailable() -> Rejection:
     return Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
+
+
+async def test_a_limit_that_one_model_told_is_not_another_models(stage: Stage) -> None:
+    """E21: by name. The first turns out to take a tenth of what its profile says."""
+    stage.side()
+    other = stage.side(window=10 * WINDOW, key="other")
+    middleware = CompactionMiddleware()
+    one, two = (stage.openai(10 * WINDOW, model=name, key=key) for name, key in (("one", ""), ("two", "other")))
+    await run(create_agent(one, middleware=[middleware]), [*spoken(30), HumanMessage("And now?")])
+    await run(create_agent(two, middleware=[middleware]), [*spoken(30, first=100), HumanMessage("And now?")])
+    assert [len(request.messages) for request in other.requests] == [61]
 
 
 # -- overflow
@@ -223,14 +266,24 @@ async def test_a_wording_that_langchain_does_not_map_is_recovered_too(stage: Sta
 async def test_a_second_overflow_is_one_error_of_both_families(stage: Stage, how: str) -> None:
     side = stage.side()
     side.reject_next = 2
-    retry = ModelRetryMiddleware(max_retries=3, initial_delay=0.0)
-    agent = create_agent(stage.openai(), middleware=[retry, CompactionMiddleware()])
+    agent = create_agent(stage.openai(), middleware=[CompactionMiddleware()])
     with pytest.raises(ModelContextOverflowError) as caught:
-        await run(agent, [*spoken(5), HumanMessage("And now?")], how)
+        await run(agent, [*spoken(4), HumanMessage("And now?")], how)
     assert isinstance(caught.value, ContextOverflowError)
     assert isinstance(caught.value, langchain_exceptions.ContextOverflowError)
     assert isinstance(caught.value.__cause__, openai.BadRequestError)
     assert (caught.value.part, caught.value.window) == ("current request", WINDOW)
+    assert len(side.model_requests) == 2
+
+
+async def test_a_second_overflow_is_not_tried_again_by_middleware_outside(stage: Stage) -> None:
+    if not hasattr(pytest.importorskip("langchain.agents.middleware._retry"), "default_retry_on"):
+        pytest.skip("this version of ModelRetryMiddleware repeats every error")
+    side = stage.side()
+    side.reject_next = 2
+    middleware = [ModelRetryMiddleware(max_retries=3, initial_delay=0.0), CompactionMiddleware()]
+    with pytest.raises(ModelContextOverflowError):
+        await run(create_agent(stage.openai(), middleware=middleware), [*spoken(4), HumanMessage("And now?")])
     assert len(side.model_requests) == 2
 
 
@@ -323,12 +376,12 @@ async def test_subagents_have_conversations_of_their_own(stage: Stage, how: str)
     """Two at once, and the one they work for: one middleware serves all three."""
     events: list[CompactionEvent] = []
     controller = CompactionController(on_event=events.append)
-    inner_answers = [reads(f"src/{step}.py") for step in range(12)]
+    inner_answers = [reads(f"src/{step}.py") for step in range(8)]
     for name in "ab":
         stage.side(*inner_answers, Answer(f"Inner {name} is done."), key=name)
     side = stage.side(Answer("", tuple(_delegates(name) for name in "ab")), Answer("All done."), window=10 * WINDOW)
     subagents: dict[str, Any] = {
-        name: create_agent(stage.openai(key=name), [file_tool(100)], middleware=[CompactionMiddleware(controller)])
+        name: create_agent(stage.openai(key=name), [file_tool(150)], middleware=[CompactionMiddleware(controller)])
         for name in "ab"
     }
 

@@ -12,7 +12,7 @@ pytest.importorskip("langchain_openai")
 pytest.importorskip("langchain_anthropic")
 pytest.importorskip("uvicorn")
 
-from compaction_adapters.langchain import CompactionMiddleware
+from compaction_adapters.langchain import CompactionMiddleware, carried
 from compaction_adapters.langchain import sessions as sessions_module
 from compaction_adapters.langchain.records import CHANNEL
 from langchain.agents import create_agent
@@ -21,13 +21,14 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
 from compaction_hooks import CompactionRecord, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import SECRET, CountingSummarizer, Stage, spoken, texts, thread
+from tests.adapters.langchain_stage import SECRET, CountingSummarizer, Stage, file_tool, reads, spoken, texts, thread
 from tests.provider import Rejection
 
 provider = langchain_stage.provider
@@ -51,6 +52,7 @@ async def call(agent: Any, messages: Any, how: str, config: Any = None) -> Any:
     return agent.invoke(messages, config) if how == "sync" else await agent.ainvoke(messages, config)
 
 
+names_runs = pytest.mark.skipif("control" not in Runtime.__dataclass_fields__, reason="nothing tells runs apart")
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 
 
@@ -280,6 +282,30 @@ async def test_a_run_without_a_thread_is_a_conversation_of_its_own(stage: Stage)
     assert other.startswith("run-")
 
 
+@names_runs
+async def test_all_calls_of_a_run_without_a_thread_are_one_conversation(stage: Stage) -> None:
+    side = stage.side(*[reads(f"src/{step}.py") for step in range(12)])
+    events: list[CompactionEvent] = []
+    middleware = CompactionMiddleware(on_event=events.append)
+    agent: Any = create_agent(stage.openai(), [file_tool(150)], middleware=[middleware])
+    agent.invoke({"messages": "Read all."})
+    assert side.remaining == 0
+    assert len(events) > 2
+    assert len({event.session_id for event in events}) == 1
+
+
+async def test_a_run_without_a_thread_is_given_no_record_of_another_conversation(stage: Stage) -> None:
+    """Both begin with the same words, and go on differently."""
+    stage.side()
+    events: list[CompactionEvent] = []
+    middleware = CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer())
+    agent = agent_of(stage, middleware)
+    for first in (0, 100):
+        agent.invoke({"messages": [HumanMessage("Hello."), *spoken(30, first=first)]})
+    for id in {event.session_id for event in events}:
+        assert len(middleware.session(id).export_records()) == 1
+
+
 async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_beginning(stage: Stage) -> None:
     """Runs without a thread: the next one brings the whole conversation along, serialised by the host."""
     side = stage.side()
@@ -292,26 +318,62 @@ async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_begi
     assert texts(side.requests[2].messages).count(SECRET) == 1
 
 
+async def test_a_thread_that_begins_with_the_messages_of_another_pays_nothing_for_them(stage: Stage) -> None:
+    """A conversation that the application branched by copying it."""
+    side = stage.side()
+    agent = agent_of(stage, CompactionMiddleware(), checkpointer=InMemorySaver())
+    agent.invoke(LONG, thread())
+    agent.invoke({"messages": [*agent.get_state(thread()).values["messages"], HumanMessage("Go on.")]}, thread("copy"))
+    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert records_of(agent, thread("copy")) == records_of(agent)
+
+
+async def test_only_the_records_used_last_are_carried_over(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried, "MAX_CARRIED", 2)
+    summarizer = CountingSummarizer()
+    stage.side()
+    agent = agent_of(stage, CompactionMiddleware(summarizer=summarizer))
+    for first in (0, 100, 0, 200, 0, 100):
+        agent.invoke({"messages": spoken(30, first=first)})
+    assert len(summarizer.asked) == 4  # 0, 100 and 200 once each; 100 was forgotten when 200 came
+
+
 async def test_an_agent_that_is_a_node_of_another_graph_pays_once_for_the_same_beginning(stage: Stage) -> None:
     """Its own state ends with every run of the node; its messages are the outer graph's."""
     side = stage.side()
-    outer: Any = StateGraph(MessagesState)
-    outer.add_node("agent", agent_of(stage, CompactionMiddleware()))
-    outer.add_edge(START, "agent")
-    graph = outer.compile(checkpointer=InMemorySaver())
+    graph = within(agent_of(stage, CompactionMiddleware()))
     graph.invoke(LONG, thread())
     graph.invoke(NEXT, thread())
     assert [request.is_summary for request in side.requests] == [True, False, False]
 
 
-async def test_runs_that_ended_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def within(agent: Any) -> Any:
+    """The agent as the only node of an outer graph."""
+    outer: Any = StateGraph(MessagesState)
+    outer.add_node("agent", agent)
+    outer.add_edge(START, "agent")
+    return outer.compile(checkpointer=InMemorySaver())
+
+
+@names_runs
+@pytest.mark.parametrize(
+    ("is_inner", "has_thread", "held"),
+    [
+        pytest.param(False, False, [False, True, True], id="without a thread"),
+        pytest.param(True, True, [False, True, True], id="subgraphs"),
+        pytest.param(False, True, [True, True, True], id="threads stay"),
+    ],
+)
+async def test_sessions_of_runs_that_ended_are_let_go(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, is_inner: bool, has_thread: bool, held: list[bool]
+) -> None:
     monkeypatch.setattr(sessions_module, "MAX_RUNS", 2)
     stage.side()
     events: list[CompactionEvent] = []
     middleware = CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer())
     agent = agent_of(stage, middleware)
     for first in (0, 100, 200):
-        agent.invoke({"messages": spoken(30, first=first)})
+        config = thread(f"thread {first}") if has_thread else None
+        (within(agent) if is_inner else agent).invoke({"messages": spoken(30, first=first)}, config)
     ids = list(dict.fromkeys(event.session_id for event in events))
-    held = [middleware.session(id).state().context_tokens is not None for id in ids]
-    assert held == [False, True, True]
+    assert [middleware.session(id).state().context_tokens is not None for id in ids] == held

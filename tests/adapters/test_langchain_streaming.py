@@ -19,8 +19,9 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.pregel import Pregel
 
-from compaction_hooks import Usage
+from compaction_hooks import SummaryRequest, Usage
 from tests.adapters import langchain_stage
 from tests.adapters.langchain_stage import (
     SECRET,
@@ -38,12 +39,14 @@ from tests.provider import Answer
 provider = langchain_stage.provider
 stage = langchain_stage.stage
 
+INTERNAL = "langchain.agents.middleware.internal_call_transformer"
 ANSWER = "The answer has several words, so that it comes in more than one chunk of the stream."
 LONG = {"messages": [*spoken(30), HumanMessage("And now?")]}
 SHORT = {"messages": spoken(4)}
 
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 beta = pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+has_v3 = pytest.mark.skipif(not hasattr(Pregel, "stream_events"), reason="this version has no v3")
 both_clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
 
 
@@ -72,6 +75,7 @@ async def test_the_answer_is_streamed_and_nothing_of_the_summary(stage: Stage, h
 
 
 @beta
+@has_v3
 async def test_nothing_of_the_summary_is_among_the_events_of_version_3(stage: Stage) -> None:
     side = stage.side(Answer(ANSWER))
     agent: Any = create_agent(stage.openai(), middleware=[CompactionMiddleware()])
@@ -79,6 +83,25 @@ async def test_nothing_of_the_summary_is_among_the_events_of_version_3(stage: St
     messages = ["".join([delta async for delta in message.text]) async for message in run.messages]
     assert messages == [ANSWER]
     assert [request.is_summary for request in side.requests] == [True, False]
+
+
+@beta
+@has_v3
+async def test_nothing_of_a_summariser_of_ones_own_is_among_them_when_it_says_that_it_is_internal(stage: Stage) -> None:
+    """As LangChain's own middleware marks its calls."""
+    internal_call_metadata = pytest.importorskip(INTERNAL).internal_call_metadata
+    stage.side(Answer(ANSWER))
+    other = stage.side(Answer(f"## Goal\n- {SECRET}, and all that came before it."), key="own")
+    model = stage.openai(key="own")
+
+    async def summarize(request: SummaryRequest) -> str:
+        answer = await model.ainvoke("Summarise the ledger.", {"metadata": internal_call_metadata()})
+        return str(answer.text)
+
+    agent: Any = create_agent(stage.openai(), middleware=[CompactionMiddleware(summarizer=summarize)])
+    run = await agent.astream_events(LONG, thread(), version="v3")
+    assert ["".join([delta async for delta in message.text]) async for message in run.messages] == [ANSWER]
+    assert other.remaining == 0
 
 
 async def test_the_summary_call_is_traced_under_its_source(stage: Stage) -> None:
@@ -154,7 +177,7 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_recovered(stage: S
 
 @beta
 @both_ways
-@pytest.mark.parametrize("mode", ["messages", "v3"])
+@pytest.mark.parametrize("mode", ["messages", pytest.param("v3", marks=has_v3)])
 async def test_a_stream_that_breaks_after_its_first_chunk_surfaces_and_is_not_sent_again(
     stage: Stage, how: str, mode: str
 ) -> None:

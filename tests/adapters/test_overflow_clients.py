@@ -149,7 +149,8 @@ def test_an_overflow_is_read_from_every_form(
     held = {
         name: form
         for name, form in forms(error).items()
-        if named is None or name not in ("as body", "as JSON in a text")
+        if (named is None or name not in ("as body", "as JSON in a text"))
+        and form != "Error code: 400"  # newer openai clients leave a body that is a list, as Gemini's, out of the text
     }
     found = {name: read(parse_overflow(form, provider=named)) for name, form in held.items()}
     assert found == dict.fromkeys(held, expected(wording, side))

@@ -3,9 +3,9 @@
 from compaction_hooks.errors import MissingExtraError
 
 try:
-    import langchain.agents as _agents  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    import langchain as _langchain  # noqa: F401 # pyright: ignore[reportUnusedImport]
 except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("langchain", "langgraph", "langchain_core"):
+    if error.name != "langchain":
         raise
     raise MissingExtraError("compaction_adapters.langchain", "LangChain", "langchain") from error
 

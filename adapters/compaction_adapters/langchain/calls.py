@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
@@ -20,13 +20,12 @@ class Answered(Generic[ResponseT]):
     """What a handler returned.
 
     Attributes:
-        message: The model's own message; None where middleware inside answered without one.
-        response_metadata: What the provider said of the call, where the session looks for a silent overflow.
+        message: The model's own message, where the session looks for signs of a silent overflow; None where middleware inside
+            answered without one.
     """
 
     response: ModelResponse[ResponseT]
     message: AIMessage | None
-    response_metadata: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +90,4 @@ class ModelCall(Generic[ContextT, ResponseT]):
 
 
 def _answered(response: ModelResponse[ResponseT]) -> Answered[ResponseT]:
-    message = next((message for message in response.result if isinstance(message, AIMessage)), None)
-    return Answered(response, message, message.response_metadata if message is not None else {})
+    return Answered(response, next((message for message in response.result if isinstance(message, AIMessage)), None))

@@ -1,4 +1,4 @@
-"""Records for conversations whose state ends before their messages do."""
+"""Records for conversations that begin with messages of another, or with their own from a state that is gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class CarriedRecords:
     """Records that were made last, to be found by the messages they are true of.
 
     A host that keeps the messages itself calls an agent without a thread, an outer graph calls one as its node, a deep agent goes
-    on in a fork: each brings the whole conversation along, and none the state of the agent that summarised its beginning.
+    on in a fork, a thread begins as a copy of another: each brings the whole conversation along, and none the state of the agent
+    that summarised its beginning.
     """
 
     def __init__(self) -> None:

@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
     """Keeps an agent's conversation inside the context window of whichever model is called.
 
-    The messages in the agent's state stay as they are: each model call is sent a view of them, and what makes the view (the
-    record of a compaction) is checkpointed in a private state channel. Records that a failed or interrupted call left behind
-    stay in memory, and in `store`, so that no summary is paid for twice. When a model rejects a request as too long, the view
-    is compacted harder and sent once more, unless a token of the answer was streamed already.
+    The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record of a
+    compaction, is checkpointed in a private state channel (seen in `get_state` and in the stream mode "updates", not in what
+    the agent takes and returns). The record that a failed or interrupted call leaves behind stays in memory, and in `store`, so
+    that no summary is paid for twice. When a model rejects a request as too long, the view is compacted harder and sent once
+    more, unless a token of the answer was streamed already. Status events go to the stream mode "custom".
 
-    The conversation is that of the thread; a subgraph's, and that of a run without a thread, is its own. Without a
-    thread nothing is remembered but summaries of messages that come back word for word.
+    The conversation is that of the thread. A subgraph's is its own, and so is that of a run without a thread: of these, only
+    summaries of messages that come back word for word are remembered.
 
-    Place it outside (before) middleware that marks caches and inside (after) `ModelFallbackMiddleware` and
-    `ModelRetryMiddleware`, whose next attempts then are compacted for the model they are for. What middleware inside adds
-    to the system prompt is not counted beforehand, but learned from what the provider counts.
+    Place it before (outside) middleware that marks caches, and after (inside) `ModelFallbackMiddleware` and
+    `ModelRetryMiddleware`, whose next attempts then are compacted for the model they are for. What middleware inside adds to the
+    system prompt is not counted beforehand, but learned from what the provider counts.
 
-    Kept messages are the very objects of the state, thinking blocks and their signatures included. They do not depend on what
-    stood before them, except where a provider says so; there, compact between turns (`session(...).compact`) rather than in the
-    midst of one.
-    With `ChatOpenAI(use_previous_response_id=True)` the kept answers of a compacted view are copies without the id, since
-    the provider would otherwise continue from the history it keeps.
+    Kept messages are the very objects of the state. Thinking blocks stay in them with signatures that were made for the
+    conversation before its compaction; a provider that holds a signature against what stands before it rejects such a request.
+    With `ChatOpenAI(use_previous_response_id=True)` the kept answers of a compacted view are copies without the id, since the
+    provider would otherwise continue from the history it keeps.
 
     Args:
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
@@ -71,9 +71,8 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
             a controller and its keywords are given.
     """
 
-    state_schema = cast(
-        "type[CompactionState[ResponseT]]", CompactionState
-    )  # a class is generic, its attribute cannot be
+    # Typed as the plain state, so that a list of this and other middleware has a type.
+    state_schema = cast("type[AgentState[ResponseT]]", CompactionState)
     transformers = transformers()
     trace_policy = trace_policy()
 

@@ -21,15 +21,16 @@ from compaction_adapters.langchain_core import conversation_id, thread_id
 from compaction_hooks import CompactionController, CompactionSession
 
 MAX_RUNS: Final = 64
-"""Runs without a thread whose sessions are kept, since nothing tells when a run has ended. A longer one goes on from its state."""
+"""Runs that are remembered, since nothing tells when one has ended. A longer one goes on from its state."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run that no thread names.
+    """One run of a graph, with those in it.
 
     Attributes:
-        control: Held so that its address names this run only.
+        control: What LangGraph knows the run by; held so that its address names this run only.
+        session_ids: Sessions that no later run will ask for.
     """
 
     control: object
@@ -41,7 +42,8 @@ class Sessions:
     """Opens the session of the conversation a model call belongs to, with the records it can be given.
 
     A thread's own session is named by the thread, that of a subgraph by thread and checkpoint namespace, that of a run without a
-    thread by the run. The last two are over before their messages are, so that they are given records by what they apply to.
+    thread by the run. The last two are over before their messages are: so each is also given, when it begins, the records made
+    here that are true of its messages.
     """
 
     def __init__(self, controller: CompactionController[Any]) -> None:
@@ -57,9 +59,8 @@ class Sessions:
 
     def of(self, request: ModelRequest[Any]) -> CompactionSession[BaseMessage]:
         """Return the session of the call that is asked for, with the records of the state it is asked in."""
-        name, is_lasting = self._name(request.runtime)
-        session = self.named(name)
-        if not is_lasting and session not in self._opened:
+        session = self.named(self._name(request.runtime))
+        if session not in self._opened:
             self._opened.add(session)
             session.import_records(self._carried.true_of(request.messages))
         session.import_records(stored_records(request.state))
@@ -69,18 +70,14 @@ class Sessions:
         """Keep a session's records for conversations that begin with the same messages, whatever came of the call."""
         self._carried.keep(request.messages, session.export_records())
 
-    def _name(self, runtime: object) -> tuple[str, bool]:
-        """Return the conversation's name, and whether the next run of the same conversation has it too."""
+    def _name(self, runtime: object) -> str:
         config = _config()
-        thread = thread_id(config)
-        if thread is not None:
-            name = conversation_id(config) or thread
-            return name, name == thread
         with self._lock:
             run = self._run(getattr(runtime, "control", None))
             name = conversation_id(config, run.name) or run.name
-            run.session_ids.add(name)
-        return name, False
+            if name != thread_id(config):
+                run.session_ids.add(name)
+        return name
 
     def _run(self, control: object) -> _Run:
         """Return the run this control belongs to; where LangGraph gives none, a run of this call only."""

@@ -18,7 +18,7 @@ from compaction_hooks.stores import RecordStore
 if TYPE_CHECKING:  # older versions have no clauses
     from langchain.agents.middleware.summarization import ContextSize, TriggerClause
 
-    Trigger: TypeAlias = ContextSize | TriggerClause | Sequence[ContextSize | TriggerClause]
+    Trigger: TypeAlias = ContextSize | TriggerClause | list[ContextSize | TriggerClause]
 
 _KINDS = ("fraction", "tokens", "messages")
 
