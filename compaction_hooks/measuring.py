@@ -313,8 +313,8 @@ def _counts(history: History[M], measured: Measured, oldest_run: int) -> Iterato
 def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
     """The count to go by in a list that is seen for the first time, or has been changed: the newest, unless it is of another view.
 
-    Where an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not here made
-    a smaller view, while this list is whole. Which of the two, the estimate tells.
+    Where an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not
+    here made a smaller view, while this list is whole. Which of the two, the estimate tells.
     """
     largest = max(older, key=lambda count: count.usage.input_tokens, default=newest)
     has_shrunk = newest.usage.input_tokens < largest.usage.input_tokens * (1 - MINIMUM_GAIN_RATIO)
