@@ -151,8 +151,3 @@ def texts(messages: Sequence[Any]) -> str:
     return "\n".join(
         str(message.get("content") if isinstance(message, dict) else message.content) for message in messages
     )
-
-
-# -- agents
-
-QUESTION = "Which voucher is missing?"

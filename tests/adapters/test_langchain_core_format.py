@@ -72,10 +72,12 @@ SAMPLES: list[BaseMessage] = [
         additional_kwargs={
             "reasoning_content": "Two are needed.",
             "tool_calls": [
-                {"id": "call_3", "type": "function", "function": {"name": "read", "arguments": '{"path": "b.py"}'}}
+                {"id": "call_3", "type": "function", "function": {"name": "read", "arguments": '{"path": "b.py"}'}},
+                {"id": "call_4", "type": "function", "function": {"name": "read", "arguments": '{"path": "c.py"}'}},
             ],
         },
     ),
+    AIMessage("", tool_calls=[tool_call(name="read", args={}, id=None)]),
     AIMessage("Hm.", invalid_tool_calls=[invalid_tool_call(name="read", args='{"path":', id="call_4", error="cut")]),
     AIMessageChunk(content="", tool_call_chunks=[tool_call_chunk(name="read", args='{"a": 1}', id="call_5", index=0)]),
     AIMessage("", additional_kwargs={"function_call": {"name": "read", "arguments": "{}"}}),
@@ -109,7 +111,9 @@ def test_the_contract_of_a_format_holds() -> None:
         pytest.param(FunctionMessage(content="x", name="f"), "tool", id="function"),
         pytest.param(ChatMessage(content="x", role="user"), "user", id="chat user"),
         pytest.param(ChatMessage(content="x", role="developer"), "system", id="chat developer"),
+        pytest.param(ChatMessage(content="x", role="assistant"), "assistant", id="chat assistant"),
         pytest.param(ChatMessage(content="x", role="critic"), "other", id="chat critic"),
+        pytest.param(BaseMessage(content="x", type="odd"), "other", id="of another kind"),
     ],
 )
 def test_who_speaks(message: BaseMessage, role: str) -> None:
@@ -292,8 +296,10 @@ def test_a_call_that_the_content_repeats_is_one_call_and_is_rewritten_in_both_pl
 def test_a_call_is_rewritten_wherever_raw_calls_and_chunks_repeat_it() -> None:
     raw = AIMessage("", additional_kwargs=SAMPLES[6].additional_kwargs)
     made = FORMAT.rewrite(raw, {(0, 1): '{"cleared":true}'})
-    assert made.additional_kwargs["tool_calls"][0]["function"]["arguments"] == '{"cleared":true}'
-    chunk = FORMAT.rewrite(SAMPLES[8], {(0, 0): '{"cleared":true}'})
+    first, second = made.additional_kwargs["tool_calls"]
+    assert first["function"]["arguments"] == '{"cleared":true}'
+    assert second is raw.additional_kwargs["tool_calls"][1]
+    chunk = FORMAT.rewrite(SAMPLES[9], {(0, 0): '{"cleared":true}'})
     assert isinstance(chunk, AIMessageChunk)
     assert [one["args"] for one in chunk.tool_call_chunks] == ['{"cleared":true}']
     assert chunk.tool_calls[0]["args"] == {"cleared": True}
@@ -318,10 +324,10 @@ def test_a_rewritten_result_keeps_its_id_its_status_and_its_artifact() -> None:
 
 
 def test_results_of_anthropic_inside_a_human_message_are_a_piece_of_their_own() -> None:
-    result, words = FORMAT.read(SAMPLES[11])
+    result, words = FORMAT.read(SAMPLES[12])
     assert (result.role, result.parts) == ("tool", (ToolResult("call_6", "c"),))
     assert (words.role, words.parts) == ("user", (Text("Go on."),))
-    assert FORMAT.take(SAMPLES[11], [1]).content == [{"type": "text", "text": "Go on."}]
+    assert FORMAT.take(SAMPLES[12], [1]).content == [{"type": "text", "text": "Go on."}]
 
 
 # -- what an answer tells of its call

@@ -223,10 +223,10 @@ async def test_a_limit_that_the_user_did_not_set_is_not_one(stage: Stage) -> Non
     """ChatAnthropic fills in 64,000 and the like by itself: nothing the user asked to keep room for."""
     from langchain_anthropic import ChatAnthropic
 
-    assert (
-        max_output_tokens(ChatAnthropic(model_name="claude-sonnet-4-5", api_key=SecretStr("x"), timeout=1, stop=None))
-        is None
-    )
+    profile: Any = {"max_input_tokens": 200_000, "max_output_tokens": 64_000}
+    model = ChatAnthropic(model_name="claude-sonnet-4-5", api_key=SecretStr("x"), timeout=1, stop=None, profile=profile)
+    assert model.max_tokens == 64_000
+    assert max_output_tokens(model) is None
     assert max_output_tokens(stage.anthropic(max_tokens=700)) == 700
     assert max_output_tokens(stage.openai()) is None
 

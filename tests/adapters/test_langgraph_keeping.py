@@ -15,6 +15,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode, CompactionState
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -22,7 +23,6 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from compaction_hooks import CompactionController
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, spoken, thread
 from tests.adapters.langgraph_stage import (
@@ -33,6 +33,7 @@ from tests.adapters.langgraph_stage import (
     messages_of,
     node_of,
     question,
+    react_agent,
     said,
     sessions_of,
 )
@@ -132,17 +133,25 @@ def test_a_trimmed_conversation_survives_a_restart() -> None:
     assert "KINGFISHER" in second.asked[0].previous_summary
 
 
+def test_create_react_agent_is_trimmed_too() -> None:
+    model = FakeMessagesListChatModel(responses=[AIMessage("Yes.")])
+    node = node_of(CountingSummarizer(), trim=True)
+    agent = react_agent(model, [], pre_model_hook=node, checkpointer=InMemorySaver())
+    result = agent.invoke({"messages": [*spoken(30), HumanMessage("And now?")]}, thread())
+    assert messages_of(result["messages"])[0] == "summary"
+    assert messages_of(result["messages"])[-2:] == ["And now?", "Yes."]
+
+
 class Plain(TypedDict):
     messages: list[AnyMessage]
-    n: int
 
 
-def test_trimming_a_key_without_a_reducer_is_refused() -> None:
+def test_a_key_without_a_reducer_is_trimmed_too() -> None:
     node, checkpoints = node_of(CountingSummarizer(), trim=True), InMemorySaver()
     graph = chat_graph(node, lambda state: {}, Plain, CompactionState, checkpointer=checkpoints)
-    graph.invoke({"messages": [*spoken(30), HumanMessage("?")]}, thread())
-    with pytest.raises(ConfigurationError, match=r"no list of messages under 'messages'.*give it a reducer"):
-        graph.invoke({"n": 1}, thread())
+    result = graph.invoke({"messages": [*spoken(30), HumanMessage("?")]}, thread())
+    assert messages_of(result["messages"])[0] == "summary"
+    assert len(result["messages"]) < 30
 
 
 class Whole(MessagesState, CompactionState):

@@ -238,6 +238,24 @@ async def test_node_and_model_work_on_one_conversation(stage: Stage) -> None:
     assert node.session("thread").state().is_estimate is False
 
 
+async def test_words_that_are_added_for_one_call_only_belong_to_the_conversation(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    side = stage.side(*[Answer("Yes.")] * 2)
+    node = CompactionNode(context_window=WINDOW, on_event=events.append)
+    model = node.wrap(stage.openai())
+
+    def call(state: ModelInput) -> dict[str, Any]:
+        asked = [SystemMessage("Be brief."), *state["llm_input_messages"], HumanMessage("In JSON.")]
+        return {"messages": [model.invoke(asked)]}
+
+    graph = chat_graph(node, call, checkpointer=InMemorySaver())
+    graph.invoke({"messages": talk()[1:]}, thread())
+    graph.invoke(said("And then?"), thread())
+    assert {event.session_id for event in events} == {"thread"}
+    assert [texts(request.messages).endswith("?\nIn JSON.") for request in side.model_requests] == [True, True]
+    assert sum(request.is_summary for request in side.requests) == 1
+
+
 async def test_a_model_that_is_asked_something_else_in_between_is_another_conversation(stage: Stage) -> None:
     events: list[CompactionEvent] = []
     stage.side(*[Answer("Yes.")] * 4)
@@ -308,6 +326,17 @@ async def test_the_models_own_window_limit_and_tools_count(stage: Stage) -> None
     node.wrap(stage.openai(window=None, model="unheard-of")).invoke(messages)
     assert len(side.requests) == small + 1
     assert [request.is_summary for request in side.requests[:small]] == [True, False]
+
+
+async def test_arguments_of_the_very_call_count(stage: Stage) -> None:
+    side = stage.side(*[Answer("Yes.")] * 2)
+    model = CompactionNode(context_window=WINDOW).wrap(stage.openai())
+    schema = {"type": "function", "function": {"name": "f", "description": "Never. " * 3_000, "parameters": {}}}
+    model.bind(tools=[schema]).invoke([*spoken(5), HumanMessage("?")])
+    assert [request.is_summary for request in side.requests] == [True, False]
+    model.invoke([*spoken(4, first=50), HumanMessage("?")], max_tokens=9_000)
+    assert [request.is_summary for request in side.requests[2:]] == [True, False]
+    assert side.requests[-1].max_tokens == 9_000
 
 
 async def test_a_summary_is_written_by_the_model_itself_unless_the_node_has_another(stage: Stage) -> None:

@@ -32,6 +32,7 @@ from tests.adapters.langchain_core_stage import (
     CountingSummarizer,
     Stage,
     file_tool,
+    heavy_tool,
     reads,
     spoken,
     thread,
@@ -203,14 +204,16 @@ def test_a_state_that_names_the_channels_itself_works() -> None:
 
 def test_a_node_around_it_needs_its_schema_and_says_so() -> None:
     """LangGraph drops what a node returns for channels that no schema declares; a dropped record is paid for again and again."""
-    node = CompactionNode(context_window=WINDOW, summarizer=CountingSummarizer())
+    summarizer = CountingSummarizer()
+    node = CompactionNode(context_window=WINDOW, summarizer=summarizer)
 
     def around(state: MessagesState) -> dict[str, Any]:
         return node.invoke(state)
 
     model = Model()
     with pytest.raises(ConfigurationError, match=r"no channel .*'compaction_records'.*input_schema=node\.schema"):
-        chat_graph(around, model).invoke(said("Hi."))
+        chat_graph(around, model).invoke({"messages": spoken(30)})
+    assert summarizer.asked == []
     builder = StateGraph(MessagesState)
     builder.add_node("compact", around, input_schema=node.schema)
     builder.add_node("model", model.__call__)
@@ -221,11 +224,21 @@ def test_a_node_around_it_needs_its_schema_and_says_so() -> None:
     assert messages_of(model.sent[0])[0] == "summary"
 
 
+class AddedUp(MessagesState):
+    llm_input_messages: Annotated[list[AnyMessage], add_messages]
+
+
+def test_a_reducer_that_would_add_views_up_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'llm_input_messages' has a reducer"):
+        chat_graph(CompactionNode(context_window=WINDOW), Model(), AddedUp, AddedUp).invoke(said("Hi."))
+
+
 # -- streams
 
 
 @both_ways
 async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stage, how: str) -> None:
+    """R94"""
     stage.side()
     graph = chat_graph(CompactionNode(context_window=WINDOW, model=stage.openai()), Model())
     value = {"messages": [*spoken(30), HumanMessage("And now?")]}
@@ -285,6 +298,20 @@ def test_a_name_tells_the_window_only() -> None:
     assert is_summary(node.invoke({"messages": [*spoken(30), HumanMessage("?")]})["llm_input_messages"][0])
 
 
+async def test_what_is_bound_to_a_model_counts(stage: Stage) -> None:
+    messages = [*spoken(5), HumanMessage("?")]
+    for tools, is_compacted in (([], False), ([heavy_tool(12_000)], True)):
+        stage.side()
+        node = CompactionNode(model=stage.openai().bind_tools(tools))
+        assert is_summary(node.invoke({"messages": messages})["llm_input_messages"][0]) is is_compacted
+
+
+def test_a_name_may_be_given_beside_a_controller() -> None:
+    pytest.importorskip("genai_prices")
+    node = CompactionNode(CompactionController(), model="gpt-4")
+    assert is_summary(node.invoke({"messages": [*spoken(30), HumanMessage("?")]})["llm_input_messages"][0])
+
+
 def test_a_summarizer_of_ones_own_wins_over_the_model() -> None:
     from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 
@@ -310,6 +337,7 @@ def test_a_controller_is_shared_whatever_its_own_format() -> None:
 
 
 def test_system_prompt_and_tools_count() -> None:
+    """R27"""
     messages = [*spoken(20), HumanMessage("?")]
     bare = CompactionNode(context_window=WINDOW).invoke({"messages": messages})
     heavy = CompactionNode(
@@ -321,7 +349,7 @@ def test_system_prompt_and_tools_count() -> None:
 
 
 async def test_usage_that_answers_carry_is_counted_with() -> None:
-    """R27: what the provider counted for the last answer is taken for the truth up to there."""
+    """R28: what the provider counted for the last answer is taken for the truth up to there."""
     counted: Any = {"input_tokens": 12_500, "output_tokens": 10, "total_tokens": 12_510}
     talk = [*spoken(5), HumanMessage("?")]
     told = [*talk[:-2], talk[-2].model_copy(update={"usage_metadata": counted}), talk[-1]]

@@ -105,7 +105,8 @@ def test_views_are_not_checkpointed_and_records_are() -> None:
     assert set(graph.get_state(thread()).values) == {"messages", "compaction_records"}
 
 
-def test_strict_serialisation_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trim", [False, True], ids=["view", "trim"])
+def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
     """LANGGRAPH_STRICT_MSGPACK is read at import: a process of its own, in which every warning is an error."""
     program = textwrap.dedent(
         """
@@ -113,20 +114,20 @@ def test_strict_serialisation_works(tmp_path: Path) -> None:
         from langgraph.checkpoint.sqlite import SqliteSaver
         from tests.adapters.langchain_core_stage import CountingSummarizer, thread
         from tests.adapters.langgraph_stage import Model, chat_graph, messages_of, node_of, question
-        from tests.adapters.test_langgraph_state import node_of, question
 
         for start in range(2):
             summarizer, model = CountingSummarizer(), Model()
             with SqliteSaver.from_conn_string(sys.argv[1]) as checkpoints:
-                graph = chat_graph(node_of(summarizer), model, checkpointer=checkpoints)
+                graph = chat_graph(node_of(summarizer, trim="trim" in sys.argv), model, checkpointer=checkpoints)
                 for number in range(12 if start == 0 else 1):
                     graph.invoke(question(number), thread())
                 assert all(type(record) is dict for record in graph.get_state(thread()).values["compaction_records"])
             print(len(summarizer.asked), messages_of(model.sent[-1])[0])
         """
     )
+    arguments = [str(tmp_path / "strict.db"), *(["trim"] if trim else [])]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", program, str(tmp_path / "strict.db")],
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", program, *arguments],
         env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
@@ -261,7 +262,7 @@ async def test_an_interrupt_in_the_model_node_does_not_pay_again() -> None:
 
 
 def test_a_model_node_that_failed_is_repeated_with_the_same_view() -> None:
-    """R94: the record is checkpointed before the model is called, and outlives its failure."""
+    """The record is checkpointed before the model is called, and outlives its failure."""
     summarizer, sent = CountingSummarizer(), list[Any]()
     node = node_of(summarizer)
 

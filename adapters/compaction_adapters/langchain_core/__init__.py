@@ -15,6 +15,7 @@ from compaction_adapters.langchain_core.models import (
     max_input_tokens,
     max_output_tokens,
     model_name,
+    model_options,
     summarizer,
     summary_config,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "max_input_tokens",
     "max_output_tokens",
     "model_name",
+    "model_options",
     "records_update",
     "stream_events",
     "summarizer",

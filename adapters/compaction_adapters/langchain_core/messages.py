@@ -111,7 +111,7 @@ def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a compacted view whose answers no longer name a response that OpenAI keeps.
 
     With `ChatOpenAI(use_previous_response_id=True)` only what follows the newest such id is sent, and the server adds the
-    history it holds: a summary before it would never arrive (reference: langchain-openai 1.7.3, `_get_last_messages`).
+    history it holds: a summary before it would never arrive (`_get_last_messages` in langchain-openai 1.7).
     """
     return [_without_response_id(message) for message in view]
 
@@ -130,7 +130,8 @@ _ROLES: Final[Mapping[str, Role]] = {
     "developer": "system",
     "user": "user",
     "human": "user",
-    "assistant": "other",  # a ChatMessage has no calls and no usage: passed on as it is
+    "assistant": "assistant",
+    "ai": "assistant",
 }
 
 
@@ -236,7 +237,7 @@ def _rewritten_assistant(message: AIMessage, texts: Mapping[int, str]) -> AIMess
             case "function_call":
                 legacy = {**message.additional_kwargs["function_call"], "arguments": text}
                 changes["additional_kwargs"] = {**message.additional_kwargs, "function_call": legacy}
-            case "reasoning":
+            case "reasoning":  # nobody rewrites reasoning
                 pass
     made = message.model_copy(update=changes)
     return _with_repeated_calls(made, new_calls) if new_calls else made

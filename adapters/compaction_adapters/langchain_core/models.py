@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 
 from compaction_adapters.langchain_core.messages import SUMMARY_SOURCE
 from compaction_adapters.langchain_core.usage import finish_reason, usage_of
-from compaction_hooks import Summarizer, Summary, SummaryRequest
+from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 
 ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
@@ -128,6 +128,20 @@ def model_name(model: object) -> str | None:
     inner = chat_model_in(model)
     names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
     return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def model_options(model: object) -> CallOptions:
+    """Return what a session is told of every call of this model; nothing where there is no chat model."""
+    inner = chat_model_in(model)
+    if inner is None:
+        return {}
+    return {
+        "model": model_name(inner),
+        "context_window": max_input_tokens(inner),
+        "max_output_tokens": max_output_tokens(model),
+        "tools": bound_arguments(model).get("tools"),
+        "summarizer": summarizer(inner),
+    }
 
 
 def max_input_tokens(model: object) -> int | None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias, cast
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import LastValue, UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.channels.base import BaseChannel  # pyright: ignore[reportMissingTypeStubs]
 from typing_extensions import TypedDict  # the one of LangGraph's own states: a class cannot inherit from both kinds
 
 from compaction_adapters.langchain_core import union_records
@@ -103,24 +104,41 @@ class Channels:
             return False
         return True
 
-    def demand(self, keys: Sequence[str]) -> None:
-        """Refuse a graph that would drop what a node returns.
+    def adds_up(self, key: str) -> bool | None:
+        """Whether a channel has a reducer, so that what is written is added to what it holds; None where that cannot be told."""
+        for held in getattr(self._read, "args", ()):
+            channel = cast("Mapping[str, object]", held).get(key) if isinstance(held, Mapping) else None
+            if isinstance(channel, BaseChannel):
+                return _has_reducer(cast(object, channel))
+        return None
+
+    def demand(self, view_key: str) -> None:
+        """Refuse a graph that would drop what a node returns, or add one view to another.
 
         Raises:
-            ConfigurationError: it lacks one of these channels.
+            ConfigurationError: it lacks a channel, or that of the view has a reducer.
         """
-        missing = [key for key in keys if not self.declares(key)]
+        missing = [key for key in (view_key, RECORDS_KEY, RUN_KEY) if not self.declares(key)]
         if missing:
             raise ConfigurationError(
                 f"the graph has no channel {' and '.join(map(repr, missing))}, so that LangGraph would drop what CompactionNode "
                 'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
                 'graph.add_node("compact", around_node, input_schema=node.schema)'
             )
+        if self.adds_up(view_key):
+            raise ConfigurationError(
+                f"{view_key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
+                f"{view_key}: list[AnyMessage], or by inheriting from CompactionState"
+            )
 
     def write(self, values: Mapping[str, object]) -> None:
         """Write these channels, beside what the task's node returns; those the graph lacks are left out."""
         if self._read is not None and self._send is not None:
             self._send([(key, value) for key, value in values.items() if self.declares(key)])
+
+
+def _has_reducer(channel: object) -> bool:
+    return hasattr(channel, "operator") or hasattr(channel, "reducer")  # of BinaryOperatorAggregate, of DeltaChannel
 
 
 Values: TypeAlias = dict[str, Any]

@@ -118,7 +118,7 @@ class Conversations:
         """Return the conversation of a task that calls the model with these messages.
 
         A session follows one list. Where a node has handed out a view in it, it goes on with the node's list when the model is
-        given that view or that list, with something before it or not; anything else is a conversation of its own.
+        given that view or that list, with something before or behind it or not; anything else is a conversation of its own.
         """
         conversation = self.of(config, {}, messages)
         handed_out = self._handed_out.get(conversation.session)
@@ -126,8 +126,10 @@ class Conversations:
             return Asked(conversation, messages, [])
         whole, view = handed_out
         for known in (view, whole):
-            if _ends_with(messages, known):
-                return Asked(conversation, whole, messages[: len(messages) - len(known)])
+            found = _around(messages, known)
+            if found is not None:
+                before, behind = found
+                return Asked(conversation, [*whole, *behind] if behind else whole, before)
         return Asked(self.of(config, {}, messages, "#model"), messages, [])
 
     def kept(self, conversation: Conversation, messages: list[BaseMessage]) -> Values:
@@ -164,9 +166,20 @@ class Conversations:
 _Lists: TypeAlias = "WeakKeyDictionary[CompactionSession[BaseMessage], tuple[list[BaseMessage], list[BaseMessage]]]"
 
 
-def _ends_with(messages: list[BaseMessage], known: list[BaseMessage]) -> bool:
-    """Whether these are the last messages of a list: the same objects, or equal ones that went through a checkpoint."""
-    rest = messages[len(messages) - len(known) :] if len(known) <= len(messages) else []
-    return len(rest) == len(known) > 0 and all(
-        one is other or one == other for one, other in zip(rest, known, strict=True)
-    )
+def _around(
+    messages: list[BaseMessage], known: list[BaseMessage]
+) -> tuple[list[BaseMessage], list[BaseMessage]] | None:
+    """What stands before and behind these messages in a list; None where they are not in it.
+
+    They are the same objects, or equal ones that went through a checkpoint.
+    """
+    starts = (index for index, message in enumerate(messages) if known and _same(message, known[0]))
+    start = next(starts, len(messages))
+    end = start + len(known)
+    if end > len(messages) or not all(map(_same, messages[start:end], known)):
+        return None
+    return messages[:start], messages[end:]
+
+
+def _same(one: BaseMessage, other: BaseMessage) -> bool:
+    return one is other or one == other

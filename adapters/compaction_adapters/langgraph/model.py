@@ -17,13 +17,9 @@ from langgraph.errors import GraphBubbleUp
 from compaction_adapters.langchain_core import (
     ModelContextOverflowError,
     TokenWatch,
-    bound_arguments,
-    chat_model_in,
-    max_input_tokens,
     max_output_tokens,
-    model_name,
+    model_options,
     stream_events,
-    summarizer,
     without_response_ids,
 )
 from compaction_adapters.langgraph.conversations import FORMAT, Asked, Conversations
@@ -168,9 +164,10 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     ) -> _Call[Answer]:
         config = ensure_config(config)
         asked = self._conversations.asked(config, _messages(input))
-        options: CallOptions = {**self._options, "max_output_tokens": max_output_tokens(self._model, arguments)}
-        if tools := arguments.get("tools"):
-            options["tools"] = tools
+        options: CallOptions = {**self._options}
+        if arguments:
+            options["max_output_tokens"] = max_output_tokens(self._model, arguments)
+            options["tools"] = arguments.get("tools", options.get("tools"))
         if asked.prefix:
             options["system"] = [message.content for message in asked.prefix]
         self._conversations.note_call(asked.conversation.session, options)
@@ -196,16 +193,9 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
 
 
 def _facts(model: object, given: CallOptions) -> CallOptions:
-    """What a session is told of every call of this model. A system prompt is among the messages here, tools are bound."""
-    inner = chat_model_in(model)
-    if inner is None:
-        return {"model": given.get("model"), "context_window": given.get("context_window")}
-    return {
-        "model": model_name(inner),
-        "context_window": max_input_tokens(inner),
-        "summarizer": given.get("summarizer") or summarizer(inner),
-        "tools": bound_arguments(model).get("tools"),
-    }
+    """What a session is told of every call of this model, where it is one. A system prompt is among its messages."""
+    own = model_options(model) or CallOptions(model=given.get("model"), context_window=given.get("context_window"))
+    return {**own, "summarizer": given.get("summarizer") or own.get("summarizer")}
 
 
 def _messages(input: LanguageModelInput) -> list[BaseMessage]:

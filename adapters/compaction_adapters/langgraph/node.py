@@ -15,11 +15,8 @@ from langgraph.types import Overwrite
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
 from compaction_adapters.langchain_core import (
-    chat_model_in,
-    max_input_tokens,
-    model_name,
+    model_options,
     stream_events,
-    summarizer,
     without_response_ids,
 )
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Values, node_schema
@@ -60,14 +57,17 @@ class CompactionNode(Runnable[Any, Values]):
     the list (the record of a compaction) is checkpointed in a private channel, the list itself is not. Status events go to
     `stream_mode="custom"`.
 
+    A node in front of the model does not see what the provider says: call the model that `wrap` returns, and a request that is
+    rejected as too long is compacted and sent once more.
+
     Args:
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        model: The model that the model node calls. A chat model tells its name and its window, and writes the summaries where no
-            `summarizer` is given; a name tells the window only.
+        model: The model that the model node calls, where it is not one that `wrap` returned. A chat model tells its name, window
+            and bound tools, and writes the summaries where no `summarizer` is given; a name tells the window only.
         messages_key: Where the state has its messages.
         output_key: Where the list for the model is put; the model node reads it there. Declared by `CompactionState`.
         trim: Write the list back to `messages_key` too, so that checkpoints stay small; what was compacted is gone from the
-            state. The key needs a reducer (`add_messages`, or a `DeltaChannel`) and no other node may write it in the same step.
+            state. No other node may write the key in the same step.
         system: A system prompt that is not among the messages but counts.
         tools: Tools that count, as they are given to `bind_tools`.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
@@ -90,10 +90,11 @@ class CompactionNode(Runnable[Any, Values]):
     ) -> None:
         _check_keys(messages_key, output_key)
         self._options = _options(model, system, tools)
+        self._wrapped: CallOptions = {}
         window = self._options.get("context_window")
         given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
-        if controller is None and isinstance(model, str):
-            given["model"] = model
+        if controller is None and model is not None:
+            given["model"] = self._options.get("model")
         self.controller = controller_from(controller, given, FORMAT, sees_model=window is not None)
         self.schema = node_schema(messages_key, output_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
@@ -113,6 +114,7 @@ class CompactionNode(Runnable[Any, Values]):
         """
         config = ensure_config(config)
         conversation, messages = self._opened(input, config)
+        conversation.channels.demand(self._output_key)
         view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
         return self._update(conversation, messages, view, config)
 
@@ -125,6 +127,7 @@ class CompactionNode(Runnable[Any, Values]):
         """As `invoke`, for graphs that are awaited."""
         config = ensure_config(config)
         conversation, messages = self._opened(input, config)
+        conversation.channels.demand(self._output_key)
         view = await conversation.session.transform_context(messages, **self._options_in(conversation, config))
         return self._update(conversation, messages, view, config)
 
@@ -156,8 +159,11 @@ class CompactionNode(Runnable[Any, Values]):
         """Return the model with recovery: when it rejects a request as too long, the request is compacted and sent once more.
 
         It may be given the view or the whole list, which it compacts as the node does, for the model that is called. What
-        it compacts goes into the same channel of the graph.
+        it compacts goes into the same channel of the graph. A node without a `model` of its own compacts for the one it wraps:
+        for the one that was called last in a conversation, and for the first one before any call.
         """
+        if not self._wrapped:
+            self._wrapped = model_options(model)
         return CompactingModel(model, self._conversations, self._options)
 
     def session(self, thread: str) -> CompactionSession[BaseMessage]:
@@ -176,7 +182,7 @@ class CompactionNode(Runnable[Any, Values]):
         if not isinstance(messages, list):
             raise ConfigurationError(
                 f"the state has no list of messages under {self._messages_key!r} (found: {', '.join(state) or 'nothing'}): "
-                "name its key, CompactionNode(messages_key=...), and give it a reducer such as add_messages"
+                "name its key, CompactionNode(messages_key=...)"
             )
         messages = cast("list[BaseMessage]", messages)
         return self._conversations.of(config, state, messages), messages
@@ -184,6 +190,7 @@ class CompactionNode(Runnable[Any, Values]):
     def _options_in(self, conversation: Conversation, config: RunnableConfig) -> CallOptions:
         write = stream_writer(config)
         return {
+            **self._wrapped,
             **self._conversations.last_call(conversation.session),
             **self._options,
             "on_event": None if write is None else stream_events(write),
@@ -192,8 +199,10 @@ class CompactionNode(Runnable[Any, Values]):
     def _update(
         self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
     ) -> Values:
-        conversation.channels.demand([self._output_key, RECORDS_KEY, RUN_KEY])
-        trimmed = {self._messages_key: Overwrite(view)} if self._trim and view is not messages else {}
+        trimmed: Values = {}
+        if self._trim and view is not messages:
+            adds_up = conversation.channels.adds_up(self._messages_key) is not False
+            trimmed[self._messages_key] = Overwrite(view) if adds_up else view
         shown = self._shown(conversation, messages, view, config)
         return {self._output_key: shown, **self._conversations.kept(conversation, messages), **trimmed}
 
@@ -230,13 +239,10 @@ def _options(
     system: str | SystemMessage | None,
     tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]],
 ) -> CallOptions:
-    options: CallOptions = {}
-    inner = chat_model_in(model)
-    if inner is not None:
-        options["model"] = model_name(inner)
-        options["context_window"] = max_input_tokens(inner)
-        options["summarizer"] = summarizer(inner)
-    elif model is not None and not isinstance(model, str):
+    options = model_options(model)
+    if isinstance(model, str):
+        options["model"] = model
+    elif model is not None and not options:
         raise ConfigurationError(f"model must be a chat model or its name, not {type(model).__name__}")
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
