@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
@@ -78,3 +80,12 @@ def test_a_record_taken_back_does_not_come_in_again() -> None:
     assert session.undo() is not None
     assert session.import_records(records) == 0
     assert session.export_records() == []
+
+
+def test_exported_records_are_plain_json() -> None:
+    """Stores and checkpointers may keep them as they are: lists, no tuples."""
+    session = controller(8_192, summarizer=Scripted()).session("x")
+    session.transform_context_sync([user("go"), *steps(40, 300)])
+    (record,) = session.export_records()
+    assert record["digest"]
+    assert json.loads(json.dumps(record)) == record

@@ -74,7 +74,7 @@ class CompactionDigest:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON."""
-        return asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionDigest:
