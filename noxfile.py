@@ -88,10 +88,14 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
     frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
     constraints = Path(session.create_tmp()) / "framework.txt"
     constraints.write_text(str(frozen), encoding="utf-8")
-    groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests")
+    peers = (
+        ["deepagents"] if (framework, versions) == ("langchain", "latest") else []
+    )  # it asks for the newest langchain
+    groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests", *peers)
     session.install("--constraint", str(constraints), *groups)
     session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
-    session.run("pytest", *_files(*ADAPTERS[framework], "tests/adapters/test_readme_snippets.py"), *session.posargs)
+    files = _files(*ADAPTERS[framework], "tests/adapters/test_readme_snippets.py")
+    session.run("pytest", "-n", "auto", *files, *session.posargs)
     if versions == "latest":
         for example in _files(f"examples/{framework.replace('-', '_')}_*.py"):
             session.run("python", example)
@@ -106,13 +110,8 @@ def provider(session: nox.Session) -> None:
     """The tests' loopback provider, the kit for adapters on a plain loop, and errors of the providers' own clients."""
     install(session, "test", "provider", "clients")
     session.install("--no-deps", "litellm")
-    session.run(
-        "pytest",
-        "tests/provider",
-        "tests/testing",
-        *_files("tests/adapters/test_overflow_clients.py"),
-        *session.posargs,
-    )
+    files = ("tests/provider", "tests/testing", "tests/adapters/test_overflow_clients.py")
+    session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 
 @nox.session
@@ -127,7 +126,7 @@ def recorded(session: nox.Session) -> None:
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict."""
     groups = [f"{extra}-tests" for extra in ADAPTERS if extra != "pydantic-ai"]  # its openai client is not litellm's
-    install(session, "test", "property", "typing", "provider", *groups, extras=EXTRAS)
+    install(session, "test", "property", "typing", "provider", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
 
