@@ -420,6 +420,11 @@ class HistoryReader(Generic[M]):
         for index in range(equal_count):
             if index >= same and not _is_equal_copy(previous.log.hosts[index], messages[index]):
                 moved = {id(host) for host in previous.log.hosts[index : previous.host_count]}
+                last_answer = next((previous.piece(number).host for number in previous.answers()), -1)
+                if (
+                    index <= last_answer
+                ):  # an edit of what answers were given to: those since measured the list before it
+                    moved.update(map(id, messages[index:]))
                 return self._extend(log, messages, index, known, moved)
             log.hosts.append(messages[index])
             self._adopt(log, previous, index, known)

@@ -297,3 +297,14 @@ def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
     hooks = controller(100_000)
     assert hooks.transform_context_sync(messages) is messages
     assert tokens(hooks) < 2_000
+
+
+def test_usage_from_before_an_edit_of_the_past_is_not_of_the_present_list() -> None:
+    """Another hook clears old results: the answers since then counted what is no longer there."""
+    large = [user("go"), *steps(20, 300), counted(6_500), user("on")]
+    hooks = controller(200_000)
+    hooks.transform_context_sync(large)
+    assert tokens(hooks) >= 6_500
+    cleared = [{**message, "content": "(cleared)"} if message["role"] == "tool" else message for message in large[:-2]]
+    hooks.transform_context_sync([*cleared, counted(6_500), user("on")])
+    assert tokens(hooks) < 3_000

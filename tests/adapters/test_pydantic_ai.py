@@ -107,6 +107,17 @@ async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
         assert [id(message) for message in suffix] == [id(message) for message in whole[-len(suffix) :]]
 
 
+async def test_between_two_compactions_requests_only_grow(stage: Stage) -> None:
+    """R97: what was sent stays byte for byte, so that prompt caches hold."""
+    side = stage.side(*steps(30))
+    await reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE)).run("Read everything.")
+    pairs = list(zip(side.model_requests, side.model_requests[1:], strict=False))
+    grown = [later for earlier, later in pairs if later.messages[: len(earlier.messages)] == earlier.messages]
+    compactions = len(side.requests) - len(side.model_requests)
+    assert len(grown) == len(pairs) - compactions
+    assert compactions > 0
+
+
 async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 6, also across runs: a message is sized once, and read again only near the end of the list."""
     sized: list[Message] = []
@@ -136,18 +147,21 @@ async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.Mon
     assert reads < 10
 
 
-async def test_instructions_and_tools_count(stage: Stage) -> None:
-    """E31: they are in no message, and each request has them."""
-    side = stage.side(*steps(12))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW), instructions=prose(7_000))
+@pytest.mark.parametrize(("instructions", "tool"), [(6_000, 0), (0, 6_000)], ids=["instructions", "tools"])
+async def test_what_is_in_no_message_counts(instructions: int, tool: int, stage: Stage) -> None:
+    """E31: each request has it, from the first one on, which no usage has measured yet."""
+    side = stage.side(Answer("Done."))
+    agent = reader(
+        stage.openai(), Compaction(context_window=WINDOW), instructions=prose(instructions) if instructions else None
+    )
+    if tool:
 
-    @agent.tool_plain(description=prose(4_000))
-    def unused() -> str:
-        raise AssertionError
+        @agent.tool_plain(description=prose(tool))
+        def unused() -> str:
+            raise AssertionError
 
-    assert (await agent.run("Read all.")).output == "All read."
-    assert not side.rejections
-    assert side.model_requests[-1].input_tokens < WINDOW
+    assert (await agent.run("Go on.", message_history=spoken(7))).output == "Done."
+    assert [request.is_summary for request in side.requests] == [True, False]
 
 
 async def test_tools_that_the_model_has_not_found_do_not_count(stage: Stage) -> None:
@@ -214,6 +228,7 @@ async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(
     notes = [texts(request.messages).count("Note ") for request in side.model_requests]
     assert set(notes) == {1}
     assert "Note " not in texts(result.all_messages())
+    assert len(result.all_messages()) < 26
 
 
 # -- persisted
@@ -271,6 +286,9 @@ async def test_a_history_processor_leaves_a_short_history_alone(stage: Stage) ->
 
 # -- construction
 
+UNSPEAKING: Any = FunctionModel(lambda *_: ModelResponse(parts=[]), profile={"supports_text_output": False})
+WINDOW_IN_ITS_PLACE: Any = WINDOW
+
 
 @pytest.mark.parametrize(
     ("make", "text"),
@@ -285,7 +303,11 @@ async def test_a_history_processor_leaves_a_short_history_alone(stage: Stage) ->
             "summarizer: give a controller or its keywords",
             id="a controller and the name of a summariser",
         ),
-        pytest.param(lambda: Compaction(16_384), "must be a CompactionController, not int", id="a window in its place"),
+        pytest.param(
+            lambda: Compaction(WINDOW_IN_ITS_PLACE),
+            "must be a CompactionController, not int",
+            id="a window instead",
+        ),
         pytest.param(lambda: Compaction(summarizer=UNSPEAKING), "cannot write a summary", id="a model without words"),
         pytest.param(lambda: summarizer(UNSPEAKING), "cannot write a summary", id="a summariser without words"),
         pytest.param(
@@ -301,9 +323,6 @@ def test_wrong_use_gets_a_clear_error(make: Any, text: str) -> None:
         make()
 
 
-UNSPEAKING = FunctionModel(lambda *_: ModelResponse(parts=[]), profile={"supports_text_output": False})
-
-
 async def test_an_agent_can_be_written_down(stage: Stage) -> None:
     """`Agent.from_spec`: the capability goes by its class name, and takes what JSON can say."""
     side = stage.side(*steps(30))
@@ -312,7 +331,11 @@ async def test_an_agent_can_be_written_down(stage: Stage) -> None:
     agent: Agent[None, str] = Agent.from_spec(
         {"capabilities": [spec]}, custom_capability_types=[Compaction], model=stage.openai()
     )
-    agent.tool_plain(lambda path: prose(800), name="read_file")
+
+    @agent.tool_plain
+    def read_file(path: str) -> str:
+        return f"{path} {prose(800)}"
+
     result = await agent.run("Read all.")
     assert not side.rejections
     assert SECRET in texts(result.all_messages())

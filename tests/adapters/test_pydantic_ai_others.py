@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
-from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, replaced_by_provider
+from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, pin_evidence, replaced_by_provider
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.messages import (
@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    NativeToolSearchReturnPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -31,7 +32,7 @@ from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
-from compaction_hooks import CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, reads, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
@@ -61,7 +62,7 @@ async def test_tools_that_were_found_stay_found(persist: bool, kind: str, stage:
     side = stage.side(Answer(calls=(search,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
     compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
     agent = reader(getattr(stage, kind)(), compaction)
-    agent.tool_plain(weather, defer_loading=True)
+    agent.tool_plain(defer_loading=True)(weather)
     result = await agent.run("Go on.")
     assert result.output == "Done."
     assert SECRET in texts(side.requests[-1].messages)
@@ -89,6 +90,44 @@ async def test_capabilities_that_were_loaded_stay_loaded(persist: bool, kind: st
     assert not side.rejections
 
 
+@pytest.mark.skipif(not hasattr(RunContext, "load_capability"), reason="this pydantic-ai loads none by code")
+@PERSIST
+async def test_capabilities_that_were_loaded_by_code_stay_loaded(persist: bool, stage: Stage) -> None:
+    load, ask = Call("prepare", {}), Call("weather", {"city": "Rome"})
+    side = stage.side(Answer(calls=(load,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
+    climate = Capability[None](
+        id="climate", description="Weather.", instructions="Say it in rhyme.", tools=[weather], defer_loading=True
+    )
+    agent = reader(stage.openai(), climate, Compaction(context_window=WINDOW, settings=SUMMARISE, persist=persist))
+
+    @agent.tool
+    def prepare(ctx: RunContext[None]) -> str:
+        assert ctx.load_capability("climate")
+        return "ready"
+
+    result = await agent.run("Go on.")
+    assert result.output == "Done."
+    last = side.requests[-1]
+    assert SECRET in texts(last.messages)
+    assert all("weather" in texts(request.tools) for request in side.model_requests[1:])
+    assert "Say it in rhyme." in texts(last.messages)
+    assert "sunny in Rome" in texts(last.messages)
+
+
+def test_what_a_provider_found_stays_where_something_else_names_its_response() -> None:
+    """A provider's own tool search stands in a response: that is kept whole."""
+    found = NativeToolSearchReturnPart(
+        content={"discovered_tools": [{"name": "weather"}]}, tool_call_id="n", provider_name="anthropic"
+    )
+    named, nameless = ModelResponse(parts=[found, TextPart("Found it.")]), ModelResponse(parts=[found])
+    session = CompactionController[Any](context_window=WINDOW).session("s", format=PydanticAIFormat())
+    messages = [*spoken(2), named, *spoken(4, first=2), nameless, *spoken(8, first=6)]
+    pin_evidence(session, messages)
+    made = session.compact_sync(messages).messages
+    assert named in made
+    assert nameless not in made
+
+
 # -- what a provider compacted
 
 
@@ -106,19 +145,19 @@ def compacted_by(name: str, *, after: list[ModelMessage], calls: bool = False) -
 async def test_what_the_provider_compacted_is_left_alone(calls: bool, stage: Stage) -> None:
     """What lies before a provider's own summary is not sent, so it is neither counted nor cut, and the response is kept whole."""
     model = stage.anthropic()
-    history = compacted_by("anthropic", after=spoken(18, first=3), calls=calls)
+    question = ModelRequest(parts=[UserPromptPart("And now?")])
+    history = compacted_by("anthropic", after=[*spoken(18, first=3), question], calls=calls)
     head = history[: 9 if calls else 8]
-    asked = CountingSummarizer()
-    seen: list[list[ModelMessage]] = []
-    compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
     ctx = RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id="c")
-    seen.append(await compaction.compact(history, ctx))
-    (view,) = seen
-    assert all(one is other for one, other in zip(view, head, strict=False))
-    assert SECRET in texts(view[len(head) :])
-    assert len(asked.asked) == 1
-    assert "Question 0." not in asked.asked[0].transcript
-    assert "Question 3." in asked.asked[0].transcript
+    for method in ("compact", "view"):
+        asked = CountingSummarizer()
+        compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
+        view: list[ModelMessage] = await getattr(compaction, method)(history, ctx)
+        assert all(one is other for one, other in zip(view, head, strict=False))
+        assert SECRET in texts(view[len(head) :])
+        assert len(asked.asked) == 1
+        assert "Question 0." not in asked.asked[0].transcript
+        assert "Question 3." in asked.asked[0].transcript
 
 
 def test_only_models_that_leave_out_what_a_provider_compacted_count(stage: Stage) -> None:
@@ -130,10 +169,11 @@ def test_only_models_that_leave_out_what_a_provider_compacted_count(stage: Stage
     assert replaced_by_provider(history, FallbackModel(anthropic, anthropic)) == 8
     assert replaced_by_provider(history, FallbackModel(anthropic, openai)) == 0
     assert replaced_by_provider(compacted_by("openai", after=[]), openai) == 0
-    responses = OpenAIResponsesModel("m", provider=openai.provider)
+    responses = OpenAIResponsesModel("m", provider=openai.provider or "openai")
     assert replaced_by_provider(compacted_by("openai", after=[]), responses) == 8
     assert replaced_by_provider(history, responses) == 0
-    empty = [replace(m, parts=[CompactionPart(provider_name="anthropic")]) if m is history[7] else m for m in history]
+    nothing = ModelResponse(parts=[CompactionPart(provider_name="anthropic")])
+    empty = [nothing if message is history[7] else message for message in history]
     assert replaced_by_provider(empty, anthropic) == 0
 
 
@@ -151,13 +191,18 @@ def test_the_name_behind_a_fallback_is_that_of_the_model_that_answered(stage: St
 
 def context(model: Any = None, **fields: Any) -> RunContext[None]:
     return RunContext[None](
-        deps=None, model=model or FunctionModel(lambda *_: spoken(1)[1]), usage=RunUsage(), **fields
+        deps=None,
+        model=model or FunctionModel(lambda *_: ModelResponse(parts=[TextPart("- done")])),
+        usage=RunUsage(),
+        **fields,
     )
 
 
 async def test_it_is_a_tier_of_the_harness(stage: Stage) -> None:
     """`compact(messages, ctx)` is the shape of the harness's strategies: cheap ones first, then ours."""
     harness = pytest.importorskip("pydantic_ai_harness.compaction")
+    if tuple(map(int, version("pydantic-ai-harness").split(".")[:2])) < (0, 62):
+        pytest.skip("this harness sends the whole list again with the next request")
     side = stage.side(*steps(30))
     tiers = [harness.ClearToolResults(max_tokens=1, keep_pairs=1_000), Compaction[None](context_window=WINDOW)]
     tiered = harness.TieredCompaction(tiers=tiers, target_tokens=8_000)
@@ -228,7 +273,7 @@ async def test_parallel_reads_before_a_pinned_search_stay_paired(stage: Stage) -
     first = Answer(calls=(*reads("a.py", "b.py").calls, search))
     side = stage.side(first, *steps(26))
     agent: Agent[None, str] = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
-    agent.tool_plain(weather, defer_loading=True)
+    agent.tool_plain(defer_loading=True)(weather)
     assert (await agent.run("Go on.")).output == "All read."
     assert SECRET in texts(side.requests[-1].messages)
     assert "a.py" in texts(side.requests[-1].messages)

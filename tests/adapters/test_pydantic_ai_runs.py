@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, CompactionStatusEvent, summarizer
 from pydantic_ai import Agent, RunContext
+from pydantic_ai.durable_exec._capability_operation import collect_capability_operations
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RunUsage, UsageLimits
@@ -109,26 +111,48 @@ async def test_an_id_of_the_hosts_own_is_the_sessions(stage: Stage) -> None:
 async def test_a_cancelled_run_leaves_its_history_as_it_was(stage: Stage) -> None:
     """R96: cancelling while a summary is written cancels it; nothing is kept of it."""
     side = stage.side(Answer("Done."))
-    started = asyncio.Event()
+    started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def never(_: object) -> str:
         started.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
         raise AssertionError
 
     history = spoken(14)
+    before = deepcopy(history)
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, summarizer=never))
     running = asyncio.ensure_future(agent.run("Go on.", message_history=history))
     await started.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    await asyncio.wait_for(cancelled.wait(), 5)
     assert not side.requests
-    assert history == spoken_again(history)
+    assert history == before
 
 
-def spoken_again(history: list[Any]) -> list[Any]:
-    return ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
+async def test_a_replay_of_a_durable_run_does_the_same_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run left in memory would change what its replay asks for; the summary is a durable operation of a stable name."""
+    stage.side(Answer("Done."), Answer("Done."))
+    monkeypatch.setattr(RunContext, "in_durable_context", True)
+    asked = CountingSummarizer()
+    compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
+    heard: list[str] = []
+    agent = reader(stage.openai(), compaction)
+
+    @agent.on_event(CompactionStatusEvent)
+    async def listen(_: RunContext[None], event: CompactionStatusEvent) -> None:
+        heard.append(event.stage)
+
+    for _ in range(2):
+        await agent.run("Go on.", message_history=spoken(14), conversation_id="c")
+    assert len(asked.asked) == 2
+    assert not heard
+    assert compaction.id == "compaction_hooks"
+    assert list(collect_capability_operations(compaction)) == ["summarize"]
 
 
 # -- what it costs
@@ -226,12 +250,15 @@ async def test_a_model_that_cannot_write_is_not_asked() -> None:
         asked.append(messages)
         return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"response": 1})])
 
+    events: list[CompactionEvent] = []
     model = FunctionModel(decide, profile={"supports_text_output": False})
-    agent = Agent(model, output_type=int, capabilities=[Compaction(context_window=WINDOW)])
+    compaction = Compaction[None](context_window=WINDOW, on_compaction=events.append)
+    agent = Agent(model, output_type=int, capabilities=[compaction])
     result = await agent.run("Go on.", message_history=spoken(14))
     assert result.output == 1
     assert len(asked) == 1
     assert "[Conversation summary]" in texts(asked[0])
+    assert [event.used_fallback for event in events if isinstance(event, CompactionFinished)] == [False]
 
 
 async def test_the_summarys_words_are_in_no_stream_of_the_users(stage: Stage) -> None:

@@ -13,12 +13,14 @@ from compaction_adapters.pydantic_ai.capability import Compaction
 from compaction_adapters.pydantic_ai.events import CompactionStatusEvent
 from compaction_adapters.pydantic_ai.messages import SUMMARY_KEY, PydanticAIFormat
 from compaction_adapters.pydantic_ai.processor import history_processor
+from compaction_adapters.pydantic_ai.recovery import ModelContextOverflowError
 from compaction_adapters.pydantic_ai.summarizing import summarizer
 
 __all__ = [
     "SUMMARY_KEY",
     "Compaction",
     "CompactionStatusEvent",
+    "ModelContextOverflowError",
     "PydanticAIFormat",
     "history_processor",
     "summarizer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import is_
 from typing import Any, cast
@@ -48,7 +48,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     What is sent is a view: system prompt, summary, the current request and the recent messages. The run's own messages stay whole,
     so `all_messages()` and `new_messages()` tell everything that was said. The conversation goes by its `conversation_id`:
-    what was summarised in one run is known in the next one, in this process or, with a `store`, in another.
+    what was summarised in one run is known in the next one, in this process or, with a `store`, in another. In a durable workflow
+    each run is on its own, so that its replay does the same again; there, give neither a store nor a controller.
 
         agent = Agent("openai:gpt-5", capabilities=[Compaction()])
     """
@@ -81,9 +82,6 @@ class Compaction(AbstractCapability[AgentDepsT]):
     estimator: TokenEstimator | None = field(default=None, kw_only=True)
     """Sizes texts and messages."""
 
-    host_files: Callable[[], Any] | None = field(default=None, kw_only=True)
-    """Gives the files the host itself keeps track of."""
-
     _: KW_ONLY
 
     id: str | None = "compaction_hooks"
@@ -91,6 +89,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     _controller: CompactionController[Any] = field(init=False, repr=False, compare=False)
     _focus: str | None = field(default=None, init=False, repr=False)
+    _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -110,7 +109,6 @@ class Compaction(AbstractCapability[AgentDepsT]):
             "store": self.store,
             "on_event": self.on_compaction or None,
             "estimator": self.estimator,
-            "host_files": self.host_files,
         }
         given = {name: value for name, value in keywords.items() if value is not None}
         if self.controller is not None and self.summarizer is not None:
@@ -150,7 +148,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:  # noqa: ARG002 - the framework's signature
         """Return a copy with the state of one run."""
         mine = copy.copy(self)
-        mine._turn, mine._seen = None, 0
+        mine._session, mine._turn, mine._seen = None, None, 0
         return mine
 
     async def before_model_request(
@@ -162,7 +160,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         if not messages or isinstance(messages[-1], ModelResponse):
             return request_context  # it goes on with an answer that the provider paused, and wants exactly what it had
         is_runs_own = _are_same(messages, ctx.messages)
-        session = session_for(self._controller, ctx, messages)
+        session = self._session = self._session or session_for(self._controller, ctx, messages)
         self._seen = self._seen if self._seen < len(messages) else 0
         pin_evidence(session, messages[self._seen :])
         self._seen = len(messages)
@@ -268,13 +266,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
     def _complete(self, options: CallOptions, ctx: RunContext[AgentDepsT], model: object) -> CallOptions:
         """The options, with whom to ask for a summary and whom to tell."""
         options["on_event"] = telling(ctx)
-        chosen = self.summarizer if isinstance(self.summarizer, Model | str) else model
-        if isinstance(chosen, str) or writes_text(chosen):
-            run = (
-                ctx if ctx.model is model else replace(ctx, model=cast("Model[Any]", model))
-            )  # the request's own model
+        if isinstance(self.summarizer, Model | str) or writes_text(model):
 
             async def ask(request: SummaryRequest) -> Summary:
+                run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
                 return await self._summarize(run, request.system, request.prompt, request.max_tokens)
 
             options["summarizer"] = ask
@@ -282,9 +277,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:
-        model = (
-            self.summarizer if isinstance(self.summarizer, Model | str) else cast("Model[Any]", ctx.model)
-        )  # it writes text
+        """Ask the model given, else that of the request."""
+        own = self.summarizer if isinstance(self.summarizer, str) else request_model(self.summarizer)
+        model = own or request_model(ctx.model)
+        assert model is not None  # nobody is asked without a model that writes text
         return await asked(model, system, prompt, max_tokens, ctx)
 
 

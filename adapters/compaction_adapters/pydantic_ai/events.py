@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from opentelemetry.util.types import AttributeValue
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent
@@ -94,7 +93,7 @@ def telling(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]
     return tell
 
 
-def _attributes(event: CompactionFinished) -> dict[str, AttributeValue]:
+def _attributes(event: CompactionFinished) -> dict[str, str | int | bool]:
     return {
         "gen_ai.conversation.compacted": True,
         "compaction.strategy": "compaction_hooks",

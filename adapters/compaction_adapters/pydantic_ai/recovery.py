@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from pydantic_ai import RunContext
+from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage, ModelResponse, repair_messages
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
@@ -22,9 +23,26 @@ from pydantic_ai.settings import ModelSettings
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import counted_in
-from compaction_hooks import CallOptions, CompactionController, CompactionSession, Message, parse_overflow
+from compaction_hooks import (
+    CallOptions,
+    CompactionController,
+    CompactionSession,
+    ContextOverflowError,
+    Message,
+    parse_overflow,
+)
 
 R = TypeVar("R")
+
+
+class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceededError):
+    """A request that does not fit, and cannot be made to: also the framework's own error, for handlers and fallbacks of its."""
+
+    def __init__(self, model_name: str, unfit: ContextOverflowError) -> None:
+        ModelContextWindowExceededError.__init__(self, model_name, str(unfit))
+        self.tokens = unfit.tokens
+        self.window = unfit.window
+        self.part = unfit.part
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +82,9 @@ class Turn:
         Args:
             first: Gives what the first attempt gave: its response, or its error raised.
             send: Sends messages that are not yet prepared for the wire.
+
+        Raises:
+            ModelContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
         """
 
         async def attempt(view: list[ModelMessage]) -> R:
@@ -75,8 +96,11 @@ class Turn:
 
         options = self.options.copy()
         options["model"], options["context_window"] = model_name(model, self.messages), model.context_window
-        with nullcontext() if self.ctx is None else counted_in(self.ctx):
-            return await self.session.call(self._history(), attempt, answer=_read, **options)
+        try:
+            with nullcontext() if self.ctx is None else counted_in(self.ctx):
+                return await self.session.call(self._history(), attempt, answer=_read, **options)
+        except ContextOverflowError as unfit:
+            raise ModelContextOverflowError(model.model_name, unfit) from unfit.__cause__
 
     def _history(self) -> list[ModelMessage]:
         """What is to be compacted: the run's messages, which may have grown since, or what the session was given."""

@@ -35,12 +35,16 @@ def session_for(
 ) -> CompactionSession[ModelMessage]:
     """Return the session of a conversation: the framework's own id, or the newest one that the messages carry.
 
-    Where neither tells, the session is the run's; outside a run it is used once.
+    Where neither tells, the session is the run's; outside a run it is used once. In a durable workflow it is this very run's:
+    a replay must not find what the run it replays has left in memory, or it would do something else.
     """
-    name = ctx.conversation_id or next((m.conversation_id for m in reversed(messages) if m.conversation_id), ctx.run_id)
-    session = controller.session(name or f"pydantic-ai:{uuid4()}", format=PydanticAIFormat())
-    if name is None:
-        controller.close(session.id)  # nobody can ask for it again
+    known = ctx.conversation_id or next(
+        (m.conversation_id for m in reversed(messages) if m.conversation_id), ctx.run_id
+    )
+    if known is not None and not ctx.in_durable_context:
+        return controller.session(known, format=PydanticAIFormat())
+    session = controller.session(f"{known or uuid4()}:{ctx.run_id}", format=PydanticAIFormat())
+    controller.close(session.id)  # whoever holds it uses it, and nobody else finds it
     return session
 
 
@@ -92,10 +96,10 @@ def request_model(model: object) -> Model[Any] | None:
 
 def model_name(model: Model[Any], messages: Sequence[ModelMessage]) -> str:
     """Return a model's name; of a fallback model the name of the one that answered last, else of the first."""
-    if not isinstance(model, FallbackModel):
+    names = [leaf.model_name for leaf in leaf_models(model)]
+    if len(names) == 1:
         return model.model_name
     answered = next((m.model_name for m in reversed(messages) if isinstance(m, ModelResponse) and m.model_name), "")
-    names = [candidate.model_name for candidate in model.models]
     return next((name for name in names if answered.startswith(name)), names[0])
 
 
@@ -147,15 +151,17 @@ def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[Mo
             found = [part for part in message.parts if _is_evidence(part)]
             if found:
                 session.pin(replace(message, parts=found))
-        # A pin is found again by what it says; what a provider's own search found stands beside calls or words.
-        elif any(map(_is_own_search, message.parts)) and any(
-            isinstance(p, TextPart | ToolCallPart) for p in message.parts
-        ):
+        elif any(map(_is_own_search, message.parts)) and any(map(_has_name, message.parts)):
             session.pin(message)
 
 
 def _is_evidence(part: object) -> bool:
     return getattr(part, "tool_kind", None) in EVIDENCE_KINDS
+
+
+def _has_name(part: object) -> bool:
+    """Whether a pin can be found again by what this part says; what a provider found itself is in no digest."""
+    return isinstance(part, TextPart | ToolCallPart)
 
 
 def _is_own_search(part: object) -> bool:

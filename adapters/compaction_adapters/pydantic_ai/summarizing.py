@@ -13,8 +13,9 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
+from compaction_adapters.pydantic_ai.messages import usage_of
 from compaction_adapters.pydantic_ai.requests import leaf_models, request_model
-from compaction_hooks import Summarizer, Summary, SummaryRequest, Usage
+from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
 
 _RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", default=None)
@@ -66,17 +67,8 @@ async def asked(
         usage_limits=_spare_limits(ctx),
         conversation_id=ctx.conversation_id if ctx else None,
     )
-    counted = result.response.usage
-    return Summary(
-        text=result.output,
-        usage=Usage(
-            input_tokens=counted.input_tokens,
-            output_tokens=counted.output_tokens,
-            cache_read_tokens=counted.cache_read_tokens,
-            cache_write_tokens=counted.cache_write_tokens,
-        ),
-        finish_reason=result.response.finish_reason,
-    )
+    response = result.response
+    return Summary(text=result.output, usage=usage_of(response), finish_reason=response.finish_reason)
 
 
 def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
