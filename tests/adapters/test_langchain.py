@@ -37,8 +37,8 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import (
+from tests.adapters import langchain_core_stage
+from tests.adapters.langchain_core_stage import (
     SECRET,
     WINDOW,
     CountingSummarizer,
@@ -54,8 +54,8 @@ from tests.adapters.langchain_stage import (
 )
 from tests.provider import Answer, Call, Rejection
 
-provider = langchain_stage.provider
-stage = langchain_stage.stage
+provider = langchain_core_stage.provider
+stage = langchain_core_stage.stage
 
 
 async def run(agent: Any, messages: Any, how: str = "sync", config: Any = None) -> dict[str, Any]:

@@ -218,13 +218,32 @@ def test_a_state_is_told_what_was_undone() -> None:
     assert records_update(session, []) == []
 
 
-def test_carried_records_are_offered_to_what_begins_alike_only() -> None:
-    carried = CarriedRecords()
-    carried.add(talk(), [{"id": "a"}, {"id": "b"}])
-    assert carried.of([SystemMessage("Be brief."), *talk()[:2], HumanMessage("?")]) == [{"id": "a"}, {"id": "b"}]
-    assert carried.of(talk(first=1)) == []
-    assert carried.of([]) == []
-    for number in range(70):
-        carried.add(talk(first=number), [{"id": str(number)}])
-    assert carried.of(talk()) == []
-    assert carried.of(talk(first=69)) == [{"id": "69"}]
+def opened() -> Any:
+    return CompactionController().session("another", format=LangChainFormat())
+
+
+def test_carried_records_are_given_to_conversations_they_are_true_of_only() -> None:
+    carried, made = CarriedRecords(), compacted(talk())
+    carried.keep(made, talk())
+    for messages, records in (
+        ([SystemMessage("Be brief."), *talk(), HumanMessage("?")], made.export_records()),
+        (talk()[:2], []),
+        ([*talk()[:1], *talk(first=1)], []),
+        (talk(first=1), []),
+        ([], []),
+    ):
+        session = opened()
+        carried.fill(session, messages)
+        assert session.export_records() == records
+
+
+def test_a_session_is_asked_about_once_for_each_beginning() -> None:
+    """A session may be shown what a model is given before it is shown the conversation itself."""
+    carried, made, early, late = CarriedRecords(), compacted(talk()), opened(), opened()
+    carried.fill(early, talk())
+    carried.fill(late, talk(first=1))
+    carried.keep(made, talk())
+    carried.fill(early, talk())
+    carried.fill(late, talk())
+    assert early.export_records() == []
+    assert late.export_records() == made.export_records()

@@ -17,12 +17,12 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import SECRET, WINDOW, Stage, file_tool, reads, spoken, texts, thread
+from tests.adapters import langchain_core_stage
+from tests.adapters.langchain_core_stage import SECRET, WINDOW, Stage, file_tool, reads, spoken, texts, thread
 from tests.provider import Answer, Call
 
-provider = langchain_stage.provider
-stage = langchain_stage.stage
+provider = langchain_core_stage.provider
+stage = langchain_core_stage.stage
 
 BESIDE = 2 * WINDOW
 """Deep agents send some 6k tokens of tools and prompts of their own."""

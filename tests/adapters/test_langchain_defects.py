@@ -25,34 +25,37 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from compaction_hooks import CompactionFinished, CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.events import CompactionEvent
-from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import (
-    QUESTION,
+from tests.adapters import langchain_core_stage
+from tests.adapters.langchain_core_stage import (
     SECRET,
     WINDOW,
-    Answering,
     CountingSummarizer,
     Stage,
+    file_tool,
+    heavy_tool,
+    listing,
+    reads,
+    spoken,
+    texts,
+    thread,
+    tool_steps,
+)
+from tests.adapters.langchain_stage import (
+    QUESTION,
+    Answering,
     agent_of,
     ask,
     assert_no_orphans,
     calls_of,
-    file_tool,
-    listing,
-    reads,
     result_of,
-    spoken,
     summaries_in,
-    texts,
-    thread,
     tokens_of,
-    tool_steps,
     view_of,
 )
 from tests.provider import Answer, Rejection
 
-provider = langchain_stage.provider
-stage = langchain_stage.stage
+provider = langchain_core_stage.provider
+stage = langchain_core_stage.stage
 
 NO_CLEARING = CompactionSettings(clear_tool_results=False)
 UNAVAILABLE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
@@ -126,7 +129,7 @@ def test_05_system_prompt_and_tools_count_and_an_overflow_is_recovered(stage: St
     events: list[CompactionEvent] = []
     agent: Any = create_agent(
         stage.openai(),
-        [langchain_stage.heavy_tool(8_000)],
+        [heavy_tool(8_000)],
         system_prompt="Be careful. " * 700,
         middleware=[CompactionMiddleware(on_event=events.append)],
     )

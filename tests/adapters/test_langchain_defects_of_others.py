@@ -19,32 +19,34 @@ from compaction_adapters.langchain.records import CHANNEL
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 
 from compaction_hooks import CompactionSettings, SummaryRequest
-from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import (
-    QUESTION,
+from tests.adapters import langchain_core_stage
+from tests.adapters.langchain_core_stage import (
     SECRET,
     WINDOW,
-    Answering,
     CountingSummarizer,
     Stage,
+    file_tool,
+    reads,
+    spoken,
+    texts,
+    thread,
+    tool_steps,
+)
+from tests.adapters.langchain_stage import (
+    QUESTION,
+    Answering,
     agent_of,
     ask,
     assert_no_orphans,
     calls_of,
-    file_tool,
-    reads,
     result_of,
-    spoken,
-    texts,
-    thread,
     tokens_of,
-    tool_steps,
     view_of,
 )
 from tests.provider import WORDINGS, Rejection
 
-provider = langchain_stage.provider
-stage = langchain_stage.stage
+provider = langchain_core_stage.provider
+stage = langchain_core_stage.stage
 
 UNAVAILABLE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
 NO_CLEARING = CompactionSettings(clear_tool_results=False)

@@ -12,9 +12,10 @@ pytest.importorskip("langchain_openai")
 pytest.importorskip("langchain_anthropic")
 pytest.importorskip("uvicorn")
 
-from compaction_adapters.langchain import CompactionMiddleware, carried
+from compaction_adapters.langchain import CompactionMiddleware
 from compaction_adapters.langchain import sessions as sessions_module
 from compaction_adapters.langchain.records import CHANNEL
+from compaction_adapters.langchain_core import carried
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
 from langchain_core.messages import HumanMessage
@@ -27,12 +28,22 @@ from langgraph.types import Command, interrupt
 from compaction_hooks import CompactionRecord, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import SQLiteStore
-from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import SECRET, CountingSummarizer, Stage, file_tool, reads, spoken, texts, thread
+from tests.adapters import langchain_core_stage
+from tests.adapters.langchain_core_stage import (
+    SECRET,
+    WINDOW,
+    CountingSummarizer,
+    Stage,
+    file_tool,
+    reads,
+    spoken,
+    texts,
+    thread,
+)
 from tests.provider import Rejection
 
-provider = langchain_stage.provider
-stage = langchain_stage.stage
+provider = langchain_core_stage.provider
+stage = langchain_core_stage.stage
 
 UNAVAILABLE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
 LONG = {"messages": [*spoken(30), HumanMessage("And now?")]}
@@ -104,7 +115,7 @@ async def test_another_process_goes_on_from_a_file(stage: Stage, how: str, tmp_p
 
 async def test_a_fork_uses_the_record_that_is_true_there(stage: Stage) -> None:
     """Back before the compaction the whole list is sent; forward again the summary is."""
-    side = stage.side(window=10 * langchain_stage.WINDOW)
+    side = stage.side(window=10 * WINDOW)
     middleware = CompactionMiddleware(summarizer=CountingSummarizer())
     agent = agent_of(stage, middleware, checkpointer=InMemorySaver())
     agent.invoke({"messages": spoken(4)}, thread())
@@ -217,8 +228,8 @@ async def test_an_update_that_middleware_outside_lost_is_written_by_the_next_cal
 
 
 async def test_what_is_undone_stays_undone_in_another_process(stage: Stage) -> None:
-    side, saver = stage.side(window=10 * langchain_stage.WINDOW), InMemorySaver()
-    middleware = CompactionMiddleware(context_window=5 * langchain_stage.WINDOW)
+    side, saver = stage.side(window=10 * WINDOW), InMemorySaver()
+    middleware = CompactionMiddleware(context_window=5 * WINDOW)
     agent = agent_of(stage, middleware, checkpointer=saver)
     agent.invoke({"messages": spoken(8)}, thread())
     session = middleware.session("thread")
@@ -229,7 +240,7 @@ async def test_what_is_undone_stays_undone_in_another_process(stage: Stage) -> N
     assert session.undo() is not None
     for process in (
         agent,
-        agent_of(stage, CompactionMiddleware(context_window=5 * langchain_stage.WINDOW), checkpointer=saver),
+        agent_of(stage, CompactionMiddleware(context_window=5 * WINDOW), checkpointer=saver),
     ):
         process.invoke(NEXT, thread())
         assert len(side.requests[-1].messages) > 16

@@ -22,8 +22,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.pregel import Pregel
 
 from compaction_hooks import SummaryRequest, Usage
-from tests.adapters import langchain_stage
-from tests.adapters.langchain_stage import (
+from tests.adapters import langchain_core_stage
+from tests.adapters.langchain_core_stage import (
     SECRET,
     WINDOW,
     CountingSummarizer,
@@ -36,8 +36,8 @@ from tests.adapters.langchain_stage import (
 )
 from tests.provider import Answer
 
-provider = langchain_stage.provider
-stage = langchain_stage.stage
+provider = langchain_core_stage.provider
+stage = langchain_core_stage.stage
 
 INTERNAL = "langchain.agents.middleware.internal_call_transformer"
 ANSWER = "The answer has several words, so that it comes in more than one chunk of the stream."

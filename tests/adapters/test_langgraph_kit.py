@@ -15,52 +15,20 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import CompactionNode, CompactionState, LangChainFormat
-from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter
 from tests.adapters import langchain_core_stage
-from tests.adapters.langchain_core_stage import Stage, thread
+from tests.adapters.langchain_core_stage import Stage
+from tests.adapters.langchain_kit_stage import GraphConversation, tools_of
 from tests.adapters.langgraph_stage import react_agent
 from tests.provider import LoopbackProvider
 
 provider = langchain_core_stage.provider
-
-
-class GraphConversation:
-    """One thread of a graph."""
-
-    def __init__(self, graph: Any, opening: Opening) -> None:
-        self.graph = graph
-        self.session_id = opening.conversation_id
-        self.system = opening.system
-        self.config = {**thread(opening.conversation_id), "recursion_limit": 200}
-
-    async def say(self, text: str, /) -> str:
-        return _last(await self.graph.ainvoke(_said(text), self.config))
-
-    def say_sync(self, text: str, /) -> str:
-        return _last(self.graph.invoke(_said(text), self.config))
-
-    async def say_streamed(self, text: str, /) -> list[str]:
-        stream = self.graph.astream(_said(text), self.config, stream_mode="messages")
-        return [chunk.text async for chunk, _ in stream if isinstance(chunk, AIMessageChunk) and chunk.text]
-
-    async def history(self) -> list[BaseMessage]:
-        state = await self.graph.aget_state(self.config)
-        return [SystemMessage(self.system), *state.values["messages"]]
-
-
-def _said(text: str) -> dict[str, Any]:
-    return {"messages": [HumanMessage(text)]}
-
-
-def _last(result: dict[str, Any]) -> str:
-    return str(result["messages"][-1].text)
 
 
 class GraphHarness:
@@ -87,7 +55,7 @@ class GraphHarness:
             await stage.close()
 
     def _graph(self, model: Any, opening: Opening) -> Any:
-        tools, node, calling = _tools(opening.tools), None, model
+        tools, node, calling = tools_of(opening.tools), None, model
         if opening.controller is not None:
             node = CompactionNode(opening.controller, model=model, system=opening.system, tools=tools, trim=self.trim)
             calling = node.wrap(model)
@@ -121,16 +89,6 @@ def _graph(model: Any, node: CompactionNode | None, tools: Sequence[Any], system
 
 def _asked(state: ModelInput, system: str) -> list[BaseMessage]:
     return [SystemMessage(system), *(state.get("llm_input_messages") or state["messages"])]
-
-
-def _tools(tools: Sequence[ScriptedTool]) -> list[StructuredTool]:
-    def run(tool: ScriptedTool) -> Any:
-        return lambda **arguments: tool.run(arguments)
-
-    return [
-        StructuredTool(name=tool.name, description=tool.description, args_schema=dict(tool.parameters), func=run(tool))
-        for tool in tools
-    ]
 
 
 @pytest.mark.parametrize(("kind", "client"), [("graph", "openai"), ("react", "anthropic")])

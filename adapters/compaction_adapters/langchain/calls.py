@@ -1,17 +1,17 @@
-"""One model call as a session is shown it: what to send, what its answer says, and which errors are none of its business."""
+"""One model call of an agent: how a view is sent, and what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic
 
 from langchain.agents.middleware.types import ContextT, ModelRequest, ModelResponse, ResponseT
 from langchain_core.messages import AIMessage, BaseMessage
-from langgraph.errors import GraphBubbleUp
 
-from compaction_adapters.langchain.requests import FORMAT, with_view
+from compaction_adapters.langchain.requests import with_view
 from compaction_adapters.langchain.streaming import HandlerWatch
+from compaction_adapters.langchain_core import PassedOn, passed_on, read_answer
 from compaction_hooks import Message
 
 
@@ -26,16 +26,6 @@ class Answered(Generic[ResponseT]):
 
     response: ModelResponse[ResponseT]
     message: AIMessage | None
-
-
-@dataclass(frozen=True, slots=True)
-class PassedOn:
-    """Stands for an answer where the handler raised what must reach the agent as it is.
-
-    The session would look at an exception, and might find an overflow to recover from.
-    """
-
-    raised: Exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class ModelCall(Generic[ContextT, ResponseT]):
                 with self.watch.watching():
                     return _answered(handler(with_view(self.request, view)))
             except Exception as error:  # noqa: BLE001 - raised again, or passed on
-                return self._failed(error)
+                return passed_on(error, self.watch)
 
         return send
 
@@ -69,7 +59,7 @@ class ModelCall(Generic[ContextT, ResponseT]):
                 with self.watch.watching():
                     return _answered(await handler(with_view(self.request, view)))
             except Exception as error:  # noqa: BLE001 - raised again, or passed on
-                return self._failed(error)
+                return passed_on(error, self.watch)
 
         return send
 
@@ -77,16 +67,7 @@ class ModelCall(Generic[ContextT, ResponseT]):
         """Return the model's message with its usage and how it ended."""
         if isinstance(answer, PassedOn) or answer.message is None:
             return None
-        read = FORMAT.read(answer.message)[0]
-        # What the user has seen stands, so that it must not be asked for again; the next call compacts first.
-        is_seen = read.stop_reason == "length" and self.watch.has_tokens
-        return replace(read, stop_reason=None) if is_seen else read
-
-    def _failed(self, error: Exception) -> PassedOn:
-        """Return an interrupt, and an error in the midst of a stream; raise any other, for the session to see."""
-        if isinstance(error, GraphBubbleUp) or self.watch.has_broken:
-            return PassedOn(error)
-        raise error
+        return read_answer(answer.message, self.watch)
 
 
 def _answered(response: ModelResponse[ResponseT]) -> Answered[ResponseT]:

@@ -19,13 +19,13 @@ from langchain_core.messages import BaseMessage
 from langgraph.types import Command
 
 from compaction_adapters.controllers import controller_from
-from compaction_adapters.langchain.calls import Answered, ModelCall, PassedOn
+from compaction_adapters.langchain.calls import Answered, ModelCall
 from compaction_adapters.langchain.compat import trace_policy, transformers
 from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
-from compaction_adapters.langchain.requests import FORMAT, call_options
+from compaction_adapters.langchain.requests import call_options
 from compaction_adapters.langchain.sessions import Sessions
 from compaction_adapters.langchain.sizes import MiddlewareKeywords, controller_keywords
-from compaction_adapters.langchain_core import ModelContextOverflowError, records_update
+from compaction_adapters.langchain_core import FORMAT, ModelContextOverflowError, PassedOn, records_update
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
@@ -12,7 +12,6 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from compaction_adapters.langchain_core import (
-    LangChainFormat,
     chat_model_in,
     max_input_tokens,
     max_output_tokens,
@@ -22,8 +21,6 @@ from compaction_adapters.langchain_core import (
     without_response_ids,
 )
 from compaction_hooks import CallOptions
-
-FORMAT: Final = LangChainFormat()
 
 
 def call_options(request: ModelRequest[Any]) -> CallOptions:

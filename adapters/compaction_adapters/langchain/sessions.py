@@ -7,17 +7,14 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final
-from weakref import WeakSet
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 
-from compaction_adapters.langchain.carried import CarriedRecords
 from compaction_adapters.langchain.records import stored_records
-from compaction_adapters.langchain.requests import FORMAT
-from compaction_adapters.langchain_core import conversation_id, thread_id
+from compaction_adapters.langchain_core import FORMAT, CarriedRecords, conversation_id, thread_id
 from compaction_hooks import CompactionController, CompactionSession
 
 MAX_RUNS: Final = 64
@@ -51,7 +48,6 @@ class Sessions:
         self._lock = threading.Lock()
         self._runs: OrderedDict[int, _Run] = OrderedDict()
         self._carried = CarriedRecords()
-        self._opened: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
 
     def named(self, session_id: str) -> CompactionSession[BaseMessage]:
         """Return the session with this name, with what it holds in memory."""
@@ -60,15 +56,13 @@ class Sessions:
     def of(self, request: ModelRequest[Any]) -> CompactionSession[BaseMessage]:
         """Return the session of the call that is asked for, with the records of the state it is asked in."""
         session = self.named(self._name(request.runtime))
-        if session not in self._opened:
-            self._opened.add(session)
-            session.import_records(self._carried.true_of(request.messages))
+        self._carried.fill(session, request.messages)
         session.import_records(stored_records(request.state))
         return session
 
     def carry(self, session: CompactionSession[BaseMessage], request: ModelRequest[Any]) -> None:
         """Keep a session's records for conversations that begin with the same messages, whatever came of the call."""
-        self._carried.keep(request.messages, session.export_records())
+        self._carried.keep(session, request.messages)
 
     def _name(self, runtime: object) -> str:
         config = _config()

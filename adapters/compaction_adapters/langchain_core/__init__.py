@@ -7,7 +7,9 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("compaction_adapters.langchain_core", "langchain-core", "langchain") from error
 
-from compaction_adapters.langchain_core.messages import LangChainFormat, without_response_ids
+from compaction_adapters.langchain_core.calls import PassedOn, passed_on, read_answer
+from compaction_adapters.langchain_core.carried import CarriedRecords
+from compaction_adapters.langchain_core.messages import FORMAT, LangChainFormat, without_response_ids
 from compaction_adapters.langchain_core.models import (
     ModelLike,
     bound_arguments,
@@ -20,15 +22,17 @@ from compaction_adapters.langchain_core.models import (
     summary_config,
 )
 from compaction_adapters.langchain_core.overflow import ModelContextOverflowError
-from compaction_adapters.langchain_core.records import CarriedRecords, records_update, union_records
+from compaction_adapters.langchain_core.records import records_update, union_records
 from compaction_adapters.langchain_core.runs import conversation_id, stream_events, thread_id
 from compaction_adapters.langchain_core.watching import TokenWatch
 
 __all__ = [
+    "FORMAT",
     "CarriedRecords",
     "LangChainFormat",
     "ModelContextOverflowError",
     "ModelLike",
+    "PassedOn",
     "TokenWatch",
     "bound_arguments",
     "chat_model_in",
@@ -37,6 +41,8 @@ __all__ = [
     "max_output_tokens",
     "model_name",
     "model_options",
+    "passed_on",
+    "read_answer",
     "records_update",
     "stream_events",
     "summarizer",

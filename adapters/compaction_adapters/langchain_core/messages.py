@@ -107,6 +107,9 @@ class LangChainFormat:
         return message.model_copy(update={"content": blocks})
 
 
+FORMAT: Final = LangChainFormat()
+
+
 def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a compacted view whose answers no longer name a response that OpenAI keeps.
 

@@ -13,16 +13,14 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.langchain_core import (
+    FORMAT,
     CarriedRecords,
-    LangChainFormat,
     conversation_id,
     records_update,
     thread_id,
 )
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, Channels, Values
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
-
-FORMAT = LangChainFormat()
 
 
 class RunName(str):
@@ -109,7 +107,7 @@ class Conversations:
             self._close_with(run, name + kind)
         session = self.named(name + kind)
         if run is not None:
-            session.import_records(self._carried.of(messages))
+            self._carried.fill(session, messages)
         records = cast("Sequence[Mapping[str, object]]", held or ())
         session.import_records(records)
         return Conversation(session, channels, records, run)
@@ -137,7 +135,7 @@ class Conversations:
         update = records_update(conversation.session, conversation.held)
         values: Values = {RECORDS_KEY: update} if update else {}
         if conversation.run is not None:
-            self._carried.add(messages, conversation.session.export_records())
+            self._carried.keep(conversation.session, messages)
             values[RUN_KEY] = conversation.run
         return values
 

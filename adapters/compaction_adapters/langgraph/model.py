@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from langchain_core.language_models import LanguageModelInput
@@ -12,32 +12,24 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, conver
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
-from langgraph.errors import GraphBubbleUp
 
 from compaction_adapters.langchain_core import (
     ModelContextOverflowError,
+    PassedOn,
     TokenWatch,
     max_output_tokens,
     model_options,
+    passed_on,
+    read_answer,
     stream_events,
     without_response_ids,
 )
-from compaction_adapters.langgraph.conversations import FORMAT, Asked, Conversations
+from compaction_adapters.langgraph.conversations import Asked, Conversations
 from compaction_adapters.langgraph.streams import stream_writer
 from compaction_hooks import CallOptions, ContextOverflowError, Message
 from compaction_hooks.errors import ConfigurationError
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class _PassedOn:
-    """Stands for an answer where the model raised what must reach the caller as it is.
-
-    The session would look at an exception, and might find an overflow to recover from.
-    """
-
-    raised: Exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +43,19 @@ class _Call(Generic[Answer]):
     options: CallOptions
     watch: TokenWatch = field(default_factory=TokenWatch)
 
-    def send(self, view: list[BaseMessage]) -> Answer | _PassedOn:
+    def send(self, view: list[BaseMessage]) -> Answer | PassedOn:
         """Send a view and wait for the answer."""
         try:
             return self.model.invoke(self.sendable(view), self._watched, **self.arguments)
-        except Exception as error:  # noqa: BLE001 - `_failed` raises it again, but for two kinds
-            return self._failed(error)
+        except Exception as error:  # noqa: BLE001 - raised again, or passed on
+            return passed_on(error, self.watch)
 
-    async def asend(self, view: list[BaseMessage]) -> Answer | _PassedOn:
+    async def asend(self, view: list[BaseMessage]) -> Answer | PassedOn:
         """As `send`, awaited."""
         try:
             return await self.model.ainvoke(self.sendable(view), self._watched, **self.arguments)
-        except Exception as error:  # noqa: BLE001 - `_failed` raises it again, but for two kinds
-            return self._failed(error)
+        except Exception as error:  # noqa: BLE001 - raised again, or passed on
+            return passed_on(error, self.watch)
 
     def open(self, view: list[BaseMessage]) -> Iterator[Answer]:
         """Send a view for a stream of chunks."""
@@ -79,21 +71,11 @@ class _Call(Generic[Answer]):
 
     def read(self, answer: object) -> Message | None:
         """Return the usage and the end of an answer or of a chunk of it."""
-        if not isinstance(answer, AIMessage):
-            return None
-        read = FORMAT.read(answer)[0]
-        # What the user has seen stands and is not asked for again; the next call compacts first.
-        return replace(read, stop_reason=None) if self.watch.has_tokens else read
+        return read_answer(answer, self.watch) if isinstance(answer, AIMessage) else None
 
     @property
     def _watched(self) -> RunnableConfig:
         return merge_configs(self.config, {"callbacks": [self.watch]})
-
-    def _failed(self, error: Exception) -> _PassedOn:
-        """Return an interrupt, and an error in the midst of a stream; raise any other, for the session to see."""
-        if isinstance(error, GraphBubbleUp) or self.watch.has_broken:
-            return _PassedOn(error)
-        raise error
 
 
 class CompactingModel(Runnable[LanguageModelInput, Answer]):
@@ -204,7 +186,7 @@ def _messages(input: LanguageModelInput) -> list[BaseMessage]:
     return [HumanMessage(input)] if isinstance(input, str) else convert_to_messages(input)
 
 
-def _answered(answer: Answer | _PassedOn) -> Answer:
-    if isinstance(answer, _PassedOn):
+def _answered(answer: Answer | PassedOn) -> Answer:
+    if isinstance(answer, PassedOn):
         raise answer.raised
     return answer

@@ -15,12 +15,13 @@ from langgraph.types import Overwrite
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
 from compaction_adapters.langchain_core import (
+    FORMAT,
     model_options,
     stream_events,
     without_response_ids,
 )
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Values, node_schema
-from compaction_adapters.langgraph.conversations import FORMAT, Conversation, Conversations
+from compaction_adapters.langgraph.conversations import Conversation, Conversations
 from compaction_adapters.langgraph.model import CompactingModel
 from compaction_adapters.langgraph.streams import keep_out_of_messages, stream_writer
 from compaction_hooks import (

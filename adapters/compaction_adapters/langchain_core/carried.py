@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import BaseMessage
 
-from compaction_adapters.langchain.requests import FORMAT
-from compaction_hooks import CompactionRecord, project
+from compaction_adapters.langchain_core.messages import FORMAT
+from compaction_hooks import CompactionRecord, CompactionSession, project
 
 MAX_CARRIED: Final = 64
 """Records that are kept, those used last: a few kilobytes each."""
@@ -19,17 +20,32 @@ MAX_CARRIED: Final = 64
 class CarriedRecords:
     """Records that were made last, to be found by the messages they are true of.
 
-    A host that keeps the messages itself calls an agent without a thread, an outer graph calls one as its node, a deep agent goes
-    on in a fork, a thread begins as a copy of another: each brings the whole conversation along, and none the state of the agent
+    A host that keeps the messages itself starts runs without a thread, an outer graph runs another as its node, a deep agent goes
+    on in a fork, a thread begins as a copy of another: each brings the whole conversation along, and none the state of the run
     that summarised its beginning.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: OrderedDict[str, tuple[str, Mapping[str, object]]] = OrderedDict()
+        self._filled: WeakKeyDictionary[CompactionSession[BaseMessage], set[str]] = WeakKeyDictionary()
 
-    def keep(self, messages: Sequence[BaseMessage], records: Iterable[Mapping[str, object]]) -> None:
+    def fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
+        """Give a session the records that are true of these messages, once for each beginning it is asked with."""
+        beginning = _beginning(messages)
+        with self._lock:
+            filled = self._filled.setdefault(session, set())
+            if beginning in filled:
+                return
+            filled.add(beginning)
+            alike = [record for other, record in self._records.values() if other == beginning]
+        session.import_records([record for record in alike if _is_true(record, messages)])
+
+    def keep(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
         """Keep the records of the conversation these messages are."""
+        records = session.export_records()
+        if not records:
+            return
         beginning = _beginning(messages)
         with self._lock:
             for record in records:
@@ -37,13 +53,6 @@ class CarriedRecords:
                 self._records.move_to_end(str(record["id"]))
             while len(self._records) > MAX_CARRIED:
                 self._records.popitem(last=False)
-
-    def true_of(self, messages: Sequence[BaseMessage]) -> list[Mapping[str, object]]:
-        """Return those that apply to these messages, in the order they were made."""
-        beginning = _beginning(messages)
-        with self._lock:
-            alike = [record for other, record in self._records.values() if other == beginning]
-        return [record for record in alike if _is_true(record, messages)]
 
 
 def _beginning(messages: Sequence[BaseMessage]) -> str:
