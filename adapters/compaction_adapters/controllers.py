@@ -11,19 +11,27 @@ from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
 
 
-class ControllerKeywords(TypedDict, total=False):
-    """The keywords of `CompactionController` that a user of an adapter may give instead of a controller.
+class PolicyKeywords(TypedDict, total=False):
+    """The keywords of `CompactionController`, for adapters whose own `model=` means something else.
 
-    `format` is the adapter's own business; `model` names the model whose window is meant.
+    `format` is the adapter's business.
     """
 
-    model: str | None
     context_window: int | None
     summarizer: Summarizer | None
     settings: CompactionSettings | None
     store: RecordStore | None
     on_event: EventHandler | Sequence[EventHandler]
     estimator: TokenEstimator | None
+
+
+class ControllerKeywords(PolicyKeywords, total=False):
+    """The keywords of `CompactionController` that a user of an adapter may give instead of a controller.
+
+    `model` names the model whose window is meant.
+    """
+
+    model: str | None
 
 
 def controller_from(

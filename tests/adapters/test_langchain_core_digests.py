@@ -22,21 +22,14 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import tool_call
 
-from compaction_hooks import CompactionController, MessageFormat
+from compaction_hooks import CompactionController
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.prompts import SUMMARY_MARKER
 from tests.adapters.langchain_messages import as_langchain
+from tests.adapters.same_chain import CONVERSATIONS, chain
 from tests.conversations import assistant, call, steps, talk, tool, user
 from tests.data import needs_data, sessions
 
 Chat = Mapping[str, Any]
-
-
-def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
-    """The digests before every run of a conversation."""
-    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
-    return [history.digest_before(run) for run in range(history.run_count)]
 
 
 def assert_same_chain(messages: Sequence[Chat]) -> int:
@@ -69,79 +62,16 @@ def _refuse(_: object) -> str:
     raise AssertionError("the record must spare the summary")
 
 
-GENERATED = [
-    pytest.param([*talk(3), *steps(4)], id="turns and tool steps"),
-    pytest.param(
-        [
-            user("Both."),
-            assistant("Two.", call("c1", path="b", line=2), call("c2", path="a")),
-            tool("c2", "second"),
-            tool("c1", "first"),
-            assistant("Done."),
-        ],
-        id="parallel calls answered out of order",
-    ),
-    pytest.param(
-        [
-            user("Mend."),
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": '}}
-                ],
-            },
-            tool("c1", "no JSON"),
-            assistant("Sorry."),
-        ],
-        id="a call whose arguments are no JSON",
-    ),
-    pytest.param(
-        [
-            user("Mend."),
-            assistant("", {"id": "c1", "type": "function", "function": {"name": "now", "arguments": ""}}),
-            tool("c1", ""),
-            assistant("It is late."),
-        ],
-        id="a call without arguments and an empty result",
-    ),
-    pytest.param(
-        [
-            user("Grüße, 世界 🔧"),
-            assistant("", call("c1", text='ü "quoted" \\ 世界', number=1.5, flags=[True, None])),
-            tool("c1", "<b>&amp;</b>"),
-            assistant("ok"),
-        ],
-        id="characters of every kind",
-    ),
-    pytest.param(
-        [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "See"},
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
-                    {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
-                ],
-            },
-            assistant("A picture."),
-            user("Yes."),
-        ],
-        id="images",
-    ),
-]
-
-
 UNCONVERTIBLE = ("a call whose arguments are no JSON", "a call without arguments and an empty result")
 """`convert_to_messages` raises on arguments that are no JSON object; integrations make `invalid_tool_calls` of them."""
 
 
-@pytest.mark.parametrize("messages", GENERATED)
+@pytest.mark.parametrize("messages", CONVERSATIONS)
 def test_generated_conversations_have_the_same_chain(messages: list[Chat]) -> None:
     assert assert_same_chain(messages) > 1
 
 
-@pytest.mark.parametrize("messages", [row for row in GENERATED if row.id not in UNCONVERTIBLE])
+@pytest.mark.parametrize("messages", [row for row in CONVERSATIONS if row.id not in UNCONVERTIBLE])
 def test_what_langchain_itself_converts_has_the_same_chain(messages: list[Chat]) -> None:
     converted = convert_to_messages([dict(message) for message in messages])
     assert chain(LangChainFormat(), converted) == chain(OpenAIChatFormat(), messages)

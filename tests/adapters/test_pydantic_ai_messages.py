@@ -42,15 +42,14 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from compaction_hooks import CompactionController, Message, MessageFormat, Usage
+from compaction_hooks import CompactionController, Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.testing import check_format
 from tests.adapters.pydantic_ai_messages import from_chat
-from tests.conversations import assistant, call, steps, system, talk, tool, user
+from tests.adapters.same_chain import CONVERSATIONS, chain
+from tests.conversations import system, talk
 from tests.data import needs_data, sessions
 
 PIXELS_HASH = hashlib.sha256(b"pixels").hexdigest()
@@ -354,12 +353,6 @@ def test_usage_that_the_provider_left_out_says_nothing() -> None:
 # -- digests
 
 
-def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
-    """The digests before every run of a conversation."""
-    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
-    return [history.digest_before(run) for run in range(history.run_count)]
-
-
 def assert_same_chain(messages: Sequence[Any]) -> int:
     made = from_chat(messages)
     wanted = chain(OpenAIChatFormat(), messages)
@@ -374,54 +367,7 @@ def test_every_recorded_session_has_the_same_chain_as_chat_dicts_have() -> None:
     assert sum(assert_same_chain(session["messages"]) for session in sessions()) > 15_000
 
 
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        pytest.param([system(), *talk(3), *steps(4)], id="turns and tool steps"),
-        pytest.param(
-            [
-                user("Both."),
-                assistant("Two.", call("c1", path="b", line=2), call("c2", path="a")),
-                tool("c2", "second"),
-                tool("c1", "first"),
-                user("And?"),
-                assistant("Done."),
-            ],
-            id="parallel calls answered out of order, and the user's next words",
-        ),
-        pytest.param(
-            [
-                user("Mend."),
-                assistant(
-                    None, {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"path": '}}
-                ),
-                tool("c", "no JSON"),
-                assistant("Sorry."),
-            ],
-            id="a call whose arguments are no JSON",
-        ),
-        pytest.param(
-            [
-                user("Grüße, 世界 🔧"),
-                assistant("", call("c1", text='ü "quoted" \\ 世界', number=1.5, flags=[True, None])),
-                tool("c1", "<b>&amp;</b>"),
-                assistant("ok"),
-            ],
-            id="characters of every kind",
-        ),
-        pytest.param(
-            [
-                {"role": "user", "content": [{"type": "text", "text": "See"}, IMAGE]},
-                assistant("A picture."),
-                user("Yes."),
-            ],
-            id="an image",
-        ),
-    ],
-)
+@pytest.mark.parametrize("messages", CONVERSATIONS)
 def test_generated_conversations_have_the_same_chain_as_chat_dicts_have(messages: list[Any]) -> None:
     assert assert_same_chain(messages) > 1
 

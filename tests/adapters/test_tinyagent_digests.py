@@ -22,11 +22,10 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from compaction_hooks import CompactionController, MessageFormat
+from compaction_hooks import CompactionController
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.prompts import SUMMARY_MARKER
-from tests.conversations import Scripted, assistant, call, steps, system, talk, tool, user
+from tests.adapters.same_chain import CONVERSATIONS, chain
+from tests.conversations import Scripted, assistant, call, tool, user
 from tests.data import needs_data, sessions
 
 Chat = Mapping[str, Any]
@@ -67,12 +66,6 @@ def _call(call: Chat) -> ToolCallContent:
     return ToolCallContent.model_construct(type="tool_call", id=call["id"], name=name, arguments=text)
 
 
-def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
-    """The digests before every run of a conversation."""
-    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
-    return [history.digest_before(run) for run in range(history.run_count)]
-
-
 def same_chain(messages: Sequence[Chat]) -> int:
     """Assert that both forms have one chain; return how long it is."""
     wanted = chain(OpenAIChatFormat(), messages)
@@ -85,55 +78,7 @@ def test_every_recorded_session_has_the_same_chain() -> None:
     assert sum(same_chain(session["messages"]) for session in sessions()) > 15_000
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        pytest.param([system(), *talk(3), *steps(4)], id="turns and tool steps"),
-        pytest.param(
-            [
-                user("Both."),
-                assistant("Two.", call("c1", path="b", line=2), call("c2", path="a")),
-                tool("c2", "second"),
-                tool("c1", "first"),
-                assistant("Done."),
-            ],
-            id="parallel calls answered out of order",
-        ),
-        pytest.param(
-            [
-                user("Mend."),
-                assistant("", {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"path": '}}),
-                tool("c", "no JSON"),
-                assistant("Sorry."),
-            ],
-            id="arguments that are no JSON",
-        ),
-        pytest.param(
-            [
-                user("Gr\u00fc\u00dfe, \u4e16\u754c"),
-                assistant("", call("c", text='\u00fc "quoted" \\', number=1.5, flags=[True, None])),
-                tool("c", ""),
-                assistant("ok"),
-            ],
-            id="characters of every kind and an empty result",
-        ),
-        pytest.param(
-            [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "See"},
-                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
-                        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
-                    ],
-                },
-                assistant("A picture."),
-                user("Yes."),
-            ],
-            id="images",
-        ),
-    ],
-)
+@pytest.mark.parametrize("messages", CONVERSATIONS)
 def test_a_generated_conversation_has_the_same_chain(messages: list[Chat]) -> None:
     assert same_chain(messages) > 1
 

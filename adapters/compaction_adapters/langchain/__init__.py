@@ -11,14 +11,12 @@ except ModuleNotFoundError as error:
 
 from compaction_adapters.langchain.middleware import CompactionMiddleware
 from compaction_adapters.langchain.records import CompactionState
-from compaction_adapters.langchain.sizes import MiddlewareKeywords
 from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, summarizer
 
 __all__ = [
     "CompactionMiddleware",
     "CompactionState",
     "LangChainFormat",
-    "MiddlewareKeywords",
     "ModelContextOverflowError",
     "summarizer",
 ]

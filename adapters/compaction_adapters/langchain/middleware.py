@@ -18,13 +18,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langgraph.types import Command
 
-from compaction_adapters.controllers import controller_from
+from compaction_adapters.controllers import PolicyKeywords, controller_from
 from compaction_adapters.langchain.calls import Answered, ModelCall
 from compaction_adapters.langchain.compat import trace_policy, transformers
 from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
 from compaction_adapters.langchain.requests import call_options
 from compaction_adapters.langchain.sessions import Sessions
-from compaction_adapters.langchain.sizes import MiddlewareKeywords, controller_keywords
+from compaction_adapters.langchain.sizes import controller_keywords
 from compaction_adapters.langchain_core import FORMAT, ModelContextOverflowError, PassedOn, records_update
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
@@ -84,7 +84,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         trigger: Trigger | None = None,
         keep: ContextSize | None = None,
         name: str = "CompactionMiddleware",
-        **keywords: Unpack[MiddlewareKeywords],
+        **keywords: Unpack[PolicyKeywords],
     ) -> None:
         super().__init__()
         if not name:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 
-from compaction_adapters.controllers import ControllerKeywords
+from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords
 from compaction_adapters.langchain_core import summarizer
-from compaction_hooks import CompactionSettings, Summarizer, TokenEstimator
+from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import EventHandler
-from compaction_hooks.stores import RecordStore
 
 if TYPE_CHECKING:  # older versions have no clauses
     from langchain.agents.middleware.summarization import ContextSize, TriggerClause
@@ -23,22 +21,11 @@ if TYPE_CHECKING:  # older versions have no clauses
 _KINDS = ("fraction", "tokens", "messages")
 
 
-class MiddlewareKeywords(TypedDict, total=False):
-    """The keywords of `CompactionController`. `model` is missing: the middleware sees the model of each call."""
-
-    context_window: int | None
-    summarizer: Summarizer | None
-    settings: CompactionSettings | None
-    store: RecordStore | None
-    on_event: EventHandler | Sequence[EventHandler]
-    estimator: TokenEstimator | None
-
-
 def controller_keywords(
     model: str | BaseChatModel | None,
     trigger: Trigger | None,
     keep: ContextSize | None,
-    keywords: MiddlewareKeywords,
+    keywords: PolicyKeywords,
 ) -> ControllerKeywords:
     """Return the controller's keywords for what a user of LangChain gave; empty when they gave nothing.
 

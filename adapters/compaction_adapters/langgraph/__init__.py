@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
 from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, summarizer
 from compaction_adapters.langgraph.channels import CompactionState, UntrackedView
 from compaction_adapters.langgraph.model import CompactingModel
-from compaction_adapters.langgraph.node import CompactionNode, NodeKeywords
+from compaction_adapters.langgraph.node import CompactionNode
 from compaction_adapters.langgraph.stores import BaseStoreRecordStore
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "CompactionState",
     "LangChainFormat",
     "ModelContextOverflowError",
-    "NodeKeywords",
     "UntrackedView",
     "summarizer",
 ]

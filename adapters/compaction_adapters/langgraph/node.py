@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
 
-from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords, controller_from
 from compaction_adapters.langchain_core import (
     FORMAT,
     model_options,
@@ -28,26 +28,10 @@ from compaction_hooks import (
     CallOptions,
     CompactionController,
     CompactionSession,
-    CompactionSettings,
-    Summarizer,
-    TokenEstimator,
 )
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import EventHandler
-from compaction_hooks.stores import RecordStore
 
 Answer = TypeVar("Answer")
-
-
-class NodeKeywords(TypedDict, total=False):
-    """The keywords of `CompactionController`; `model` is the node's own."""
-
-    context_window: int | None
-    summarizer: Summarizer | None
-    settings: CompactionSettings | None
-    store: RecordStore | None
-    on_event: EventHandler | Sequence[EventHandler]
-    estimator: TokenEstimator | None
 
 
 class CompactionNode(Runnable[Any, Values]):
@@ -87,7 +71,7 @@ class CompactionNode(Runnable[Any, Values]):
         trim: bool = False,
         system: str | SystemMessage | None = None,
         tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]] = (),
-        **keywords: Unpack[NodeKeywords],
+        **keywords: Unpack[PolicyKeywords],
     ) -> None:
         _check_keys(messages_key, output_key)
         self._options = _options(model, system, tools)

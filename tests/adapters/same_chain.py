@@ -1,0 +1,68 @@
+"""One conversation has one digest chain, whichever framework's messages it is written in: what the tests of all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from compaction_hooks import MessageFormat
+from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.prompts import SUMMARY_MARKER
+from tests.conversations import assistant, call, steps, system, talk, tool, user
+
+Chat = Mapping[str, Any]
+
+NO_JSON = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": '}}
+NO_ARGUMENTS = {"id": "c1", "type": "function", "function": {"name": "now", "arguments": ""}}
+IMAGES = [
+    {"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,aGk=", "https://a.org/a.png")
+]
+
+CONVERSATIONS = [
+    pytest.param([system(), *talk(3), *steps(4)], id="turns and tool steps"),
+    pytest.param(
+        [
+            user("Both."),
+            assistant("Two.", call("c1", path="b", line=2), call("c2", path="a")),
+            tool("c2", "second"),
+            tool("c1", "first"),
+            user("And?"),
+            assistant("Done."),
+        ],
+        id="parallel calls answered out of order, and the user's next words",
+    ),
+    pytest.param(
+        [user("Mend."), assistant(None, NO_JSON), tool("c1", "no JSON"), assistant("Sorry.")],
+        id="a call whose arguments are no JSON",
+    ),
+    pytest.param(
+        [user("When?"), assistant("", NO_ARGUMENTS), tool("c1", ""), assistant("It is late.")],
+        id="a call without arguments and an empty result",
+    ),
+    pytest.param(
+        [
+            user("Grüße, 世界 🔧"),
+            assistant("", call("c1", text='ü "quoted" \\ 世界', number=1.5, flags=[True, None])),
+            tool("c1", "<b>&amp;</b>"),
+            assistant("ok"),
+        ],
+        id="characters of every kind",
+    ),
+    pytest.param(
+        [
+            {"role": "user", "content": [{"type": "text", "text": "See"}, *IMAGES]},
+            assistant("Two pictures."),
+            user("Yes."),
+        ],
+        id="images",
+    ),
+]
+"""Conversations as OpenAI chat dicts, to be converted into the framework's messages."""
+
+
+def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:
+    """The digests before every run of a conversation."""
+    history = HistoryReader(message_format, lambda _: 1, SUMMARY_MARKER).read(messages, Known())
+    return [history.digest_before(run) for run in range(history.run_count)]
