@@ -19,7 +19,7 @@ class GraphConversation:
         self.graph = graph
         self.session_id = opening.conversation_id
         self.system = opening.system
-        self.config = {**thread(opening.conversation_id), "recursion_limit": 200}
+        self.config = {**thread(opening.conversation_id), "recursion_limit": 2_000}
 
     async def say(self, text: str, /) -> str:
         return _last(await self.graph.ainvoke(_said(text), self.config))

@@ -15,10 +15,12 @@ from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
-from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
 from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langchain_kit_stage import GraphConversation, tools_of
+from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
 provider = langchain_core_stage.provider
@@ -54,3 +56,9 @@ class AgentHarness:
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, kind), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(AgentHarness(provider, "anthropic"), provider, recorded_script(pattern))

@@ -21,11 +21,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
 from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langchain_kit_stage import GraphConversation, tools_of
 from tests.adapters.langgraph_stage import react_agent
+from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
 provider = langchain_core_stage.provider
@@ -100,3 +102,9 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, client: str, p
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_a_node_that_trims_has_every_fact_but_a_whole_history(fact: AdapterFact, provider: LoopbackProvider) -> None:
     check_adapter(GraphHarness(provider, "graph", "openai", trim=True), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(GraphHarness(provider, "graph", "openai"), provider, recorded_script(pattern))

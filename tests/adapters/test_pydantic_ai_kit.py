@@ -13,7 +13,7 @@ pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
-from pydantic_ai import Agent, RunContext, Tool
+from pydantic_ai import Agent, RunContext, Tool, UsageLimits
 from pydantic_ai.messages import (
     AgentStreamEvent,
     ModelMessage,
@@ -23,9 +23,11 @@ from pydantic_ai.messages import (
     TextPartDelta,
 )
 
-from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
+from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
 provider = pydantic_ai_stage.provider
@@ -40,7 +42,10 @@ class AgentConversation:
         self.messages: list[ModelMessage] = []
 
     def _told(self) -> dict[str, Any]:
-        return {"message_history": self.messages, "conversation_id": self.session_id}
+        limits = UsageLimits(
+            request_limit=None
+        )  # recorded sessions call their model more often than the default allows
+        return {"message_history": self.messages, "conversation_id": self.session_id, "usage_limits": limits}
 
     async def say(self, text: str, /) -> str:
         result = await self.agent.run(text, **self._told())
@@ -115,3 +120,9 @@ def _tools(tools: Sequence[ScriptedTool]) -> list[Tool[None]]:
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, persist: bool, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, kind, persist=persist), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(AgentHarness(provider, "openai", persist=False), provider, recorded_script(pattern))
