@@ -74,7 +74,8 @@ class CompactionDigest:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        plain = asdict(self)
+        return {**plain, **{name: list(plain[name]) for name in ("tools", "files_written", "commands", "hidden")}}
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionDigest:
