@@ -46,7 +46,7 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
-nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "provider", "adapter", "recorded"]
+nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "provider", "adapter", "proxy", "recorded"]
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -112,6 +112,14 @@ def provider(session: nox.Session) -> None:
     session.install("--no-deps", "litellm")
     files = ("tests/provider", "tests/testing", "tests/adapters/test_overflow_clients.py")
     session.run("pytest", "-n", "auto", *files, *session.posargs)
+
+
+@nox.session
+def proxy(session: nox.Session) -> None:
+    """LiteLLM's callback in a real proxy process."""
+    install(session, "test", "provider", extras="litellm")
+    session.install("litellm[proxy]")
+    session.run("pytest", "tests/adapters/test_litellm_proxy.py", *session.posargs)
 
 
 @nox.session

@@ -57,8 +57,8 @@ class CompactionController(ConversationMethods[M]):
         clock: Gives the time, for tests.
 
     Raises:
-        ConfigurationError: `context_window` is not a whole number above zero, or the settings' trigger is a part of the window of
-            a model that nobody knows.
+        ConfigurationError: an argument is of the wrong type or out of its bounds, two contradict one another, or the settings'
+            trigger is a part of the window of a model that nobody knows.
     """
 
     @overload
@@ -109,7 +109,13 @@ class CompactionController(ConversationMethods[M]):
     ) -> None:
         if context_window is not None and (type(context_window) is not int or context_window <= 0):
             raise ConfigurationError(f"context_window={context_window!r} must be a whole number of tokens above zero")
+        _check_parts(settings, summarizer, store, on_event)
         self.settings = settings or CompactionSettings()
+        trigger = self.settings.trigger_tokens
+        if trigger is not None and context_window is not None and trigger > context_window:
+            raise ConfigurationError(
+                f"trigger_tokens={trigger} is above context_window={context_window}: lower the trigger"
+            )
         if self.settings.trigger_ratio is not None and model is not None and context_window is None:
             _check_window(model, self.settings)
         self._model = model
@@ -120,8 +126,9 @@ class CompactionController(ConversationMethods[M]):
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[str, CompactionSession[M]] = OrderedDict()
-        self._let_go: WeakValueDictionary[str, CompactionSession[M]] = WeakValueDictionary()
+        self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
+        self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
+        self._formats: dict[str, list[MessageFormat[M]]] = {}
         calibrations: dict[str | None, Calibration] = {}
         self._shared = Shared(
             settings=self.settings,
@@ -154,27 +161,41 @@ class CompactionController(ConversationMethods[M]):
 
         Args:
             id: Names the conversation; records in the store are kept under it.
-            format: How this conversation's messages are written, where it is not the controller's format. It is fixed by
-                the first use of the id.
+            format: How this conversation's messages are written, where it is not the controller's format. A conversation may be
+                written in several: each has a session of its own, and all of them share the records. None: the format last used.
         """
-        chosen = self._format if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
         with self._lock:
-            session = self._sessions.pop(id, None) or self._let_go.pop(id, None)
+            formats = self._formats.setdefault(id, [])
+            last_used = formats[-1] if formats else self._format
+            chosen = last_used if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
+            key = (id, chosen.name)
+            session = self._sessions.pop(key, None) or self._let_go.pop(key, None)
             if session is None:
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
                 )
-            self._sessions[id] = session
+            self._sessions[key] = session
+            others = [other for other in formats if other.name != chosen.name]
+            self._formats[id] = [*others, chosen]
+            siblings = [found for other in others if (found := self._sessions.get((id, other.name)))]
             if len(self._sessions) > MAX_SESSIONS:
-                old_id, old = self._sessions.popitem(last=False)
-                self._let_go[old_id] = old
-            return session
+                old_key, old = self._sessions.popitem(last=False)
+                self._let_go[old_key] = old
+                self._formats[old_key[0]] = [
+                    kept for kept in self._formats.get(old_key[0], []) if kept.name != old_key[1]
+                ]
+                if not self._formats[old_key[0]]:
+                    del self._formats[old_key[0]]
+        for sibling in siblings:
+            session.engine.conversation.add_records(list(sibling.engine.conversation.records))
+        return session
 
     def close(self, id: str) -> None:
         """Free one conversation's memory; what the store holds of it stays."""
         with self._lock:
-            self._sessions.pop(id, None)
-            self._let_go.pop(id, None)
+            for format in self._formats.pop(id, []):
+                self._sessions.pop((id, format.name), None)
+                self._let_go.pop((id, format.name), None)
 
     # -- windows
 
@@ -188,7 +209,7 @@ class CompactionController(ConversationMethods[M]):
         name = model or self._model
         is_own = model is None or self._model is None or model == self._model
         given = self._context_window if is_own else None
-        learned = self._learned.get(name)
+        learned = self._learned.get(_plain(name))
         if learned is not None and (given is None or learned < given):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
         if given is not None:
@@ -218,12 +239,37 @@ class CompactionController(ConversationMethods[M]):
         )
 
     def _learn_window(self, model: str | None, tokens: int) -> None:
-        self._learned[model or self._model] = tokens
+        self._learned[_plain(model or self._model)] = tokens
 
     @property
     def engine(self) -> Engine[M]:
         """What the default session runs on."""
         return self.session(DEFAULT_SESSION).engine
+
+
+def _plain(model: str | None) -> str | None:
+    """A model's name without the provider in front of it."""
+    return model and model.rpartition("/")[2].lower()
+
+
+def _check_parts(settings: object, summarizer: object, store: object, on_event: object) -> None:
+    """Refuse what would fail in the first compaction only."""
+    if settings is not None and not isinstance(settings, CompactionSettings):
+        raise ConfigurationError(f"settings must be CompactionSettings(...), not {type(settings).__name__}")
+    if summarizer is not None and not callable(summarizer):
+        raise ConfigurationError(
+            f"summarizer={summarizer!r} must be a callable that answers a SummaryRequest; "
+            "an adapter's summarizer(model) makes one of a model"
+        )
+    if store is not None and not all(callable(getattr(store, name, None)) for name in ("load", "append", "remove")):
+        raise ConfigurationError(
+            f"store={store!r} must have load, append and remove: "
+            "SQLiteStore(path) of compaction_hooks.stores keeps records in a file"
+        )
+    several = isinstance(on_event, Iterable) and not isinstance(on_event, str)
+    handlers = cast("Iterable[object]", on_event) if several and not callable(on_event) else (on_event,)
+    if not all(map(callable, handlers)):
+        raise ConfigurationError(f"on_event={on_event!r} must be a callable that takes an event, or several")
 
 
 def _check_window(model: str, settings: CompactionSettings) -> None:

@@ -102,7 +102,7 @@ class Conversation(Generic[M]):
         user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
-        beside: System prompt and tools last handed over beside the list, and their estimate.
+        beside: System prompt and tools last handed over beside the list, and the estimate of each.
         calibrations: By model, what usage taught in this conversation.
         models: The models that views were handed out for.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
@@ -127,7 +127,7 @@ class Conversation(Generic[M]):
     rest_window: int | None = None
     has_overflowed: bool = False
     projected: tuple[str | None, object, Projection[M]] | None = None
-    beside: tuple[object, object, int] | None = None
+    beside: tuple[object, object, int, int] | None = None
     calibrations: dict[str | None, Calibration] = field(default_factory=dict[str | None, Calibration])
     models: set[str] = field(default_factory=set[str])
     undone: set[str] = field(default_factory=set[str])

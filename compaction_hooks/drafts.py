@@ -225,7 +225,8 @@ def largest_fixed_part(now: Situation[M]) -> tuple[str, int]:
     last = history.run_start(max((*history.boundaries(now.covered_runs), now.covered_runs)))
     request = history.request
     sizes = {
-        "system prompt": sum(history.piece(i).tokens for i in history.systems()) + now.gauge.fixed,
+        "system prompt": sum(history.piece(i).tokens for i in history.systems()) + now.gauge.fixed - now.gauge.tools,
+        "tools": now.gauge.tools,
         "current request": history.piece(request).tokens if request is not None else 0,
         "pins": sum(history.piece(i).tokens for i in pinned_pieces(now, last) if i != request),
         "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),

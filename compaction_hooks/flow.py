@@ -142,7 +142,8 @@ class ConversationFlow(Generic[M]):
             raise error
         yield from self._load()
         others_end = yield from self._wait_for_others()
-        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
+        if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
+            learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
         budget = self._budget(standing)
         if others_end == "settled" and standing.pressure <= budget.trigger:

@@ -107,14 +107,15 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     history = conversation.read(call.messages)
     record = conversation.newest_true(history)
     projection = conversation.projection(history, record)
-    fixed = _beside_the_list(conversation, call)
+    system, tools = _beside_the_list(conversation, call)
+    fixed = system + tools
     estimated = projection.tokens(history) + fixed
     model = call.model or shared.model
     measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
     budget = budget_for(shared, call)
     _take_embedded_usage(conversation, shared, history, record, measured, budget, call.max_output_tokens)
     calibration = _calibration(conversation, shared, model)
-    gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed)
+    gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
     pressure = gauge.tokens(estimated - fixed)
     anchor = conversation.anchor
     if anchor is not None and anchor.measured.grew_into(measured):
@@ -143,15 +144,16 @@ def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
     )
 
 
-def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> int:
-    """The estimate of a system prompt and tools that are not in the list; computed again only when they change."""
+def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:
+    """Estimates of a system prompt and of tools that are not in the list; computed again only when they change."""
     held = conversation.beside
     if held is None or held[0] != call.system or held[1] != call.tools:
-        tokens = sum(
-            conversation.estimator.estimate_tokens(_as_text(value)) for value in (call.system, call.tools) if value
+        system, tools = (
+            conversation.estimator.estimate_tokens(_as_text(value)) if value else 0
+            for value in (call.system, call.tools)
         )
-        held = conversation.beside = (call.system, call.tools, tokens)
-    return held[2]
+        held = conversation.beside = (call.system, call.tools, system, tools)
+    return held[2], held[3]
 
 
 def _as_text(value: object) -> str:

@@ -35,6 +35,8 @@ SUMMARY_TOKENS = 4_096
 """The most a summary may hold, in every round: recorded agents' own summaries have a median of 2.7k tokens."""
 SUMMARY_RATIO = 0.10
 """Of the window, the most a summary may take."""
+SUMMARY_TARGET_RATIO = 0.25
+"""Of the target, the most a summary may take, where a low trigger makes the target small in a large window."""
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of what it replaces is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20
@@ -107,8 +109,17 @@ class CompactionSettings:
                 raise ConfigurationError(f"{name}={value!r} must be a number")
         if self.trigger_ratio is not None and not 0.1 <= self.trigger_ratio <= 1.0:
             raise ConfigurationError(f"trigger_ratio={self.trigger_ratio} must lie between 0.1 and 1.0")
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r} must be True or False")
+        if isinstance(self.overflow_patterns, str):
+            raise ConfigurationError(
+                f"overflow_patterns={self.overflow_patterns!r} must be several texts: put it into a tuple"
+            )
         for name in _POSITIVE:
             value = getattr(self, name)
+            if isinstance(value, float) and name.endswith("_tokens"):
+                raise ConfigurationError(f"{name}={value} must be a whole number of tokens")
             if value is not None and value <= 0:
                 raise ConfigurationError(f"{name}={value} must be above zero")
         for tool, rule in self.tool_rules.items():
@@ -133,19 +144,22 @@ class CompactionSettings:
             trigger = min(trigger, int(window * self.trigger_ratio))
         if self.trigger_tokens is not None:
             trigger = min(trigger, self.trigger_tokens)
+        target = int(trigger * TARGET_RATIO)
         keep = min(self.keep_recent_tokens, int(window * KEEP_RECENT_RATIO))
+        summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
         return Budget(
             window=window,
             trigger=trigger,
-            target=int(trigger * TARGET_RATIO),
+            target=target,
             keep=keep,
             emergency_keep=min(keep, int(window * EMERGENCY_KEEP_RATIO)),
             protect_results=min(PROTECT_RESULT_TOKENS, int(window * PROTECT_RESULT_RATIO)),
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
-            summary=min(self.max_summary_tokens, int(window * SUMMARY_RATIO)),
+            summary=max(summary, 1),
         )
 
 
+_SWITCHES = ("auto_compact", "compact_on_overflow", "is_subagent", "clear_tool_results", "add_continuation")
 _POSITIVE = (
     "reserve_tokens",
     "keep_recent_tokens",

@@ -25,11 +25,13 @@ class Gauge:
         ratio: The model's tokens per estimated token, as learned from usage.
         overhead: Tokens of every request that no message shows (a hidden prefix), as learned.
         fixed: Estimated tokens of the system prompt and tools handed over beside the list.
+        tools: The tools' part of `fixed`.
     """
 
     ratio: float = 1.0
     overhead: int = 0
     fixed: int = 0
+    tools: int = 0
 
     def tokens(self, estimated: int) -> int:
         """Return the model's tokens for a view of `estimated` tokens, rounded up."""

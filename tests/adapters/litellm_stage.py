@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import logging
 import os
@@ -34,9 +35,12 @@ for noisy in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
 WITH_TOOLS: dict[str, Any] = {} if importlib.util.find_spec("mcp") else {"_skip_mcp_handler": True}
 QUIET = pytest.mark.filterwarnings(
     "ignore:Accessing the 'model_:DeprecationWarning",
-    "ignore:Exception ignored in. <function (Connection|_SelectorTransport).__del__:pytest.PytestUnraisableExceptionWarning",
+    "ignore:The `dict` method is deprecated:DeprecationWarning",
+    "ignore:Pydantic serializer warnings:UserWarning",
+    "ignore:unclosed:ResourceWarning",
+    "ignore:Exception ignored in. <(socket|function .*.__del__):pytest.PytestUnraisableExceptionWarning",
 )
-"""litellm's streams read a field of pydantic's that is deprecated, and it leaves connections to the garbage collector."""
+"""litellm uses what pydantic has deprecated, and leaves connections to the garbage collector."""
 WINDOW = 8_192
 TOO_LONG = 60
 """Tool steps that are more than the window."""
@@ -94,6 +98,9 @@ class Events:
 def provider() -> Iterator[LoopbackProvider]:
     with LoopbackProvider() as running:
         yield running
+    # What litellm left open is collected here, where its warnings are expected, and not in the tests of others.
+    litellm.in_memory_llm_clients_cache.flush_cache()
+    gc.collect()
 
 
 @pytest.fixture
@@ -103,8 +110,11 @@ async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> A
 
 
 async def close_clients() -> None:
-    """Close the connections litellm keeps for later calls: they belong to this test's event loop."""
+    """End what litellm keeps for later calls, its connections and what it has still to log: they belong to this test's loop."""
+    worker: Any = import_module("litellm.litellm_core_utils.logging_worker")
+    await worker.GLOBAL_LOGGING_WORKER.clear_queue()
     await litellm.close_litellm_async_clients()
+    litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 class Model:

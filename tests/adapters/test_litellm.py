@@ -1,4 +1,4 @@
-"""`with_compaction`: every way of calling, what a call says of itself, and whose summary it is."""
+"""`with_compaction`: every way of calling, whose conversation it is, what a call says of its model, litellm's own objects."""
 
 from __future__ import annotations
 
@@ -22,16 +22,10 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import check_format
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import (
-    WINDOW,
-    Events,
-    litellm,
-    task,
-)
+from tests.adapters.litellm_stage import TOO_LONG, WINDOW, Events, Model, is_compacted, litellm, task
 from tests.conversations import Chat, Scripted, prose, steps, system, tool, user
 
 pytestmark = litellm_stage.QUIET
-provider, stage = litellm_stage.provider, litellm_stage.stage
 
 
 # -- ways of calling

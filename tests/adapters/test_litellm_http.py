@@ -14,6 +14,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import summarizer, with_compaction
+from compaction_adapters.litellm.answers import answer_of, summary_of, usage_of
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from tests.adapters import litellm_stage
@@ -61,7 +62,7 @@ async def test_the_called_model_is_asked_for_the_summary(stage: Stage, api: str)
     assert SECRET in json.dumps(answered.body)
     assert asked.body["model"] == answered.body["model"]
     assert 77 < asked.max_tokens <= CompactionSettings().budget(WINDOW).summary
-    for name in ("tools", "temperature", "stop", "stop_sequences", "stream"):
+    for name in ("tools", "temperature", "stop", "stop_sequences", "stream", "metadata"):
         assert not asked.body.get(name)
     assert answered.body["tools"]
 
@@ -169,3 +170,57 @@ def test_the_limit_an_error_states_is_the_window_from_then_on(stage: Stage) -> N
     messages = [*messages, *steps(2, first=30)]
     assert said(made(messages=messages, **stage.openai())) == "two"
     assert statuses(side) == [400, 200, 200]
+
+
+USAGE = {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}}
+
+
+@pytest.mark.parametrize(
+    ("response", "stop_reason", "counted"),
+    [
+        pytest.param({"choices": [{"finish_reason": "length"}], "usage": USAGE}, "length", 120, id="dict"),
+        pytest.param(
+            litellm.ModelResponse(choices=[{"finish_reason": "stop", "message": {"content": "x"}}], usage=USAGE),
+            "complete",
+            120,
+            id="object",
+        ),
+        pytest.param({"choices": [{"finish_reason": "tool_calls", "delta": {}}]}, "tool_calls", None, id="last chunk"),
+        pytest.param({"choices": [], "usage": USAGE}, None, 120, id="chunk with usage"),
+    ],
+)
+def test_what_an_answer_says(response: object, stop_reason: str | None, counted: int | None) -> None:
+    """Nothing of its model: a deployment of Azure's answers with another name than it is asked by."""
+    read = answer_of(response)
+    assert read is not None
+    assert read.stop_reason == stop_reason
+    assert (read.usage and read.usage.input_tokens) == counted
+    assert read.model is None
+    assert usage_of(response) == read.usage
+
+
+@pytest.mark.parametrize("response", ["text", {"choices": [{"delta": {"content": "x"}}]}, None])
+def test_what_says_nothing_of_its_call(response: object) -> None:
+    assert answer_of(response) is None
+    assert usage_of(response) is None
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        pytest.param("plain", "plain", id="text"),
+        pytest.param({"choices": [{"message": {"content": "whole"}}]}, "whole", id="dict"),
+        pytest.param(
+            {"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]},
+            "ab",
+            id="blocks",
+        ),
+        pytest.param({"choices": [{"message": {"content": None, "tool_calls": [{"id": "1"}]}}]}, "", id="calls"),
+        pytest.param(None, "", id="nothing"),
+    ],
+)
+def test_a_summary_is_read_from_whatever_a_function_returns(response: object, text: str) -> None:
+    """E36, E37: what holds no text, or calls a tool, is refused by the controller."""
+    read = summary_of(response)
+    assert read.text == text
+    assert bool(read.tool_calls) is ("tool_calls" in str(response))

@@ -16,9 +16,11 @@ pytest.importorskip("uvicorn")
 from compaction_adapters.litellm import with_compaction
 
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, HostConversation, Opening, check_adapter
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, HostConversation, Opening, check_adapter, check_session
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import WITH_TOOLS, close_clients, litellm
+from tests.adapters.litellm_stage import WITH_TOOLS, litellm
+from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
 pytestmark = litellm_stage.QUIET
@@ -106,7 +108,7 @@ class Harness:
             completion = with_compaction(completion, opening.controller)
             acompletion = with_compaction(acompletion, opening.controller)
         yield AgentLoop(opening, completion, acompletion, arguments)
-        await close_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()  # the next loop needs connections of its own
 
     def functions(self, opening: Opening) -> tuple[Callable[..., Any], Callable[..., Any], Mapping[str, object]]:
         kind = self.name.rpartition("-")[2]
@@ -123,3 +125,9 @@ class Harness:
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, way: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(way), provider, fact)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
+    check_session(Harness("openai"), provider, recorded_script(pattern))

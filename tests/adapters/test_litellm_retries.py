@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 import openai
-from compaction_adapters.litellm import with_compaction
+from compaction_adapters.litellm import retries, with_compaction
 
 from compaction_hooks import (
     CompactionController,
@@ -23,7 +24,7 @@ from compaction_hooks import (
 )
 from tests.adapters import litellm_stage
 from tests.adapters.litellm_stage import SECRET, WINDOW, Stage, litellm, said, statuses, task
-from tests.conversations import Scripted
+from tests.conversations import Scripted, talk, user
 from tests.provider import WORDINGS, Answer, Rejection
 from tests.provider.wordings import Sizes, openai_error, worded
 
@@ -54,8 +55,8 @@ def compacted(function: Any, window: int | None = None, **keywords: Any) -> Any:
 def test_every_wording_is_recovered_by_one_resend(stage: Stage, api: str, wording: str) -> None:
     """R77, R78, R80, also those that litellm takes for any bad request; limit and count are read as far as they are stated."""
     side = stage.side(window=WINDOW, wording=wording)
-    arguments = getattr(stage, api)(messages=task(40), max_retries=0, max_tokens=256)
-    with pytest.raises(litellm.BadRequestError) as raised:
+    arguments = getattr(stage, api)(messages=[*talk(40), user("And now?")], max_retries=0, max_tokens=256)
+    with pytest.raises(openai.APIError) as raised:
         litellm.completion(**arguments)
     assert is_context_overflow(raised.value)
     read = parse_overflow(raised.value)
@@ -144,23 +145,54 @@ async def test_recovery_may_be_switched_off(stage: Stage, function: Any) -> None
 
 @BOTH
 @pytest.mark.parametrize(
-    ("error", "number"),
+    ("error", "number", "sent"),
     [
-        pytest.param(BAD, None, id="bad request"),
-        pytest.param(BAD, 2, id="bad request, twice more"),
-        pytest.param(DOWN, 1, id="server error, once more"),
+        pytest.param(BAD, None, 1, id="no retries"),
+        pytest.param(BAD, 2, 3, id="bad request"),
+        pytest.param(DOWN, 1, 3, id="server error, which the provider's client sends again first"),
     ],
 )
-async def test_other_errors_are_sent_as_often_as_litellm_sends_them(
-    stage: Stage, function: Any, error: Rejection, number: int | None
+async def test_other_errors_are_sent_again(
+    stage: Stage, function: Any, error: Rejection, number: int | None, sent: int
 ) -> None:
+    side = stage.side(*[error] * 9)
+    with pytest.raises(openai.APIError):
+        await got(compacted(function, BELIEVED)(messages=task(2), num_retries=number, **stage.openai()))
+    assert len(side.requests) == sent
+
+
+@BOTH
+@pytest.mark.parametrize("number", [1, 2])
+async def test_other_errors_are_sent_as_often_as_litellm_sends_them(stage: Stage, function: Any, number: int) -> None:
+    pytest.importorskip("tenacity", reason="without it litellm itself does not retry")
     counts: list[int] = []
     for called in (function, compacted(function, BELIEVED)):
-        side = stage.side(*[error] * 9)
-        with pytest.raises(openai.APIError):
+        side = stage.side(*[BAD] * 9)
+        with pytest.raises(litellm.BadRequestError):
             await got(called(messages=task(2), num_retries=number, **stage.openai()))
         counts.append(len(side.requests))
-    assert counts[0] == counts[1] > 0
+    assert counts[0] == counts[1] == number + 1
+
+
+@BOTH
+async def test_after_a_rate_limit_the_wait_grows(stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(retries, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(retries, "asyncio", SimpleNamespace(sleep=sleep))
+    limited = Rejection(
+        429, {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}
+    )
+    side = stage.side(*[limited] * 9)
+    policy = litellm.types.router.RetryPolicy(RateLimitErrorRetries=6)
+    arguments = stage.openai(messages=task(2), max_retries=0, retry_policy=policy)
+    with pytest.raises(litellm.RateLimitError):
+        await got(compacted(function, BELIEVED)(**arguments))
+    assert waits == [0, 1, 2, 4, 8, 10]
+    assert statuses(side) == [429] * 7
 
 
 @BOTH

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.litellm.answers import usage_of
 from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
-from compaction_adapters.litellm.summaries import own_summarizer, usage_of
+from compaction_adapters.litellm.summaries import own_summarizer
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, is_context_overflow
 from compaction_hooks.errors import CompactionError
 

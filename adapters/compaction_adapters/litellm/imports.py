@@ -20,7 +20,7 @@ LOCAL_TABLE = "LITELLM_LOCAL_MODEL_COST_MAP"
 def local_table() -> Generator[None]:
     """While this lasts, an `import litellm` uses the table in its wheel. A user's own setting is left alone.
 
-    The variable is taken away again: litellm reads it while it is imported, and a program may import it anew elsewhere.
+    The variable is taken away again: litellm reads it while it is imported, and processes started later would inherit it.
     """
     if "litellm" in sys.modules or LOCAL_TABLE in os.environ:
         yield

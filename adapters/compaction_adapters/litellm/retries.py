@@ -6,9 +6,11 @@ another model. Here an overflow is compacted first; everything else is retried, 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, cast
@@ -18,7 +20,8 @@ from compaction_hooks import ContextOverflowError, is_context_overflow
 
 logger = logging.getLogger("compaction_hooks")
 
-_RETRIES: Final = ("num_retries", "retry_policy", "retry_strategy")
+LONGEST_WAIT_SECONDS: Final = 10.0
+"""Between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
 _FALLBACKS: Final = ("fallbacks", "context_window_fallback_dict")
 
 
@@ -34,141 +37,102 @@ class Sender:
         self._patterns = patterns
         self._is_first = True
         self._arguments = _without(arguments, *_FALLBACKS) if callee.is_sdk else arguments
-        self._retries = _Retries.of(self._arguments) if callee.is_sdk else None
 
     def send(self, view: object) -> object:
         """Send a view and return the response."""
-        arguments, retries = self._next(view), self._retries
-        if retries is None:
-            return self._callee.send(arguments)
-        try:
-            return self._callee.send(retries.single(arguments))
-        except Exception as error:
-            count = self._count(retries, error)
-            if not count:
-                raise
-            strategy = _strategy(error)
-        retry = _litellm().completion_with_retries
-        return _taken(
-            retry(**_without(arguments, *_RETRIES), **strategy, num_retries=count, original_function=self._once)
-        )
+        retries = self._retries(view)
+        while True:
+            try:
+                return self._callee.send(retries.arguments)
+            except Exception as error:
+                if not retries.has_more(error):
+                    raise
+            time.sleep(retries.wait_seconds)
 
     async def send_async(self, view: object) -> object:
         """As `send`, for an async function."""
-        arguments, retries = self._next(view), self._retries
-        if retries is None:
-            return await self._callee.send_async(arguments)
-        try:
-            return await self._callee.send_async(retries.single(arguments))
-        except Exception as error:
-            count = self._count(retries, error)
-            if not count:
-                raise
-            strategy = _strategy(error)
-        retry = cast("Callable[..., Awaitable[object]]", _litellm().acompletion_with_retries)
-        again = retry(
-            **_without(arguments, *_RETRIES), **strategy, num_retries=count, original_function=self._once_async
-        )
-        return _taken(await again)
+        retries = self._retries(view)
+        while True:
+            try:
+                return await self._callee.send_async(retries.arguments)
+            except Exception as error:
+                if not retries.has_more(error):
+                    raise
+            await asyncio.sleep(retries.wait_seconds)
 
-    def _next(self, view: object) -> Arguments:
-        """The arguments to send a view with: the first time a router keeps its context window fallbacks back."""
+    def _retries(self, view: object) -> _Retries:
         is_first, self._is_first = self._is_first, False
-        held_back: Arguments = {"context_window_fallbacks": ()} if is_first and self._callee.router is not None else {}
-        return {**self._arguments, **held_back, "messages": view}
-
-    def _count(self, retries: _Retries, error: Exception) -> int:
-        """How often to send again after an error."""
-        return 0 if self._is_overflow(error) else retries.count(error)
-
-    def _is_overflow(self, error: Exception) -> bool:
-        return is_context_overflow(error, patterns=self._patterns)
-
-    def _once(self, **arguments: object) -> object:
-        """One attempt of litellm's retry loop. An overflow is returned, not raised, which ends the loop."""
-        try:
-            return self._callee.send(arguments)
-        except Exception as error:
-            if not self._is_overflow(error):
-                raise
-            return _Overflow(error)
-
-    async def _once_async(self, **arguments: object) -> object:
-        try:
-            return await self._callee.send_async(arguments)
-        except Exception as error:
-            if not self._is_overflow(error):
-                raise
-            return _Overflow(error)
+        arguments = {**self._arguments, "messages": view}
+        if self._callee.is_sdk:
+            return _Retries.of_litellm(arguments, self._patterns)
+        if is_first and self._callee.router is not None:
+            arguments["context_window_fallbacks"] = []
+        return _Retries(arguments=arguments, again=arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class _Overflow:
-    error: Exception
-
-
-def _taken(response: object) -> object:
-    if isinstance(response, _Overflow):
-        raise response.error
-    return response
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Retries:
-    """The retries a call asks litellm for.
+    """The attempts to send one view: one, and as many more as litellm would make, but for an overflow.
+
+    litellm waits not at all between attempts, and after a rate limit 0, 1, 2, 4 ... up to `LONGEST_WAIT_SECONDS`. It leaves
+    that to tenacity, which it does not install.
 
     Attributes:
-        number: `num_retries` of the call or of the process.
-        policy: `retry_policy` of the call, by which some errors have a number of their own.
-        instead: The arguments by which litellm leaves the retries to us.
+        arguments: Those of the next attempt.
+        again: Those of every attempt but the first.
+        number: How many more there are; `policy`, litellm's `retry_policy`, may have another number for an error.
+        wait_seconds: How long to wait before the next attempt.
+        left: Attempts that are left; None before the first failed.
     """
 
-    number: int
-    policy: object
-    instead: Arguments
+    arguments: Arguments
+    again: Arguments
+    number: int = 0
+    policy: object = None
+    patterns: Sequence[str] = ()
+    wait_seconds: float = 0.0
+    left: int | None = None
 
     @classmethod
-    def of(cls, arguments: Arguments) -> _Retries | None:
-        """Return None when litellm would not retry."""
+    def of_litellm(cls, arguments: Arguments, patterns: Sequence[str]) -> _Retries:
+        """Take the retries of litellm's own functions out of its hands."""
         given, policy = cast("int | None", arguments.get("num_retries")), arguments.get("retry_policy")
-        if given is None and (everywhere := _litellm().num_retries):
-            # Against the number of the process a sync call is helped by an empty policy only, an async one by a zero only.
-            return cls(everywhere, policy, {"num_retries": 0, "retry_policy": _retry_types().RetryPolicy()})
-        # litellm makes `num_retries` the `max_retries` of the provider's client, which waits as long as the server says and repeats
-        # only what failed with 408, 409, 429 or a server error.
-        return cls(given or 0, policy, {} if given is None else {"max_retries": given}) if given or policy else None
+        everywhere: int | None = sys.modules["litellm"].num_retries if given is None else None
+        if not (given or policy or everywhere):
+            return cls(arguments=arguments, again=arguments)
+        bare = _without(arguments, "num_retries", "retry_policy", "retry_strategy")
+        # Against the number of the process a sync call is helped by an empty policy only, an async one by a zero only.
+        again = {**bare, "num_retries": 0, "retry_policy": _litellm("types.router").RetryPolicy(), "max_retries": 0}
+        # In the first attempt litellm makes `num_retries` the `max_retries` of the provider's client, which waits as long as the
+        # server says, and repeats only what failed with 408, 409, 429 or a server error.
+        first = again if everywhere else bare if given is None else {**bare, "max_retries": given}
+        return cls(arguments=first, again=again, number=given or everywhere or 0, policy=policy, patterns=patterns)
 
-    def single(self, arguments: Arguments) -> Arguments:
-        """The arguments for one attempt, which litellm does not repeat."""
-        return {**_without(arguments, *_RETRIES), **self.instead}
+    def has_more(self, error: Exception) -> bool:
+        """Whether to send again after this error; how often is settled by the first."""
+        openai = sys.modules.get("openai")  # of whose errors all of litellm's are
+        if openai is None or not isinstance(error, openai.APIError):
+            return False
+        if is_context_overflow(error, patterns=self.patterns):
+            return False
+        if self.left is None:
+            self.left = self._number_after(error)
+        elif isinstance(error, openai.RateLimitError):
+            self.wait_seconds = min(max(1.0, 2 * self.wait_seconds), LONGEST_WAIT_SECONDS)
+        self.left -= 1
+        self.arguments = self.again
+        return self.left >= 0
 
-    def count(self, error: Exception) -> int:
-        """How often litellm sends again after this error."""
-        if not isinstance(error, sys.modules["openai"].APIError):  # what litellm's own errors all are
-            return 0
-        by_policy: int | None = None
-        if self.policy:
-            by_policy = _retry_policies().get_num_retries_from_retry_policy(exception=error, retry_policy=self.policy)
-        return self.number if by_policy is None else by_policy
-
-
-def _litellm() -> Any:
-    # It is there: the function that is called is its own.
-    return sys.modules["litellm"]
-
-
-def _retry_types() -> Any:
-    return import_module("litellm.types.router")
-
-
-def _retry_policies() -> Any:
-    return import_module("litellm.router_utils.get_retry_from_policy")
+    def _number_after(self, error: Exception) -> int:
+        if not self.policy:
+            return self.number
+        policies = _litellm("router_utils.get_retry_from_policy")
+        number: int | None = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self.policy)
+        return self.number if number is None else number
 
 
-def _strategy(error: Exception) -> Arguments:
-    """How long litellm's retry loop waits, as its async functions choose: after a rate limit longer each time."""
-    is_rate_limit = isinstance(error, sys.modules["openai"].RateLimitError)
-    return {"retry_strategy": "exponential_backoff_retry" if is_rate_limit else "constant_retry"}
+def _litellm(module: str) -> Any:
+    return import_module(f"litellm.{module}")
 
 
 def _without(arguments: Arguments, *names: str) -> Arguments:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, cast
 
+from compaction_adapters.litellm.answers import summary_of
 from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model
 from compaction_adapters.litellm.imports import imported
-from compaction_hooks import Summarizer, Summary, SummaryRequest, Usage
+from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 MARK: Final = {"compaction_hooks": "summary"}
 """In the metadata of every call for a summary, so that a callback can tell it from the user's own."""
@@ -51,9 +52,9 @@ class _ModelSummarizer:
         # later calls, and these would die with the loop.
         if len(asyncio.all_tasks()) == 1:
             callee = Callee(litellm.completion)
-            return _summary(callee.send(_arguments(callee, self._arguments, request)))
+            return summary_of(callee.send(_arguments(callee, self._arguments, request)))
         callee = Callee(litellm.acompletion)
-        return _summary(await callee.send_async(_arguments(callee, self._arguments, request)))
+        return summary_of(await callee.send_async(_arguments(callee, self._arguments, request)))
 
 
 def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:
@@ -61,10 +62,10 @@ def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
-        return _summary(await callee.send_async(_arguments(callee, kept, request)))
+        return summary_of(await callee.send_async(_arguments(callee, kept, request)))
 
     def ask_sync(request: SummaryRequest) -> Summary:
-        return _summary(callee.send(_arguments(callee, kept, request)))
+        return summary_of(callee.send(_arguments(callee, kept, request)))
 
     return ask if callee.is_async else ask_sync
 
@@ -85,60 +86,3 @@ def _reasons(arguments: Arguments) -> bool:
     """Whether a model reasons unasked. Claude does when asked only; without a limit litellm reserves its largest answer for it."""
     can_reason = any(entry.get("supports_reasoning") is True for entry in known_of_model(arguments))
     return can_reason and "claude" not in str(arguments.get("model")).lower()
-
-
-# -- reading the answer
-
-
-def _summary(response: object) -> Summary:
-    """Read a chat completion, as object or dict; a function that returns the text alone is understood too."""
-    if isinstance(response, str):
-        return Summary(text=response)
-    choice = _first(_field(response, "choices"))
-    message = _field(choice, "message")
-    calls = _field(message, "tool_calls")
-    ending = _field(choice, "finish_reason")
-    return Summary(
-        text=_text(_field(message, "content")),
-        usage=usage_of(response),
-        finish_reason=ending if isinstance(ending, str) else None,
-        tool_calls=tuple({"name": _field(_field(call, "function"), "name")} for call in _list(calls)),
-    )
-
-
-def usage_of(response: object) -> Usage | None:
-    """Return what was counted for a call; None when the response does not say."""
-    usage = _field(response, "usage")
-    whole = _field(usage, "prompt_tokens")
-    if not isinstance(whole, int):
-        return None
-    details = _field(usage, "prompt_tokens_details")
-    return Usage(
-        input_tokens=whole,
-        output_tokens=_count(_field(usage, "completion_tokens")),
-        cache_read_tokens=_count(_field(details, "cached_tokens")),
-        cache_write_tokens=_count(_field(usage, "cache_creation_input_tokens")),
-    )
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    blocks = [_field(block, "text") for block in _list(content)]
-    return "".join([text for text in blocks if isinstance(text, str)])
-
-
-def _field(value: object, name: str) -> object:
-    return cast("Arguments", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _list(value: object) -> Sequence[object]:
-    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
-
-
-def _first(value: object) -> object:
-    return next(iter(_list(value)), None)
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
