@@ -109,7 +109,7 @@ class CompactionController(ConversationMethods[M]):
     ) -> None:
         if context_window is not None and (type(context_window) is not int or context_window <= 0):
             raise ConfigurationError(f"context_window={context_window!r} must be a whole number of tokens above zero")
-        _check_parts(settings, summarizer, store, on_event)
+        _check_parts(settings, summarizer, store)
         self.settings = settings or CompactionSettings()
         trigger = self.settings.trigger_tokens
         if trigger is not None and context_window is not None and trigger > context_window:
@@ -143,7 +143,7 @@ class CompactionController(ConversationMethods[M]):
         self._world = World(
             summarizer=summarizer,
             store=store,
-            handlers=(on_event,) if callable(on_event) else tuple(on_event),
+            handlers=_handlers(on_event),
             clock=clock or _now,
             summary_timeout_seconds=self.settings.summary_timeout_seconds,
         )
@@ -252,7 +252,7 @@ def _plain(model: str | None) -> str | None:
     return model and model.rpartition("/")[2].lower()
 
 
-def _check_parts(settings: object, summarizer: object, store: object, on_event: object) -> None:
+def _check_parts(settings: object, summarizer: object, store: object) -> None:
     """Refuse what would fail in the first compaction only."""
     if settings is not None and not isinstance(settings, CompactionSettings):
         raise ConfigurationError(f"settings must be CompactionSettings(...), not {type(settings).__name__}")
@@ -266,10 +266,15 @@ def _check_parts(settings: object, summarizer: object, store: object, on_event: 
             f"store={store!r} must have load, append and remove: "
             "SQLiteStore(path) of compaction_hooks.stores keeps records in a file"
         )
-    several = isinstance(on_event, Iterable) and not isinstance(on_event, str)
-    handlers = cast("Iterable[object]", on_event) if several and not callable(on_event) else (on_event,)
+
+
+def _handlers(on_event: object) -> tuple[EventHandler, ...]:
+    """The handlers of `on_event=`, which is one or several."""
+    is_several = isinstance(on_event, Iterable) and not isinstance(on_event, str) and not callable(on_event)
+    handlers = tuple(cast("Iterable[object]", on_event)) if is_several else (on_event,)
     if not all(map(callable, handlers)):
         raise ConfigurationError(f"on_event={on_event!r} must be a callable that takes an event, or several")
+    return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside
 
 
 def _check_window(model: str, settings: CompactionSettings) -> None:
