@@ -271,7 +271,7 @@ def _check_parts(settings: object, summarizer: object, store: object) -> None:
 def _handlers(on_event: object) -> tuple[EventHandler, ...]:
     """The handlers of `on_event=`, which is one or several."""
     handlers: tuple[object, ...] = (on_event,)
-    if isinstance(on_event, Iterable) and not isinstance(on_event, str) and not callable(on_event):
+    if not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable):
         handlers = tuple(cast("Iterable[object]", on_event))
     if not all(map(callable, handlers)):
         raise ConfigurationError(f"on_event={on_event!r} must be a callable that takes an event, or several")
