@@ -30,7 +30,7 @@ _REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinki
 def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
     """Return a summariser that asks this model.
 
-    Its tokens stay out of the streams of the graph it runs in; callbacks and tracing see it as a child run. Tools bound to
+    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, `astream_events` among them, see a child run of its own. Tools bound to
     the model are not offered to it. An answer's limit is sent where the model has such a field, except to models that reason:
     there it would bound the reasoning too.
 
@@ -75,7 +75,7 @@ def _summary(answer: AIMessage) -> Summary:
 
 
 def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
-    """Return the configuration of a call that writes a summary: no token of it reaches a stream of the user's."""
+    """Return the configuration of a call that writes a summary: no token of it reaches `stream_mode="messages"`."""
     given = config or {}
     return {
         "run_name": "compaction_summary",
