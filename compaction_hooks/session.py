@@ -109,9 +109,9 @@ class ConversationMethods(Generic[M]):
     ) -> R:
         """Transform, then `send`; when that raises a context overflow, compact harder and send once more.
 
-        It is sent once more, too, when the window cut the answer short. A stream (whatever has `__anext__`) is recovered up to its
-        first chunk; its other attributes are there as before. A client's context manager sends nothing until it is entered: let `send`
-        enter it. Usage that the response tells is reported by itself.
+        It is sent once more, too, when the window cut the answer short. A stream (whatever has `__anext__`) is recovered up to
+        its first chunk; its other attributes are there as before. A client's context manager sends nothing until it is entered:
+        let `send` enter it. Usage that the response tells is reported by itself.
 
         Args:
             answer: Reads a response into an assistant message with its usage and stop reason. The default reads OpenAI chat

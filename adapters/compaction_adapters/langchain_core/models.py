@@ -30,9 +30,9 @@ _REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinki
 def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
     """Return a summariser that asks this model.
 
-    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, `astream_events` among them, see a child run of its own. Tools bound to
-    the model are not offered to it. An answer's limit is sent where the model has such a field, except to models that reason:
-    there it would bound the reasoning too.
+    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, `astream_events` among them, see a child run of its own.
+    Tools bound to the model are not offered to it. An answer's limit is sent where the model has such a field, except to models
+    that reason: there it would bound the reasoning too.
 
     Args:
         model: A chat model, a runnable around one, or a name for `langchain.chat_models.init_chat_model`.
