@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from compaction_hooks.calibration import Calibration
+from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import Flight
-from compaction_hooks.history import History, HistoryReader, Known, message_digest
+from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.projection import Projection, apply_record, newest_true
 from compaction_hooks.record import CompactionRecord, known_products

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, get_args
 
-from compaction_hooks.history import text_digest
+from compaction_hooks.digests import text_digest
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.planning import SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record

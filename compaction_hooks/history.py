@@ -11,20 +11,16 @@ format.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Generic, Literal, TypeAlias
 
-from compaction_hooks.messages import M, Media, Message, MessageFormat, Opaque, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.digests import CHAIN_START, canonical_arguments, media_atom, message_digest, text_digest
+from compaction_hooks.messages import M, Media, Message, MessageFormat, Text, Thinking, ToolCall, ToolResult
 
 Side: TypeAlias = Literal["host", "assistant"]
-
-CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
-"""The digest of the empty conversation. The number names the way atoms are hashed."""
-
 
 MOST_READ_AGAIN = 64
 """Of the newest messages, so many at most are read again to notice that a host still writes to them."""
@@ -75,49 +71,6 @@ class Known:
 
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
     originals: Mapping[tuple[str, int, int, str], str] = field(default_factory=dict[tuple[str, int, int, str], str])
-
-
-def text_digest(text: str) -> str:
-    """Return the SHA-256 of a text (hex). Lone surrogates are hashed as they stand."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def message_digest(message: Message) -> str:
-    """Return the digest of one message's atoms, wherever it stands: the name of a pin."""
-    return text_digest(
-        json.dumps([_part_atom(part) for part in message.parts if not isinstance(part, Thinking | Opaque)])
-    )
-
-
-def _part_atom(part: object) -> object:
-    match part:
-        case Text(text=text):
-            return ["text", text_digest(text)]
-        case Media():
-            return _media_atom(part)
-        case ToolCall():
-            return ["call", part.name, text_digest(canonical_arguments(part.arguments))]
-        case ToolResult():
-            return ["result", text_digest(part.text), *map(_media_atom, part.media)]
-        case _:
-            return None
-
-
-def _media_atom(media: Media) -> list[str]:
-    return ["media", media.media_type.partition("/")[0], media.identity]
-
-
-def canonical_arguments(arguments: str) -> str:
-    """Return tool arguments as key-sorted compact JSON; text that is not JSON stays as it is.
-
-    >>> canonical_arguments('{"b": 1, "a": 2}')
-    '{"a":2,"b":1}'
-    """
-    try:
-        value: object = json.loads(arguments) if arguments.strip() else {}
-    except (ValueError, RecursionError):
-        return arguments
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(slots=True)
@@ -325,14 +278,14 @@ class History(Generic[M]):
                 case Text(text=text):
                     texts.append(text)
                 case Media():
-                    media.append(_media_atom(part))
+                    media.append(media_atom(part))
                 case ToolCall():
                     digest = text_digest(canonical_arguments(part.arguments))
                     calls.append(["call", part.name, self._original("arguments", run, len(calls), digest)])
                 case ToolResult():
                     ordinal = ordinals.get(part.call_id, -1)
                     results.append((ordinal, self._original("result", run, ordinal, text_digest(part.text))))
-                    media.extend(map(_media_atom, part.media))
+                    media.extend(map(media_atom, part.media))
                 case _:
                     pass
         joined = "".join(texts)

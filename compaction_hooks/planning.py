@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compaction_hooks.cut_point import find_cut
+from compaction_hooks.digests import message_digest
 from compaction_hooks.files import FileOperations, HiddenBlock, digest, file_operations, file_tags, merge
-from compaction_hooks.history import History, message_digest
+from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
 from compaction_hooks.prompts import parse_summary, render_summary
 from compaction_hooks.record import Pin

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Generic, cast, overload
 
+from compaction_hooks.digests import message_digest
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history import History, HistoryReader, message_digest
+from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord, Pin, known_products

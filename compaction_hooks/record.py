@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar, cast
 
+from compaction_hooks.digests import text_digest
 from compaction_hooks.errors import RecordError
-from compaction_hooks.history import Known, Origin, text_digest
+from compaction_hooks.history import Known, Origin
 from compaction_hooks.messages import Usage
 from compaction_hooks.reductions import Reduction
 

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
+from compaction_hooks.digests import canonical_arguments, text_digest
 from compaction_hooks.errors import RecordError
-from compaction_hooks.history import History, canonical_arguments, text_digest
+from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
 from compaction_hooks.transcript import shortened

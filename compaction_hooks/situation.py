@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic
 
+from compaction_hooks.digests import message_digest
 from compaction_hooks.files import FileOperations
-from compaction_hooks.history import History, message_digest
+from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, Text
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionReason, CompactionRecord

@@ -1,6 +1,6 @@
 """The shape of the house, read from its imports.
 
-    errors  messages  settings  text_classes  installed
+    errors  messages  settings  text_classes  installed  digests
     formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     cut_point  reductions  summarizers  extractive  record
     projection  validity  situation  planning  drafts  stores  events

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from compaction_hooks.digests import CHAIN_START, canonical_arguments, text_digest
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.history import CHAIN_START, History, HistoryReader, Known, canonical_arguments, text_digest
+from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
 from tests.conversations import assistant, call, steps, system, talk, tool, user
 
