@@ -84,13 +84,12 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
     """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
     resolution = {"lowest": "lowest-direct", "latest": "highest"}[versions]
     session.install("--resolution", resolution, "-e", f".[{framework}]")
-    # What the tests need must not lift the framework to another version.
-    frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
     constraints = Path(session.create_tmp()) / "framework.txt"
-    constraints.write_text(str(frozen), encoding="utf-8")
-    peers = (
-        ["deepagents"] if (framework, versions) == ("langchain", "latest") else []
-    )  # it asks for the newest langchain
+    frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
+    # What the tests need must not lift a framework from its lowest version.
+    constraints.write_text(str(frozen) if versions == "lowest" else "", encoding="utf-8")
+    # deepagents asks for the newest langchain.
+    peers = ["deepagents"] if (framework, versions) == ("langchain", "latest") else []
     groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests", *peers)
     session.install("--constraint", str(constraints), *groups)
     session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
