@@ -190,9 +190,7 @@ class ConversationFlow(Generic[M]):
 
         Any other name may be a router's alias for the same model.
         """
-        asked = call.model or self._shared.model
-        names = (getattr(error, "model", None), getattr(error, "model_name", None))
-        named = next((name for name in names if isinstance(name, str)), None)
+        asked, named = call.model or self._shared.model, _named_model(error)
         if asked is None or named is None or same_model(named, asked):
             return False
         return named in self._conversation.models or bool(find_window(named) and find_window(asked))
@@ -347,6 +345,15 @@ def _readable(texts: Sequence[object]) -> Iterator[CompactionRecord]:
             yield CompactionRecord.from_json(text if isinstance(text, str) else repr(text))
         except RecordError as error:
             logger.warning("a stored record was skipped: %s", error)
+
+
+def _named_model(error: BaseException) -> str | None:
+    """The model an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
+    try:
+        names = (getattr(error, "model", None), getattr(error, "model_name", None))
+    except Exception:  # noqa: BLE001 - properties of foreign errors may raise anything
+        return None
+    return next((name for name in names if isinstance(name, str)), None)
 
 
 def _keep(standing: Standing[M], budget: Budget, reason: CompactionReason) -> int:

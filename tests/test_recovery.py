@@ -383,3 +383,15 @@ def test_usage_on_a_message_above_the_window_compacts_before_the_next_call(auto_
     messages = [user("go"), *steps(12, 300), said, user("go on")]
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=auto_compact))
     assert len(texts(hooks.transform_context_sync(messages))) < len(texts(messages))
+
+
+def test_an_error_whose_attributes_raise_is_recovered_all_the_same() -> None:
+    class GuardedError(TooLongError):
+        @property
+        def model(self) -> str:
+            raise RuntimeError("not read yet")
+
+    messages = [user("go"), *steps(30, 300)]
+    assert len(controller(None, summarizer=Scripted()).recover_sync(GuardedError(9_000, 8_000), messages)) < len(
+        messages
+    )
