@@ -7,30 +7,10 @@ OpenAI-compatible services answer in the first shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import cast
 
-from compaction_hooks.messages import Message, StopReason
-from compaction_hooks.tokens import usage_from_anthropic, usage_from_openai
-
-_STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "stop": "complete",
-    "end_turn": "complete",
-    "stop_sequence": "complete",
-    "completed": "complete",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "failed": "error",
-    "cancelled": "aborted",
-}
-_USAGE_FIELDS: Final = (
-    *("prompt_tokens", "completion_tokens", "prompt_tokens_details", "prompt_cache_hit_tokens"),
-    *("input_tokens", "output_tokens", "input_tokens_details"),
-    *("cache_read_input_tokens", "cache_creation_input_tokens", "cached_tokens"),
-)
+from compaction_hooks.formats._common import STOP_REASONS, read_usage
+from compaction_hooks.messages import Message
 
 
 def read_answer(response: object) -> Message | None:
@@ -38,9 +18,7 @@ def read_answer(response: object) -> Message | None:
     # A chunk of a stream holds what there is to tell one level deeper: Anthropic's first one, the last one of Responses.
     whole = _field(response, "message") if _field(response, "type") == "message_start" else _field(response, "response")
     source = response if whole is None else whole
-    fields = _usage_fields(_field(source, "usage"))
-    is_openai = "prompt_tokens" in fields or "input_tokens_details" in fields
-    usage = usage_from_openai(fields) if is_openai else usage_from_anthropic(fields)
+    usage = read_usage(_field(source, "usage"))
     ending = _ending(source)
     if usage is None and ending is None:
         return None
@@ -50,7 +28,7 @@ def read_answer(response: object) -> Message | None:
         parts=(),
         usage=usage,
         model=model if isinstance(model, str) else None,
-        stop_reason=_STOP_REASONS.get(ending or ""),
+        stop_reason=STOP_REASONS.get(ending or ""),
     )
 
 
@@ -64,18 +42,6 @@ def _ending(source: object) -> str | None:
         delta = _field(_field(source, "delta"), "stop_reason")
         ending = cut or delta or _field(source, "stop_reason") or _field(source, "status")
     return ending if isinstance(ending, str) else None
-
-
-def _usage_fields(usage: object) -> Mapping[str, object]:
-    """The counts of a usage dict or object; nested details as mappings."""
-    if usage is None:
-        return {}
-    found = {name: _field(usage, name) for name in _USAGE_FIELDS}
-    return {
-        name: _usage_fields(value) if name.endswith("_details") else value
-        for name, value in found.items()
-        if value is not None
-    }
 
 
 def _field(value: object, name: str) -> object:

@@ -33,7 +33,8 @@ RESPONSES = {
 def as_object(value: Any) -> Any:
     """The same as an SDK gives it: attributes instead of keys."""
     if isinstance(value, dict):
-        return SimpleNamespace(**{name: as_object(item) for name, item in value.items()})
+        fields = {name: as_object(item) for name, item in value.items()}
+        return SimpleNamespace(**fields, model_dump=lambda **_: value)
     return [as_object(item) for item in value] if isinstance(value, list) else value
 
 

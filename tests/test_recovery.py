@@ -395,3 +395,20 @@ def test_an_error_whose_attributes_raise_is_recovered_all_the_same() -> None:
     assert len(controller(None, summarizer=Scripted()).recover_sync(GuardedError(9_000, 8_000), messages)) < len(
         messages
     )
+
+
+def test_the_limit_of_another_model_is_not_learned_for_this_one() -> None:
+    """E21: a `send` may fall back to a smaller model by itself."""
+    messages = [user("go"), *steps(30, 300)]
+    hooks = controller(None, summarizer=Scripted())
+    hooks.transform_context_sync(messages, model="small-model", context_window=16_000)
+    answers: list[object] = [NamedModelError("small-model"), "answer"]
+
+    def send(view: list[Chat]) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert hooks.call_sync(messages, send, model="large-model", context_window=50_000) == "answer"
+    assert hooks.state().context_window == 50_000

@@ -251,7 +251,7 @@ def spoken_block(old: object, text: str) -> object:
     return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
 
 
-_STOP_REASONS: Final[Mapping[str, StopReason]] = {
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "complete",
     "end_turn": "complete",
     "stop_sequence": "complete",
@@ -267,10 +267,12 @@ _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "max_output_tokens": "length",
     "model_context_window_exceeded": "length",
     "error": "error",
+    "failed": "error",
     "content_filter": "error",
     "aborted": "aborted",
     "cancelled": "aborted",
 }
+"""The words of OpenAI (chat and Responses), Anthropic and pi for how an answer ended."""
 
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
 """Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""
@@ -287,7 +289,7 @@ def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Messag
         parts=parts,
         usage=read_usage(fields["usage"]) if "usage" in fields else None,
         model=text_of(fields.get("model")) or None,
-        stop_reason=_STOP_REASONS.get(reason),
+        stop_reason=STOP_REASONS.get(reason),
         is_summary=is_summary,
     )
 
