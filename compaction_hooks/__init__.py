@@ -3,7 +3,13 @@
 from compaction_hooks.attempt import CompactionOutcome, CompactionResult
 from compaction_hooks.controller import CompactionController
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.events import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionSkipped,
+    CompactionStarted,
+    StoreFailed,
+)
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.messages import Message, MessageFormat, Usage
 from compaction_hooks.options import CallOptions
@@ -34,6 +40,7 @@ __all__ = [
     "MessageFormat",
     "OverflowInfo",
     "SessionState",
+    "StoreFailed",
     "Summarizer",
     "Summary",
     "SummaryRequest",

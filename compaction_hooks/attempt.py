@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Generic
 
-from compaction_hooks.conversation import Conversation, HandedOut
+from compaction_hooks.conversation import Conversation, HandedOut, Unfit
 from compaction_hooks.drafts import (
     Draft,
     clearing_record,
@@ -20,11 +20,12 @@ from compaction_hooks.drafts import (
     shortening_record,
     summary_record,
 )
-from compaction_hooks.effects import Aborted, Emit, Failure, Flow, Instant, Now, Save
-from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save
+from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.files import FileOperations
+from compaction_hooks.keeping import write
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.planning import SummaryPlan, dropped_marker, plan_clearing, plan_summary
@@ -116,6 +117,8 @@ class Compaction(Generic[M]):
         self._drafts: list[Draft[M]] = []
         self.handed_out: HandedOut[M] | None = None
         """What the caller of `run` gets to send, once it has ended."""
+        self.is_outdated = False
+        """Whether the host changed the history meanwhile, so that the new record does not make it fit."""
 
     def run(self) -> Flow[CompactionResult[M]]:
         """Go down the rungs.
@@ -163,8 +166,19 @@ class Compaction(Generic[M]):
     def _may_ask(self, now: Instant) -> bool:
         if self._is_manual:
             return True
+        if self._is_known_unfit():
+            return False
         cooldown = self._shared.settings.breaker_cooldown_seconds
         return self._order.may_ask and self._conversation.breaker.allows(now.monotonic, cooldown)
+
+    def _is_known_unfit(self) -> bool:
+        unfit, standing = self._conversation.unfit, self._standing
+        return (
+            unfit is not None
+            and unfit.log is standing.history.log
+            and unfit.window == self._budget.window
+            and standing.pressure < unfit.until
+        )
 
     # -- rungs
 
@@ -249,12 +263,15 @@ class Compaction(Generic[M]):
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
-        self.handed_out = note_handed_out(conversation, standing)
+        self.handed_out = note_handed_out(conversation, self._shared, standing)
         view = self.handed_out.view
         if self._shared.has_store:
-            stored = yield Save(conversation.id, draft.record.id, draft.record.to_json())
-            if isinstance(stored, Failure):
-                logger.warning("the record could not be stored (%s)", described(stored.error))
+            conversation.unwritten.append(Save(conversation.id, draft.record.id, draft.record.to_json()))
+            conversation.is_loaded = False  # another worker may have made one at the same time: the next call looks
+            yield from write(conversation)
+        if standing.record is not draft.record and standing.pressure > self._budget.trigger:
+            self.is_outdated, self._standing = True, standing
+            return (yield from self._stay(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
         end: Instant = yield Now()
         logger.info(
             "compacted session %s (%s): %d to %d tokens",
@@ -300,6 +317,8 @@ class Compaction(Generic[M]):
         for draft in chain(drafts, self._last_rung(drafts or [None], at)):
             if objection(self._situation, draft, self._budget.window) is None:
                 return (yield from self._settle(draft, start))
+        until = int(self._standing.pressure * (1 + MINIMUM_GROWTH_RATIO))
+        self._conversation.unfit = Unfit(self._standing.history.log, until, self._budget.window)
         error = self.unfit()
         yield from self._tell_failure(start, error)
         if not self._order.must_fit:
@@ -322,7 +341,7 @@ class Compaction(Generic[M]):
     # -- events
 
     def _unchanged(self) -> list[M]:
-        self.handed_out = note_handed_out(self._conversation, self._standing)
+        self.handed_out = note_handed_out(self._conversation, self._shared, self._standing)
         return self.handed_out.view
 
     def _result(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> CompactionResult[M]:
@@ -406,9 +425,3 @@ def _extracted(now: Situation[M], plan: SummaryPlan) -> str:
         messages=(*plan.history, *plan.prefix),
     )
     return f"{marker}\n\n{ExtractiveSummarizer()(request).text}"
-
-
-def described(error: BaseException) -> str:
-    """Return an error's type and text in one line, for events and logs, at most 300 characters."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

@@ -187,7 +187,7 @@ class CompactionController(ConversationMethods[M]):
                 if not self._formats[old_key[0]]:
                     del self._formats[old_key[0]]
         for sibling in siblings:
-            session.engine.conversation.add_records(list(sibling.engine.conversation.records))
+            session.engine.conversation.take_over(sibling.engine.conversation)
         return session
 
     def close(self, id: str) -> None:

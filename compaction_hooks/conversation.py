@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 from compaction_hooks.calibration import Calibration
 from compaction_hooks.digests import message_digest
-from compaction_hooks.effects import Flight
+from compaction_hooks.effects import Flight, Remove, Save
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, MessageFormat
-from compaction_hooks.projection import Projection, apply_record, newest_true
-from compaction_hooks.record import CompactionRecord, known_products
+from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
+from compaction_hooks.record import CompactionRecord, known_products, precedence
 from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import TokenEstimator
 
@@ -70,6 +70,21 @@ class Anchor:
     input_tokens: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Unfit:
+    """A history that no rung made fit: another summary of the same would not either, and would have to be paid for.
+
+    Attributes:
+        log: The facts that history was read into; an edited one gets new ones.
+        until: While the context is smaller than this (tokens of the model), it is the same.
+        window: The window it did not fit, in tokens.
+    """
+
+    log: object
+    until: int
+    window: int
+
+
 @dataclass(slots=True)
 class Breaker:
     """Counts the summariser's failures in a row; open, it keeps it from being asked."""
@@ -99,9 +114,16 @@ class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
-        records: Oldest first, all forks.
+        records: All forks, in the order of `precedence`, which is that in which one was made of the other.
+        in_force: Id of the record that was last found true of a list whose messages were all read for it.
+        is_loaded: Whether the store was asked for its records; not any more once another worker may have added to them.
+        unwritten: What the store has still to be told, oldest first.
+        is_writing: Whether a caller is telling it.
+        store_rests_until: When a store that failed may be asked again, in monotonic seconds.
+        unreadable: Digests of stored texts that were passed over, and reported.
         user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
+        unfit: What could not be made to fit when that was last tried, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         beside: System prompt and tools last handed over beside the list, and the estimate of each.
         calibrations: By model, what usage taught in this conversation.
@@ -117,7 +139,12 @@ class Conversation(Generic[M]):
     records: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
     known: Known = field(default_factory=Known)
     history: History[M] | None = None
+    in_force: str | None = None
     is_loaded: bool = False
+    unwritten: list[Save | Remove] = field(default_factory=list["Save | Remove"])
+    is_writing: bool = False
+    store_rests_until: float = 0.0
+    unreadable: set[str] = field(default_factory=set[str])
     flight: Flight | None = None
     breaker: Breaker = field(default_factory=Breaker)
     user_pins: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
@@ -126,6 +153,7 @@ class Conversation(Generic[M]):
     rest_until: int = 0
     rest_why: str = ""
     rest_window: int | None = None
+    unfit: Unfit | None = None
     has_overflowed: bool = False
     projected: tuple[str | None, object, Projection[M]] | None = None
     beside: tuple[object, object, int, int] | None = None
@@ -133,13 +161,14 @@ class Conversation(Generic[M]):
     models: set[str] = field(default_factory=set[str])
     undone: set[str] = field(default_factory=set[str])
 
-    def add_records(self, records: Iterable[CompactionRecord]) -> None:
-        """Take over records from elsewhere; known ones are skipped. After new ones the next list is read from the start."""
-        new = [record for record in records if not self.knows(record.id)]
+    def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
+        """Take over records from elsewhere and return those that were new. After those the next list is read from the start."""
+        new = {record.id: record for record in records if not self.knows(record.id)}
         if new:
-            self.records.extend(new)
+            self.records.extend(new.values())
             self._records_changed()
             self.history = None
+        return list(new.values())
 
     def knows(self, record_id: str) -> bool:
         """Whether a record is here already, or was and has been taken back."""
@@ -151,14 +180,30 @@ class Conversation(Generic[M]):
         self.records = [*(old for old in self.records if old.id != record.id), record]
         self._records_changed()
 
-    def drop_record(self, record: CompactionRecord) -> None:
-        """Forget a record. A list that begins with its summary is then read as one nobody has a record of."""
-        self.records = [old for old in self.records if old.id != record.id]
-        self.undone.add(record.id)
-        self._records_changed()
-        self.history = None
+    def take_over(self, sibling: Conversation[Any]) -> None:
+        """Take over what is known of the same conversation in another format: its records, and which were taken back."""
+        self._forget(sibling.undone - {record.id for record in sibling.records})
+        self.add_records([*sibling.records])
+
+    def take_back(self, history: History[M], record: CompactionRecord) -> list[CompactionRecord]:
+        """Forget a record, and what other workers made in its place; return them all.
+
+        A list that begins with one of their summaries is then read as one nobody has a record of.
+        """
+        gone = [old for old in self.records if old.parent == record.parent and is_true(history, old)]
+        self._forget({old.id for old in gone})
+        return gone
+
+    def _forget(self, ids: Set[str]) -> None:
+        self.undone |= ids
+        kept = [old for old in self.records if old.id not in ids]
+        if len(kept) < len(self.records):
+            self.records = kept
+            self._records_changed()
+            self.history = None
 
     def _records_changed(self) -> None:
+        self.records.sort(key=precedence)
         self.known = known_products(self.records)
         pins = [pin for record in self.records for pin in record.pins if pin.is_users]
         self.user_pins.update({pin.digest: pin.run for pin in pins})
@@ -182,6 +227,28 @@ class Conversation(Generic[M]):
     def newest_true(self, history: History[M]) -> CompactionRecord | None:
         """Return the record in force for a history, or None."""
         return newest_true(history, self.records)
+
+    def read_for_record(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
+        """Read a list and find the record in force; before another one comes into force, every message is read again.
+
+        So a message that the host changed in place is noticed at the latest here.
+        """
+        history = self.read(messages)
+        record = self.newest_true(history)
+        if record is not None and record.id != self.in_force:
+            history = self.history = self.reader.verify(history, messages)
+            record = self.newest_true(history)
+        self.in_force = record.id if record else None
+        return history, record
+
+    def ancestry(self, record: CompactionRecord | None) -> list[CompactionRecord]:
+        """Return a record and those it was made of, as far as they are here, oldest first."""
+        by_id = {known.id: known for known in self.records}
+        chain: dict[str, CompactionRecord] = {}
+        while record is not None and record.id not in chain:
+            chain[record.id] = record
+            record = by_id.get(record.parent or "")
+        return [*reversed(chain.values())]
 
     def projection(self, history: History[M], record: CompactionRecord | None) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""

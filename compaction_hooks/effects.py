@@ -41,11 +41,18 @@ class Summarize:
     request: SummaryRequest
 
 
+def _landing() -> Future[FlightEnd]:
+    """A future that no waiter can cancel for the others: one that runs already."""
+    future: Future[FlightEnd] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Flight:
     """A compaction under way, on which other callers of the same conversation wait."""
 
-    done: Future[FlightEnd] = field(default_factory=Future["FlightEnd"])
+    done: Future[FlightEnd] = field(default_factory=_landing)
     thread: int = field(default_factory=threading.get_ident)
 
 

@@ -56,3 +56,12 @@ class ContextOverflowError(CompactionError):
         self.tokens = tokens
         self.window = window
         self.part = part
+
+
+def described(error: BaseException) -> str:
+    """Return an error's type and text in one line, for events and logs, at most 300 characters."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - a foreign error that cannot be written is named all the same
+        text = ""
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

@@ -1,14 +1,14 @@
 """What happened, for people and for tracing. Events carry numbers and names, never message text.
 
-Every event names its conversation (`session_id`) and what was the occasion (`reason`); durations are in seconds, from the start of
-the attempt.
+Every event names its conversation (`session_id`), and those of a compaction what was the occasion (`reason`); durations are in
+seconds, from the start of the attempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
 from compaction_hooks.record import CompactionReason, CompactionRecord
@@ -105,5 +105,20 @@ class CompactionFailed:
     usage: Usage | None = None
 
 
-CompactionEvent: TypeAlias = CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFailed:
+    """The store could not do what was asked, or held a record that cannot be read; the run goes on.
+
+    Attributes:
+        session_id: The conversation.
+        action: What was asked of it; "read" when a record it gave is damaged or from a later version, and is passed over.
+        error: Type and text of what failed.
+    """
+
+    session_id: str
+    action: Literal["load", "save", "remove", "read"]
+    error: str
+
+
+CompactionEvent: TypeAlias = CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed | StoreFailed
 EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]

@@ -6,15 +6,16 @@ Between two effects a flow runs under the conversation's lock; while it waits fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Generic, cast
+from typing import Generic
 
-from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, described
+from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order
 from compaction_hooks.conversation import Conversation, HandedOut
-from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Load, Send, Wait
-from compaction_hooks.errors import ConfigurationError, ContextOverflowError, RecordError
+from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Send, Wait
+from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionSkipped
+from compaction_hooks.keeping import ask_again, catch_up
 from compaction_hooks.measuring import (
     Call,
     Shared,
@@ -28,7 +29,7 @@ from compaction_hooks.measuring import (
 )
 from compaction_hooks.messages import M, Message
 from compaction_hooks.overflow import OverflowInfo, parse_overflow
-from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.record import CompactionReason
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.windows import find_window
@@ -45,8 +46,8 @@ class ConversationFlow(Generic[M]):
 
     def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
-        yield from self._load()
-        may_ask, may_wait = True, True
+        is_fresh = yield from self._catch_up(before_paying=False)
+        may_ask, may_wait, is_second = True, True, False
         while True:
             is_aborted: bool = yield IsAborted()
             standing = self._look(call)
@@ -63,10 +64,16 @@ class ConversationFlow(Generic[M]):
                 may_ask = may_ask and end != "failed"
                 may_wait = flight.done.done()
                 continue
+            if not is_fresh:
+                is_fresh = yield from self._catch_up(before_paying=True)
+                continue
             budget = self._budget(standing)
             order = Order(reason=reason, keep=_keep(standing, budget, reason), may_ask=may_ask)
             attempt = self._compaction(standing, budget, order)
             yield from self._led(attempt)
+            if attempt.is_outdated and not is_second:
+                is_second = True
+                continue
             self._conversation.has_overflowed = False
             return attempt.handed_out or self._hand_out(standing)
 
@@ -78,7 +85,7 @@ class ConversationFlow(Generic[M]):
         """
         if keep_recent_tokens is not None and keep_recent_tokens < 0:
             raise ConfigurationError(f"keep_recent_tokens={keep_recent_tokens} must not be negative")
-        yield from self._load()
+        yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
         is_aborted: bool = yield IsAborted()
         standing = self._look(call)
@@ -90,12 +97,15 @@ class ConversationFlow(Generic[M]):
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
             return self._as_it_stands(standing, outcome)
-        budget = self._budget(standing)
-        keep = keep_recent_tokens
-        if keep is None:
-            keep = min(budget.keep, int(standing.pressure * MANUAL_KEEP_RATIO))
-        order = Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
-        return (yield from self._led(self._compaction(standing, budget, order)))
+
+        def order(now: Standing[M], budget: Budget) -> Order:
+            keep = keep_recent_tokens
+            if keep is None:
+                keep = min(budget.keep, int(now.pressure * MANUAL_KEEP_RATIO))
+            return Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
+
+        _, result = yield from self._attempted(call, order)
+        return result
 
     def recover(self, call: Call[M], error: BaseException) -> Flow[HandedOut[M]]:
         """Return a smaller view after an overflow the host caught; raise `error` itself when it is none, or another model's (E21).
@@ -140,7 +150,7 @@ class ConversationFlow(Generic[M]):
         info = self._overflow(error)
         if info is None or not info.is_curable or not self._shared.settings.compact_on_overflow:
             raise error
-        yield from self._load()
+        yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
             learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
@@ -148,9 +158,8 @@ class ConversationFlow(Generic[M]):
         budget = self._budget(standing)
         if others_end == "settled" and standing.pressure <= budget.trigger:
             return self._hand_out(standing)
-        attempt = self._emergency(standing, may_ask=others_end != "failed", must_fit=True)
         try:
-            result = yield from self._led(attempt)
+            attempt, result = yield from self._emergency(call, may_ask=others_end != "failed", must_fit=True)
         except ContextOverflowError as unfit:
             raise unfit from error
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
@@ -159,10 +168,9 @@ class ConversationFlow(Generic[M]):
 
     def _sent_again(self, call: Call[M], answer: object, read: Callable[[object], Message | None]) -> Flow[object]:
         """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
-        yield from self._load()
+        yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
-        attempt = self._emergency(self._look(call), may_ask=others_end != "failed", must_fit=False)
-        result = yield from self._led(attempt)
+        attempt, result = yield from self._emergency(call, may_ask=others_end != "failed", must_fit=False)
         self._conversation.has_overflowed = False
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
             return answer
@@ -173,11 +181,19 @@ class ConversationFlow(Generic[M]):
         self._taken(second.value, attempt.handed_out, read)
         return second.value
 
-    def _emergency(self, standing: Standing[M], *, may_ask: bool, must_fit: bool) -> Compaction[M]:
+    def _emergency(
+        self, call: Call[M], *, may_ask: bool, must_fit: bool
+    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """An attempt that keeps less, because the provider said that the context is too large."""
-        budget, reason = self._budget(standing), CompactionReason.OVERFLOW
-        keep = _keep(standing, budget, reason)
-        return self._compaction(standing, budget, Order(reason=reason, keep=keep, may_ask=may_ask, must_fit=must_fit))
+        reason = CompactionReason.OVERFLOW
+        return (
+            yield from self._attempted(
+                call,
+                lambda now, budget: Order(
+                    reason=reason, keep=_keep(now, budget, reason), may_ask=may_ask, must_fit=must_fit
+                ),
+            )
+        )
 
     def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
         if answer.stop_reason != "length" or answer.usage is None or not self._shared.settings.compact_on_overflow:
@@ -224,7 +240,7 @@ class ConversationFlow(Generic[M]):
         return conversation.rest_why if is_same_window and standing.pressure < conversation.rest_until else ""
 
     def _hand_out(self, standing: Standing[M]) -> HandedOut[M]:
-        return note_handed_out(self._conversation, standing)
+        return note_handed_out(self._conversation, self._shared, standing)
 
     def _as_it_stands(self, standing: Standing[M], outcome: CompactionOutcome) -> CompactionResult[M]:
         record = standing.record
@@ -280,6 +296,19 @@ class ConversationFlow(Generic[M]):
     def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
         return Compaction(self._conversation, self._shared, self._verified(standing), budget, order)
 
+    def _attempted(
+        self, call: Call[M], order: Callable[[Standing[M], Budget], Order]
+    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+        """Compact; once more when the host changed the history meanwhile."""
+        standing = self._look(call)
+        attempt = self._compaction(standing, self._budget(standing), order(standing, self._budget(standing)))
+        result = yield from self._led(attempt)
+        if attempt.is_outdated:
+            standing = self._look(call)
+            attempt = self._compaction(standing, self._budget(standing), order(standing, self._budget(standing)))
+            result = yield from self._led(attempt)
+        return attempt, result
+
     def _led(self, attempt: Compaction[M]) -> Flow[CompactionResult[M]]:
         """Lead an attempt on which other callers of this conversation wait."""
         with self._flight() as flight:
@@ -321,30 +350,14 @@ class ConversationFlow(Generic[M]):
 
     # -- records from elsewhere
 
-    def _load(self) -> Flow[None]:
-        """Take over stored records, once. A store that fails is asked again next time; the run goes on."""
-        conversation = self._conversation
-        if conversation.is_loaded or not self._shared.has_store:
-            return
-        answer: Answered | Failure = yield Load(conversation.id)
-        if isinstance(answer, Failure):
-            logger.warning("records could not be loaded (%s)", described(answer.error))
-            return
-        conversation.is_loaded = True
-        texts = answer.value
-        if not isinstance(texts, Sequence):
-            logger.warning("the store gave %s instead of records", type(texts).__name__)
-            return
-        conversation.add_records(_readable(cast("Sequence[object]", texts)))
-
-
-def _readable(texts: Sequence[object]) -> Iterator[CompactionRecord]:
-    """Yield the records that can be read; a damaged one is reported and skipped."""
-    for text in texts:
-        try:
-            yield CompactionRecord.from_json(text if isinstance(text, str) else repr(text))
-        except RecordError as error:
-            logger.warning("a stored record was skipped: %s", error)
+    def _catch_up(self, *, before_paying: bool) -> Flow[bool]:
+        """Exchange records with the store; return whether it need not be asked again in this call."""
+        if not self._shared.has_store:
+            return True
+        is_fresh: bool = yield from catch_up(self._conversation)
+        if before_paying and not is_fresh:
+            yield from ask_again(self._conversation)
+        return is_fresh or before_paying
 
 
 def _named_model(error: BaseException) -> str | None:

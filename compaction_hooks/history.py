@@ -333,7 +333,7 @@ class HistoryReader(Generic[M]):
         """Read a list, looking only at what is new since `previous`.
 
         Objects that are the same are trusted, except those from the last assistant message on, which hosts still touch:
-        they are read again. Equal objects that were made anew are recognised and not read again.
+        they are read again. Equal objects that were made anew are recognised; what is known of them is kept.
         `known` may have grown since, by records made from these very objects; records from elsewhere need a new `read`.
         """
         if previous is None:
@@ -367,11 +367,16 @@ class HistoryReader(Generic[M]):
         return old == list(self._format.read(message))
 
     def _fork(self, previous: History[M], messages: Sequence[M], same: int, known: Known) -> History[M]:
-        """Read a list that departs from `previous` at `same`, keeping the facts of messages that are equal all the same."""
+        """Read a list that departs from `previous` at `same`, keeping the facts of messages that say the same all the same.
+
+        Once there are records, a copy is held against what was read of the original, not against the original: that may have
+        been changed in place since, and a record applies to what is there now.
+        """
+        is_same = self._is_unchanged if known.origins or known.originals else _is_equal_copy
         log: _Log[M] = _Log()
         equal_count = min(previous.host_count, len(messages))
         for index in range(equal_count):
-            if index >= same and not _is_equal_copy(previous.log.hosts[index], messages[index]):
+            if index >= same and not is_same(previous, index, messages[index]):
                 moved = {id(host) for host in previous.log.hosts[index : previous.host_count]}
                 last_answer = next((previous.piece(number).host for number in previous.answers()), -1)
                 if (
@@ -452,5 +457,6 @@ def _has_atoms(message: Message) -> bool:
     return any(not isinstance(part, Thinking) and part != Text("") for part in message.parts)
 
 
-def _is_equal_copy(old: object, new: object) -> bool:
-    return old is not new and type(old) is type(new) and bool(old == new)
+def _is_equal_copy(history: History[M], index: int, message: M) -> bool:
+    old = history.host(index)
+    return old is not message and type(old) is type(message) and bool(old == message)

@@ -39,6 +39,7 @@ class Call(Generic[M]):
         max_output_tokens: What this call asks the model for at most; None: what the settings say.
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
+        repair: Whether to mend a broken history in what is handed out; None: as the settings say.
     """
 
     messages: list[M]
@@ -47,6 +48,7 @@ class Call(Generic[M]):
     max_output_tokens: int | None = None
     system: object = None
     tools: object = None
+    repair: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +106,7 @@ class Standing(Generic[M]):
 
 def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standing[M]:
     """Read a call's list and measure the view that the record in force gives."""
-    history = conversation.read(call.messages)
-    record = conversation.newest_true(history)
+    history, record = conversation.read_for_record(call.messages)
     projection = conversation.projection(history, record)
     system, tools = _beside_the_list(conversation, call)
     fixed = system + tools
@@ -163,9 +164,14 @@ def _as_text(value: object) -> str:
 # -- usage
 
 
-def note_handed_out(conversation: Conversation[M], standing: Standing[M]) -> HandedOut[M]:
+def note_handed_out(conversation: Conversation[M], shared: Shared, standing: Standing[M]) -> HandedOut[M]:
     """Remember what a caller gets, so that the provider's count can be held against it; return it."""
-    handed_out = HandedOut(standing.view, standing.measured, standing.pressure, standing.budget)
+    view, call = standing.view, standing.call
+    if shared.settings.repair if call.repair is None else call.repair:
+        from compaction_hooks.repair import repaired
+
+        view = repaired(view, conversation.format)
+    handed_out = HandedOut(view, standing.measured, standing.pressure, standing.budget)
     conversation.note_handed_out(handed_out)
     return handed_out
 

@@ -17,6 +17,7 @@ class CallOptions(TypedDict, total=False):
         max_output_tokens: What this call asks the model for at most, in tokens; None: what the settings say.
         system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
+        repair: Whether to mend a broken history in the list that is handed out; None: as the settings say.
         summarizer: Asked for a summary where the controller was given none; None: the extractive one, which needs no model.
         on_event: One more event handler, for this call.
     """
@@ -26,5 +27,6 @@ class CallOptions(TypedDict, total=False):
     max_output_tokens: int | None
     system: object
     tools: object
+    repair: bool | None
     summarizer: Summarizer | None
     on_event: EventHandler | None

@@ -20,7 +20,7 @@ def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> Com
     """Return the newest record that is true of this history: what it covers is there, word for word.
 
     Args:
-        records: Oldest first, of one conversation with all its forks.
+        records: In the order of `precedence`, of one conversation with all its forks.
     """
     return next((record for record in reversed(records) if is_true(history, record)), None)
 

@@ -221,7 +221,7 @@ _KNOWN_FIELDS = frozenset(
 def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | None = None) -> T:
     value = fields.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise RecordError(f"{name}={value!r} must be {kind.__name__}")
+        raise RecordError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
     return value
 
 
@@ -231,14 +231,14 @@ def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
 
 def _mapping(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise RecordError(f"{name}={value!r} must be an object")
+        raise RecordError(f"{name} must be an object, not {type(value).__name__}")
     return {str(key): item for key, item in cast("Mapping[object, object]", value).items()}
 
 
 def _objects(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     value = fields.get(name, [])
     if not isinstance(value, list):
-        raise RecordError(f"{name}={value!r} must be a list")
+        raise RecordError(f"{name} must be a list, not {type(value).__name__}")
     return [_mapping(item, name) for item in cast("list[object]", value)]
 
 
@@ -246,7 +246,7 @@ def _texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
     value = fields.get(name, [])
     items = cast("list[object]", value) if isinstance(value, list) else [None]
     if not all(isinstance(item, str) for item in items):
-        raise RecordError(f"{name}={value!r} must be a list of texts")
+        raise RecordError(f"{name} must be a list of texts")
     return tuple(map(str, items))
 
 
@@ -289,6 +289,14 @@ def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction
     """Return the name of a record with this content: the same content has the same name on every machine."""
     content = [covered_digest, rendered, [reduction.to_dict() for reduction in reductions], parent]
     return text_digest(json.dumps(content))[:24]
+
+
+def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
+    """Return what orders the records of one conversation: of those that are true of a list, the greatest is in force.
+
+    By content alone, so that all workers on one store agree: what covers most, then what was made of the other.
+    """
+    return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
 
 
 def known_products(records: Iterable[CompactionRecord]) -> Known:

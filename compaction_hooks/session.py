@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks.answers import read_answer
-from compaction_hooks.attempt import CompactionResult, described
+from compaction_hooks.attempt import CompactionResult
 from compaction_hooks.conversation import Conversation
-from compaction_hooks.drivers import Caller, Driver, Signal, World
-from compaction_hooks.effects import Failure, Flow, Remove
+from compaction_hooks.drivers import Caller, Driver, World
+from compaction_hooks.effects import Remove, Save
 from compaction_hooks.errors import RecordError
 from compaction_hooks.flow import ConversationFlow
 from compaction_hooks.history import HistoryReader
+from compaction_hooks.keeping import passed_over, write
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.messages import M, Message, MessageFormat, Usage
 from compaction_hooks.options import CallOptions
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
+from compaction_hooks.timebox import Signal
 from compaction_hooks.tokens import TokenEstimator
 
 R = TypeVar("R")
-
-logger = logging.getLogger("compaction_hooks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +220,9 @@ class ConversationMethods(Generic[M]):
             record = None if history is None else conversation.newest_true(history)
             if history is None or record is None:
                 return None
-            conversation.drop_record(record)
+            taken_back = conversation.take_back(history, record)
+            if self.engine.shared.has_store:
+                conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
             last = conversation.handed_out
             call = Call(
                 messages=history.log.hosts[: history.host_count],
@@ -231,9 +232,19 @@ class ConversationMethods(Generic[M]):
             standing = look(conversation, self.engine.shared, call)
             window = standing.budget.window if standing.budget else 0
             conversation.rest(int(standing.pressure * (1 + UNDO_GROWTH_RATIO)), "undone", window)
-        if self.engine.shared.has_store:
-            self.engine.driver.run_sync(_removal(conversation.id, record.id))
+        if conversation.unwritten:
+            self.engine.driver.run_sync(write(conversation))
         return record
+
+    def history(self) -> list[CompactionRecord]:
+        """Return the compactions that led to the present view of the list last seen, oldest first.
+
+        Each tells its occasion (`reason`), the size before and after in tokens, the messages covered, the time and the cost.
+        """
+        conversation = self.engine.conversation
+        with conversation.lock:
+            seen = conversation.history
+            return conversation.ancestry(None if seen is None else conversation.newest_true(seen))
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out."""
@@ -302,10 +313,12 @@ class CompactionSession(ConversationMethods[M]):
             try:
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
-                logger.warning("a record was skipped: %s", error)
+                self._own.driver.run_sync(passed_over(self._own.conversation, error))
         with self._own.conversation.lock:
-            self._own.conversation.add_records(readable)
-        return len(readable)
+            new = self._own.conversation.add_records(readable)
+            if self._own.shared.has_store:
+                self._own.conversation.unwritten += [Save(self.id, record.id, record.to_json()) for record in new]
+        return len(new)
 
 
 def _call(messages: list[M], options: CallOptions) -> Call[M]:
@@ -316,6 +329,7 @@ def _call(messages: list[M], options: CallOptions) -> Call[M]:
         max_output_tokens=options.get("max_output_tokens"),
         system=options.get("system"),
         tools=options.get("tools"),
+        repair=options.get("repair"),
     )
 
 
@@ -329,9 +343,3 @@ def _is_known(conversation: Conversation[M], fields: object) -> bool:
 
 def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
     return cast("Callable[[object], Message | None]", answer or read_answer)  # it reads what `send` gives
-
-
-def _removal(session_id: str, record_id: str) -> Flow[None]:
-    answer = yield Remove(session_id, record_id)
-    if isinstance(answer, Failure):
-        logger.warning("the record could not be removed from the store (%s)", described(answer.error))

@@ -71,6 +71,8 @@ class CompactionSettings:
         max_summary_tokens: The most a summary may hold, at most 10 % of the window.
         summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model.
         summary_timeout_seconds: After this a summariser counts as failed.
+        repair: Whether a history that was broken before it came here (a call that was never answered, a result without its call)
+            is mended in the list that is handed out. That reads the whole list in every call.
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
             this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
@@ -93,6 +95,7 @@ class CompactionSettings:
     max_summary_tokens: int = SUMMARY_TOKENS
     summarizer_window: int | None = None
     summary_timeout_seconds: float = 120.0
+    repair: bool = False
     split_turn_min_prefix: int = 5
     add_continuation: bool = True
     breaker_failures: int = 3
@@ -159,7 +162,7 @@ class CompactionSettings:
         )
 
 
-_SWITCHES = ("auto_compact", "compact_on_overflow", "is_subagent", "clear_tool_results", "add_continuation")
+_SWITCHES = ("auto_compact", "compact_on_overflow", "is_subagent", "clear_tool_results", "repair", "add_continuation")
 _POSITIVE = (
     "reserve_tokens",
     "keep_recent_tokens",

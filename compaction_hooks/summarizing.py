@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -95,6 +96,8 @@ def _ask(
 
 
 def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summarized | SummaryFailed:
+    if inspect.iscoroutine(value):
+        value.close()  # it is refused; Python would complain that nobody awaited it
     why = refusal(value, request, now.estimator.estimate_tokens)
     summary = accepted(value)
     if why is not None:

@@ -85,12 +85,12 @@ def test_absent_optional_fields_get_their_defaults() -> None:
     ("changes", "says"),
     [
         pytest.param({"version": 99}, "version=99 is newer", id="newer version"),
-        pytest.param({"summary": 7}, "summary=7 must be str", id="wrong type"),
+        pytest.param({"summary": 7}, "summary must be str, not int", id="wrong type"),
         pytest.param({"reason": "boredom"}, "reason='boredom'", id="unknown reason"),
-        pytest.param({"pins": "x"}, "pins='x' must be a list", id="pins"),
-        pytest.param({"pins": [3]}, "pins=3 must be an object", id="a pin"),
+        pytest.param({"pins": "x"}, "pins must be a list, not str", id="pins"),
+        pytest.param({"pins": [3]}, "pins must be an object, not int", id="a pin"),
         pytest.param({"read_files": [1]}, "read_files", id="files"),
-        pytest.param({"covered_runs": True}, "covered_runs=True", id="a bool is no number"),
+        pytest.param({"covered_runs": True}, "covered_runs must be int, not bool", id="a bool is no number"),
         pytest.param({"covered_digest": None}, "covered_digest", id="missing"),
     ],
 )

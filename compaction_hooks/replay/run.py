@@ -19,11 +19,10 @@ from compaction_hooks import (
     MessageFormat,
     Summarizer,
 )
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.replay.recall import Haystack, Reuse, names, spoken_text, visible_text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 from compaction_hooks.replay.replayed import Replay, ReplayedCall, ReplayedCompaction, ReplayedProbe, UnfitCall
-
-Event = CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed
 
 
 def replay(
@@ -85,7 +84,7 @@ class _Run:
         self._session = session
         self._window = window
         self._settings = settings
-        self._events: list[Event] = []
+        self._events: list[CompactionEvent] = []
         format = _WithoutUsage(session.format)
         compacting = CompactionController(
             context_window=window, settings=settings, summarizer=summarizer, format=format, on_event=self._events.append

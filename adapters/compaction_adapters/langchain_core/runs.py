@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 
 from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, EventHandler
+from compaction_hooks.events import CompactionEvent, EventHandler, StoreFailed
 
 _NAMESPACE_SEPARATOR: Final = "|"
 """`langgraph._internal._constants.NS_SEP`: between the segments of a checkpoint namespace, outermost first."""
@@ -56,6 +56,7 @@ _STATUS: Final[Mapping[type[object], str]] = {
     CompactionFinished: "finished",
     CompactionSkipped: "skipped",
     CompactionFailed: "failed",
+    StoreFailed: "store_failed",
 }
 
 
@@ -63,6 +64,9 @@ def _as_dict(event: CompactionEvent) -> dict[str, object]:
     values = {
         field.name: getattr(event, field.name) for field in fields(event) if field.name not in ("record", "usage")
     }
+    said = {"type": "compaction", "status": _STATUS[type(event)], **values}
+    if isinstance(event, StoreFailed):
+        return said
     usage = getattr(event, "usage", None)
     counted = {} if isinstance(event, CompactionStarted) else {"usage": None if usage is None else asdict(usage)}
-    return {"type": "compaction", "status": _STATUS[type(event)], **values, "reason": str(event.reason), **counted}
+    return {**said, "reason": str(event.reason), **counted}

@@ -12,7 +12,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent
 
 from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent
+from compaction_hooks.events import CompactionEvent, StoreFailed
 
 SPAN_NAME: Final = "compact_messages"
 """The name pydantic-ai-harness gives to the same thing, so that traces of both read alike."""
@@ -24,9 +24,9 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
 
     Attributes:
         stage: "skipped" when one was due and was not made, "failed" when something went wrong.
-        reason: "threshold", "overflow" or "manual".
+        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or kept.
         session_id: The conversation.
-        tokens: Size of the context in tokens: before it began, or as it is handed out.
+        tokens: Size of the context in tokens: before it began, or as it is handed out; 0 for the store.
         tokens_before: What a finished compaction began with, in tokens; None for other stages.
         detail: Why it was skipped, or what failed; never text of the conversation.
         duration_seconds: From its start; 0 for one that starts.
@@ -43,16 +43,16 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
 
 def status_of(event: CompactionEvent) -> CompactionStatusEvent:
     """Return an event of the core as one of the framework."""
-    reason, session_id = str(event.reason), event.session_id
+    session_id = event.session_id
     match event:
         case CompactionStarted():
             return CompactionStatusEvent(
-                stage="started", reason=reason, session_id=session_id, tokens=event.tokens_before
+                stage="started", reason=str(event.reason), session_id=session_id, tokens=event.tokens_before
             )
         case CompactionFinished():
             return CompactionStatusEvent(
                 stage="finished",
-                reason=reason,
+                reason=str(event.reason),
                 session_id=session_id,
                 tokens=event.tokens_after,
                 tokens_before=event.tokens_before,
@@ -61,7 +61,7 @@ def status_of(event: CompactionEvent) -> CompactionStatusEvent:
         case CompactionSkipped():
             return CompactionStatusEvent(
                 stage="skipped",
-                reason=reason,
+                reason=str(event.reason),
                 session_id=session_id,
                 tokens=event.tokens,
                 detail=event.why,
@@ -70,11 +70,19 @@ def status_of(event: CompactionEvent) -> CompactionStatusEvent:
         case CompactionFailed():
             return CompactionStatusEvent(
                 stage="failed",
-                reason=reason,
+                reason=str(event.reason),
                 session_id=session_id,
                 tokens=event.tokens,
                 detail=event.error,
                 duration_seconds=event.duration_seconds,
+            )
+        case StoreFailed():
+            return CompactionStatusEvent(
+                stage="failed",
+                reason="store",
+                session_id=session_id,
+                tokens=0,
+                detail=f"{event.action}: {event.error}",
             )
 
 

@@ -1,0 +1,356 @@
+"""History that changes under us: rewinds, forks, edits, copies, changes in place, resumption elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionRecord, CompactionSettings, CompactionSkipped, SummaryRequest
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.record import precedence
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    controller,
+    prose,
+    steps,
+    system,
+    talk,
+    texts,
+    user,
+)
+
+WINDOW = 8_192
+
+
+class Numbered:
+    """A summariser whose summaries can be told apart."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, request: SummaryRequest) -> str:
+        self.count += 1
+        return f"summary number {self.count}"
+
+
+def summarising(summarizer: Any = None, events: list[CompactionEvent] | None = None) -> Controller:
+    """A controller that goes for a summary at once, without clearing tool results first."""
+    settings = CompactionSettings(clear_tool_results=False)
+    return controller(WINDOW, summarizer=summarizer or Numbered(), events=events, settings=settings)
+
+
+def long() -> list[Chat]:
+    return [system(), user("Port the parser."), *steps(22, 300)]
+
+
+# -- which record is used
+
+
+def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
+    """E12: back to before the second compaction, the first is in force again; forward again, the second is."""
+    hooks = summarising()
+    messages = long()
+    hooks.transform_context_sync(messages)
+    longer = [*messages, *steps(14, 300, first=22)]
+    assert "summary number 2" in texts(hooks.transform_context_sync(longer))
+    assert "summary number 1" in texts(hooks.transform_context_sync(messages))
+    assert "summary number 2" in texts(hooks.transform_context_sync(longer))
+    assert [record.compaction_count for record in hooks.history()] == [1, 2]
+
+
+def test_a_rewind_to_before_the_first_compaction_gives_the_hosts_own_list() -> None:
+    hooks = summarising()
+    messages = long()
+    hooks.transform_context_sync(messages)
+    short = messages[:6]
+    assert hooks.transform_context_sync(short) is short
+    assert hooks.history() == []
+
+
+def test_forks_keep_their_own_records() -> None:
+    """E11: two continuations of one beginning, taken in turns."""
+    hooks = summarising()
+    trunk = long()
+    hooks.transform_context_sync(trunk)
+    left = [*trunk, user("Left: now the lexer."), *steps(14, 300, first=100)]
+    right = [*trunk, user("Right: now the tests."), *steps(14, 300, first=200)]
+    seen = {"left": "", "right": ""}
+    for _ in range(2):
+        for name, fork in (("left", left), ("right", right)):
+            view = texts(hooks.transform_context_sync(fork))
+            assert seen[name] in ("", view)
+            seen[name] = view
+    assert "summary number 2" in seen["left"]
+    assert "summary number 3" in seen["right"]
+    assert "Right" not in seen["left"]
+    assert "Left" not in seen["right"]
+
+
+def test_the_record_in_force_does_not_depend_on_the_order_they_came_in() -> None:
+    """Workers on one store load the same records in different orders, and must send the same view."""
+    hooks = summarising()
+    messages = long()
+    hooks.transform_context_sync(messages)
+    messages = [*messages, *steps(14, 300, first=22)]
+    hooks.transform_context_sync(messages)
+    records = hooks.session("default").export_records()
+    views: list[str] = []
+    for order in (records, records[::-1]):
+        other = summarising()
+        other.session("default").import_records(order)
+        views.append(texts(other.transform_context_sync(messages)))
+    assert views[0] == views[1]
+
+
+def test_what_covers_more_comes_before_what_was_made_later() -> None:
+    def record(**fields: Any) -> CompactionRecord:
+        plain: dict[str, object] = {
+            "id": "a", "reason": "manual", "summary": "s", "rendered": "r", "compacted_message_count": 1,
+            "covered_runs": 4, "covered_digest": "d", "compaction_count": 1, "last_compacted_at": "2026-01-01T00:00:00Z",
+        }  # fmt: skip
+        return CompactionRecord.from_dict({**plain, **fields})
+
+    order = [
+        record(),
+        record(last_compacted_at="2026-01-02T00:00:00Z"),
+        record(compaction_count=2),
+        record(covered_runs=6),
+    ]
+    assert all(precedence(one) < precedence(next_one) for one, next_one in pairwise(order))
+
+
+# -- edits
+
+
+Edit = Callable[[list[Chat]], list[Chat]]
+
+
+def through_json(messages: list[Chat]) -> list[Chat]:
+    return json.loads(json.dumps(messages))  # type: ignore[no-any-return]  # what was put in
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param(lambda m: [*m[:4], *m[6:]], id="a step deleted"),
+        pytest.param(lambda m: [*m[:2], user("One thing first."), assistant("Yes?"), *m[2:]], id="messages inserted"),
+        pytest.param(lambda m: [m[0], user("Port the lexer."), *m[2:]], id="a request edited"),
+        pytest.param(lambda m: [*m[:3], {**m[3], "content": "nothing in it"}, *m[4:]], id="a result edited"),
+        pytest.param(lambda m: m[3:], id="the beginning pruned"),
+    ],
+)
+def test_an_edit_before_the_cut_takes_the_summary_out_of_force(edit: Edit) -> None:
+    """Rule 7: what was summarised is not there any more, so its summary is not sent."""
+    hooks = summarising()
+    messages = long()
+    hooks.transform_context_sync(messages)
+    view = hooks.transform_context_sync(edit(messages))
+    assert "summary number 1" not in texts(view)
+    assert "summary number 2" in texts(view)
+
+
+def test_an_edit_after_the_cut_keeps_the_summary_and_shows_the_edit() -> None:
+    asked = Numbered()
+    hooks = summarising(asked)
+    messages = long()
+    hooks.transform_context_sync(messages)
+    edited = [*messages[:-1], {**messages[-1], "content": "the file is empty"}]
+    view = hooks.transform_context_sync(edited)
+    assert "summary number 1" in texts(view)
+    assert view[-1] is edited[-1]
+    assert asked.count == 1
+
+
+def test_equal_objects_made_anew_keep_the_view() -> None:
+    hooks = summarising()
+    messages = long()
+    view = hooks.transform_context_sync(messages)
+    copies = json.loads(json.dumps(messages))
+    again = hooks.transform_context_sync(copies)
+    assert again == view
+    assert all(any(message is other for other in copies) for message in again[2:])
+
+
+def test_resumed_from_json_on_another_machine_the_view_is_the_same_to_the_byte() -> None:
+    first = summarising()
+    messages = long()
+    view = texts(first.transform_context_sync(messages))
+    saved = json.dumps({"messages": messages, "records": first.session("default").export_records()})
+    resumed = json.loads(saved)
+    asked = Numbered()
+    second = summarising(asked)
+    second.session("default").import_records(resumed["records"])
+    assert texts(second.transform_context_sync(resumed["messages"])) == view
+    assert asked.count == 0
+
+
+# -- changes in place
+
+
+def mutable() -> tuple[list[Chat], list[dict[str, Any]]]:
+    """A list, and the same messages as the host that may write to them sees them."""
+    dicts = [dict(message) for message in long()]
+    return [*dicts], dicts
+
+
+def test_a_change_in_place_since_the_last_answer_is_noticed_on_the_next_call() -> None:
+    hooks = summarising()
+    newest: dict[str, Any] = {"role": "user", "content": "short"}
+    messages = [*long()[:9], newest]
+    hooks.transform_context_sync(messages)
+    before = hooks.state().context_tokens
+    newest["content"] = "long " * 2_000
+    hooks.transform_context_sync(messages)
+    after = hooks.state().context_tokens
+    assert before is not None
+    assert after is not None
+    assert after > before + 1_000
+
+
+@pytest.mark.parametrize(
+    "applied_anew",
+    [
+        pytest.param(copy.deepcopy, id="copied after the change"),
+        pytest.param(through_json, id="stored after the change"),
+        pytest.param(lambda messages: [*messages, *steps(14, 300, first=50)], id="grown until the next compaction"),
+    ],
+)
+def test_an_old_message_changed_in_place_is_noticed_before_its_summary_is_used_again(applied_anew: Edit) -> None:
+    """The fast path trusts objects; a record that is applied anew, and a compaction, do not."""
+    hooks = summarising()
+    messages, writable = mutable()
+    assert "summary number 1" in texts(hooks.transform_context_sync(messages))
+    writable[3]["content"] = "something else entirely"
+    view = hooks.transform_context_sync(applied_anew(messages))
+    assert "summary number 1" not in texts(view)
+    assert "summary number 2" in texts(view)
+
+
+def test_a_rewind_to_an_older_record_reads_what_it_covers_again() -> None:
+    hooks = summarising()
+    messages, writable = mutable()
+    hooks.transform_context_sync(messages)
+    longer = [*messages, *steps(14, 300, first=22)]
+    hooks.transform_context_sync(longer)
+    writable[3]["content"] = "something else entirely"
+    assert "summary number 1" not in texts(hooks.transform_context_sync(messages))
+
+
+@pytest.mark.parametrize("reason", ["threshold", "manual", "overflow"])
+def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reason: str) -> None:
+    """The summary is of what is not there any more: it is made once more, and the first is not lost for the old history."""
+    events: list[CompactionEvent] = []
+    messages, writable = mutable()
+    old = copy.deepcopy(messages)
+    asked = Numbered()
+
+    def editing(request: SummaryRequest) -> str:
+        writable[3]["content"] = "edited meanwhile"
+        return asked(request)
+
+    hooks = summarising(editing, events)
+    if reason == "threshold":
+        view = hooks.transform_context_sync(messages)
+    elif reason == "manual":
+        view = hooks.compact_sync(messages).messages
+    else:
+        view = hooks.recover_sync(OverflowError("prompt is too long: 9000 tokens > 8192 maximum"), messages)
+    assert "summary number 2" in texts(view)
+    skipped = [event for event in events if isinstance(event, CompactionSkipped)]
+    assert [event.why for event in skipped] == ["the history was changed meanwhile"]
+    assert "summary number 1" in texts(hooks.transform_context_sync(old))
+    assert asked.count == 2
+
+
+def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
+    """E52: queued in order, and never lost."""
+    messages = long()
+    late = user("One more thing: keep the tests green.")
+
+    def slow(request: SummaryRequest) -> str:
+        messages.append(late)
+        return "a summary"
+
+    view = summarising(slow).transform_context_sync(messages)
+    assert view[-1] is late
+
+
+# -- undo and history
+
+
+def test_history_tells_each_compaction_with_its_sizes() -> None:
+    hooks = summarising()
+    assert hooks.history() == []
+    messages = long()
+    hooks.transform_context_sync(messages)
+    messages = [*messages, *steps(14, 300, first=22)]
+    hooks.compact_sync(messages)
+    told = hooks.history()
+    assert [record.reason for record in told] == ["threshold", "manual"]
+    assert [record.compaction_count for record in told] == [1, 2]
+    assert all(record.tokens_after < record.tokens_before for record in told)
+    assert told[0].id == told[1].parent
+    hooks.undo()
+    assert [record.id for record in hooks.history()] == [told[0].id]
+
+
+def test_undo_takes_what_another_worker_made_of_the_same_messages_with_it() -> None:
+    """Else the view would not change: the other summary would come into force."""
+    messages = [system(), *talk(12)]
+    one, other = (summarising(Scripted(f"- by worker {name}")) for name in "ab")
+    one.compact_sync(messages)
+    other.compact_sync(messages)
+    one.session("default").import_records(other.session("default").export_records())
+    assert "by worker" in texts(one.transform_context_sync(messages))
+    one.undo()
+    assert one.transform_context_sync(messages) is messages
+
+
+def test_a_redo_after_an_undo_is_a_compaction_like_any_other() -> None:
+    hooks = summarising(Scripted("- the same each time"))
+    messages = [system(), *talk(12)]
+    first = hooks.compact_sync(messages).record
+    hooks.undo()
+    hooks.transform_context_sync(messages)
+    second = hooks.compact_sync(messages).record
+    assert first is not None
+    assert second is not None
+    assert first.id == second.id
+    assert [record.id for record in hooks.history()] == [first.id]
+
+
+def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
+    """A conversation may be written in several formats; what was taken back in one is not in force in another."""
+    hooks = summarising(Scripted("- taken back"))
+    messages = [system(), *talk(12)]
+    chat, other = hooks.session("a"), AnthropicFormat()
+    chat.compact_sync(messages)
+    turns = [dict(message) for message in messages[1:]]
+    assert "- taken back" in str(hooks.session("a", other).transform_context_sync(turns))
+    hooks.session("a", OpenAIChatFormat()).undo()
+    assert hooks.session("a", other).transform_context_sync(turns) is turns
+
+
+# -- what cannot be made to fit
+
+
+def test_what_nothing_makes_fit_is_not_summarised_again_and_again() -> None:
+    """The summary is paid for once; an edited list gets another try."""
+    asked = Numbered()
+    hooks = summarising(asked)
+    messages = [system(prose(9_000)), *talk(4)]
+    for n in range(5):
+        messages = [*messages, *talk(1, tokens=5, first=10 + n)]
+        hooks.transform_context_sync(messages)
+    assert asked.count == 1
+    edited = [system(), *messages[1:], *talk(12, first=20)]
+    assert "summary number 2" in texts(hooks.transform_context_sync(edited))
