@@ -280,7 +280,7 @@ class Compaction(Generic[M]):
             self._standing.pressure,
             draft.record.tokens_after,
         )
-        yield Emit(self._finished(draft, len(view), end.monotonic - start.monotonic))
+        yield Emit(self._finished(draft, len(view), end.seconds_since(start)))
         return self._result(view, CompactionOutcome.COMPACTED, draft)
 
     def _stay(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
@@ -291,7 +291,7 @@ class Compaction(Generic[M]):
                 reason=self._order.reason,
                 why=why,
                 tokens=self._standing.pressure,
-                duration_seconds=end.monotonic - start.monotonic,
+                duration_seconds=end.seconds_since(start),
                 usage=self._spent,
             )
         )
@@ -328,11 +328,12 @@ class Compaction(Generic[M]):
     def unfit(self) -> ContextOverflowError:
         """Return the error that names the part that cannot shrink."""
         part, size = largest_fixed_part(self._situation)
-        smallest = min((draft.tokens for draft in self._drafts), default=self._standing.pressure)
+        what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
+        smallest = min([self._standing.pressure, *(draft.tokens for draft in self._drafts)])
         window = self._budget.window
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
-            f"{smallest:,}, of which the {part} takes about {size:,}; shorten the {part} or use a model with a larger window",
+            f"{smallest:,}, of which {what} takes about {size:,}; shorten {what} or use a model with a larger window",
             tokens=smallest,
             window=window,
             part=part,
@@ -396,7 +397,7 @@ class Compaction(Generic[M]):
                 tokens=self._standing.pressure,
                 is_over_window=is_over_window,
                 is_breaker_open=self._conversation.breaker.opened_at is not None,
-                duration_seconds=end.monotonic - start.monotonic,
+                duration_seconds=end.seconds_since(start),
                 usage=self._spent,
             )
         )

@@ -231,5 +231,7 @@ def largest_fixed_part(now: Situation[M]) -> tuple[str, int]:
         "pins": sum(history.piece(i).tokens for i in pinned_pieces(now, last) if i != request),
         "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
     }
-    part = max(sizes, key=lambda name: sizes[name])
-    return part, math.ceil(sizes[part] * now.gauge.ratio)
+    counted = {name: math.ceil(size * now.gauge.ratio) for name, size in sizes.items()}
+    counted["hidden prefix"] = now.gauge.overhead
+    part = max(counted, key=lambda name: counted[name])
+    return part, counted[part]

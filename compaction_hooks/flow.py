@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Generic
+from typing import Any, Generic, TypeAlias
 
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order
 from compaction_hooks.conversation import Conversation, HandedOut
@@ -36,6 +36,9 @@ from compaction_hooks.windows import find_window
 
 logger = logging.getLogger("compaction_hooks")
 
+OrderFor: TypeAlias = Callable[[Standing[M], Budget], Order]
+"""What is ordered of an attempt, for the list as it stands when that begins."""
+
 
 class ConversationFlow(Generic[M]):
     """The flows of one conversation."""
@@ -47,7 +50,7 @@ class ConversationFlow(Generic[M]):
     def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         is_fresh = yield from self._catch_up(before_paying=False)
-        may_ask, may_wait, is_second = True, True, False
+        may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
             standing = self._look(call)
@@ -67,13 +70,7 @@ class ConversationFlow(Generic[M]):
             if not is_fresh:
                 is_fresh = yield from self._catch_up(before_paying=True)
                 continue
-            budget = self._budget(standing)
-            order = Order(reason=reason, keep=_keep(standing, budget, reason), may_ask=may_ask)
-            attempt = self._compaction(standing, budget, order)
-            yield from self._led(attempt)
-            if attempt.is_outdated and not is_second:
-                is_second = True
-                continue
+            attempt, _ = yield from self._compacted(call, _automatic(reason, may_ask=may_ask))
             self._conversation.has_overflowed = False
             return attempt.handed_out or self._hand_out(standing)
 
@@ -92,7 +89,8 @@ class ConversationFlow(Generic[M]):
         record = standing.record
         if is_aborted:
             return self._as_it_stands(standing, CompactionOutcome.ABORTED)
-        if keep_recent_tokens is None and record is not None and record.seen_runs == standing.history.run_count:
+        is_done = record is not None and record.seen_runs == standing.history.run_count and standing.fits_window
+        if keep_recent_tokens is None and is_done:
             # Compacted already, and nothing was said since: who waited for that gets it, who asks again is told.
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
@@ -104,7 +102,7 @@ class ConversationFlow(Generic[M]):
                 keep = min(budget.keep, int(now.pressure * MANUAL_KEEP_RATIO))
             return Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
 
-        _, result = yield from self._attempted(call, order)
+        _, result = yield from self._compacted(call, order)
         return result
 
     def recover(self, call: Call[M], error: BaseException) -> Flow[HandedOut[M]]:
@@ -159,7 +157,7 @@ class ConversationFlow(Generic[M]):
         if others_end == "settled" and standing.pressure <= budget.trigger:
             return self._hand_out(standing)
         try:
-            attempt, result = yield from self._emergency(call, may_ask=others_end != "failed", must_fit=True)
+            attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=True))
         except ContextOverflowError as unfit:
             raise unfit from error
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
@@ -170,7 +168,7 @@ class ConversationFlow(Generic[M]):
         """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
         yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
-        attempt, result = yield from self._emergency(call, may_ask=others_end != "failed", must_fit=False)
+        attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=False))
         self._conversation.has_overflowed = False
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
             return answer
@@ -180,20 +178,6 @@ class ConversationFlow(Generic[M]):
             return answer
         self._taken(second.value, attempt.handed_out, read)
         return second.value
-
-    def _emergency(
-        self, call: Call[M], *, may_ask: bool, must_fit: bool
-    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
-        """An attempt that keeps less, because the provider said that the context is too large."""
-        reason = CompactionReason.OVERFLOW
-        return (
-            yield from self._attempted(
-                call,
-                lambda now, budget: Order(
-                    reason=reason, keep=_keep(now, budget, reason), may_ask=may_ask, must_fit=must_fit
-                ),
-            )
-        )
 
     def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
         if answer.stop_reason != "length" or answer.usage is None or not self._shared.settings.compact_on_overflow:
@@ -296,25 +280,22 @@ class ConversationFlow(Generic[M]):
     def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
         return Compaction(self._conversation, self._shared, self._verified(standing), budget, order)
 
-    def _attempted(
-        self, call: Call[M], order: Callable[[Standing[M], Budget], Order]
-    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+    def _compacted(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact; once more when the host changed the history meanwhile."""
-        standing = self._look(call)
-        attempt = self._compaction(standing, self._budget(standing), order(standing, self._budget(standing)))
-        result = yield from self._led(attempt)
+        attempt, result = yield from self._led(call, order)
         if attempt.is_outdated:
-            standing = self._look(call)
-            attempt = self._compaction(standing, self._budget(standing), order(standing, self._budget(standing)))
-            result = yield from self._led(attempt)
+            attempt, result = yield from self._led(call, order)
         return attempt, result
 
-    def _led(self, attempt: Compaction[M]) -> Flow[CompactionResult[M]]:
+    def _led(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Lead an attempt on which other callers of this conversation wait."""
+        standing = self._look(call)
+        budget = self._budget(standing)
+        attempt = self._compaction(standing, budget, order(standing, budget))
         with self._flight() as flight:
             result = yield from attempt.run()
             flight.done.set_result(_END[result.outcome])
-        return result
+        return attempt, result
 
     def _verified(self, standing: Standing[M]) -> Standing[M]:
         """The same standing, with every message read again: what was changed in place is noticed before it is summarised."""
@@ -367,6 +348,18 @@ def _named_model(error: BaseException) -> str | None:
     except Exception:  # noqa: BLE001 - properties of foreign errors may raise anything
         return None
     return next((name for name in names if isinstance(name, str)), None)
+
+
+def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = False) -> OrderFor[Any]:
+    """The order that nobody gave by hand."""
+    return lambda standing, budget: Order(
+        reason=reason, keep=_keep(standing, budget, reason), may_ask=may_ask, must_fit=must_fit
+    )
+
+
+def _emergency(others_end: FlightEnd | None, *, must_fit: bool) -> OrderFor[Any]:
+    """The order that keeps less, because the provider said that the context is too large."""
+    return _automatic(CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
 
 
 def _keep(standing: Standing[M], budget: Budget, reason: CompactionReason) -> int:

@@ -67,7 +67,7 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
         return
     conversation.is_loaded = True
     texts = answer.value
-    if not isinstance(texts, Sequence):
+    if not isinstance(texts, Sequence) or isinstance(texts, str | bytes):
         error = RecordError(f"the store gave {type(texts).__name__} instead of records")
         yield from _failed(conversation, "load", error)
         return
@@ -99,7 +99,7 @@ def passed_over(conversation: Conversation[M], error: RecordError) -> Flow[None]
 
 def _rests(conversation: Conversation[M]) -> Flow[bool]:
     now: Instant = yield Now()
-    return now.monotonic < conversation.store_rests_until
+    return 0 < conversation.store_rests_until - now.monotonic <= STORE_REST_SECONDS  # a clock set back ends the wait
 
 
 def _failed(

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionRecord, CompactionSettings, CompactionSkipped, SummaryRequest
+from compaction_hooks import (
+    CompactionRecord,
+    CompactionSettings,
+    CompactionSkipped,
+    ContextOverflowError,
+    SummaryRequest,
+)
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.record import precedence
@@ -354,3 +360,15 @@ def test_what_nothing_makes_fit_is_not_summarised_again_and_again() -> None:
     assert asked.count == 1
     edited = [system(), *messages[1:], *talk(12, first=20)]
     assert "summary number 2" in texts(hooks.transform_context_sync(edited))
+
+
+def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_largest_part() -> None:
+    """A tiny list that the provider rejects for its size: something else is large, and the error says so."""
+
+    def send(view: list[Chat]) -> str:
+        raise OverflowError("prompt is too long: 9000 tokens > 8192 maximum")
+
+    with pytest.raises(ContextOverflowError, match="sent beside the list") as raised:
+        summarising().call_sync([user("go"), assistant("yes"), user("on")], send)
+    assert raised.value.part == "hidden prefix"
+    assert raised.value.tokens == 9_000
