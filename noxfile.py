@@ -5,9 +5,13 @@ Needs uv beside nox (`pip install nox uv`): it makes the environments, and resol
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import nox
@@ -15,7 +19,9 @@ import nox
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({*nox.project.python_versions(PYPROJECT), THIS_PYTHON})
-EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli"
+SERVERS = {"redis": "redis-server", "postgres": "postgresql"}
+"""By extra: Debian's package of the server that the tests start. Where it is not, they skip and say so."""
+EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli,redis,postgres,testing"
 """What the code of this repository imports; the other extras are names kept for what is to come."""
 
 ADAPTERS = {
@@ -24,9 +30,11 @@ ADAPTERS = {
     "pydantic-ai": ("tests/adapters/test_pydantic_ai*.py",),
     "litellm": ("tests/adapters/test_litellm*.py",),
     "tinyagent": ("tests/adapters/test_tinyagent*.py", "tests/test_example_session.py"),
+    "redis": ("tests/adapters/test_redis*.py",),
+    "postgres": ("tests/adapters/test_postgres*.py",),
 }
-"""By extra: the test files that need its framework. Each runs in environments of its own, since frameworks exclude one another:
-litellm and pydantic-ai's openai extra ask for different openai clients. What the tests need beside the extra stands in the
+"""By extra: the test files that need its framework or client. Each runs in environments of its own, since frameworks exclude one
+another: litellm and pydantic-ai's openai extra ask for different openai clients. What the tests need beside the extra stands in the
 dependency group named after it."""
 
 IMPORT_EVERYTHING = """
@@ -41,6 +49,9 @@ for name in ("compaction_hooks", "compaction_adapters"):
     print(f"{name}: {len(modules)} modules imported from {root}")
 """
 
+LEAST_COVERED = 0.95
+"""Of all branches of the core and the adapters, the part that the tests must run."""
+
 # As pip does: a certificate the machine trusts, such as a company's, is one uv trusts.
 os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
@@ -53,6 +64,12 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     """Install the project from this checkout with these extras, and the dependency groups."""
     project = f".[{extras}]" if extras else "."
     session.install("-e", project, *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+def install_server(session: nox.Session, extra: str) -> None:
+    """Install the server that an extra's tests start, where this is possible without asking anybody."""
+    if extra in SERVERS and os.geteuid() == 0 and shutil.which("apt-get"):
+        session.run("apt-get", "install", "-qq", "-y", SERVERS[extra], external=True, success_codes=range(256))
 
 
 @nox.session(python=PYTHONS)
@@ -93,6 +110,7 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
     groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests", *peers)
     session.install("--constraint", str(constraints), *groups)
     session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
+    install_server(session, framework)
     files = _files(*ADAPTERS[framework], "tests/adapters/test_readme_snippets.py")
     session.run("pytest", "-n", "auto", *files, *session.posargs)
     if versions == "latest":
@@ -109,7 +127,12 @@ def provider(session: nox.Session) -> None:
     """The tests' loopback provider, the kit for adapters on a plain loop, and errors of the providers' own clients."""
     install(session, "test", "provider", "clients")
     session.install("--no-deps", "litellm")
-    files = ("tests/provider", "tests/testing", "tests/adapters/test_overflow_clients.py")
+    files = (
+        "tests/provider",
+        "tests/testing",
+        "tests/faults/test_faults_over_http.py",
+        "tests/adapters/test_overflow_clients.py",
+    )
     session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 
@@ -168,6 +191,75 @@ def benchmark(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Every recorded conversation at every window, measured with a real tokenizer. Long; needs ../shared/data."""
+    """Every recorded conversation at every window, 10,000 generated ones, 64 at once. Long; the first needs ../shared/data."""
     install(session, "test", "property", "soak")
-    session.run("pytest", "tests/soak", "-s", *session.posargs)
+    session.run("pytest", "tests/soak", "-n", "auto", "--dist", "worksteal", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("part", [nox.param(part, id=part) for part in ("core", *ADAPTERS)])
+def coverage(session: nox.Session, part: str) -> None:
+    """Which branches of the installed package the tests run, environment by environment; then the table of all."""
+    with tempfile.TemporaryDirectory() as folder:
+        session.run("uv", "build", "--quiet", "--wheel", "--out-dir", folder)
+        (wheel,) = Path(folder).glob("*.whl")
+        extras = "cli,tiktoken" if part == "core" else part
+        session.install(f"compaction-hooks[{extras}] @ {wheel.as_uri()}")
+        own = ["property", "clients"] if part == "core" else [f"{part}-tests"]
+        peers = ["deepagents"] if part == "langchain" else []
+        session.install(*nox.project.dependency_groups(PYPROJECT, "test", "coverage", "provider", *own, *peers))
+        session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
+        install_server(session, part)
+        # Beside the tests there must be no package of the checkout, or it would be imported instead of the installed one.
+        outside = _copied(Path(folder), "tests", "examples", "docs")
+        not_here = ("tests/adapters", "tests/test_architecture.py", "tests/test_example_session.py")
+        files = [f"--ignore={name}" for name in not_here] if part == "core" else _files(*ADAPTERS[part])
+        with session.chdir(outside):
+            session.run("pytest", "-n", "auto", "--cov", "--cov-report=", *files, *session.posargs)
+        shutil.copy(outside / ".coverage", f".coverage.{part}")
+    session.notify("coverage_report")
+
+
+@nox.session
+def coverage_report(session: nox.Session) -> None:
+    """The table of what `coverage` measured; fails below 95 % of the branches."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "coverage"))
+    session.run("coverage", "combine", "--keep", "--data-file=.coverage", *_files(".coverage.*"))
+    session.run("coverage", "report")
+    figures = Path(session.create_tmp()) / "figures.json"
+    session.run("coverage", "json", "--quiet", "-o", str(figures))
+    totals = json.loads(figures.read_text(encoding="utf-8"))["totals"]
+    ratio = totals["covered_branches"] / totals["num_branches"]
+    session.log(f"{totals['covered_branches']:,} of {totals['num_branches']:,} branches: {ratio:.1%}")
+    if ratio < LEAST_COVERED:
+        session.error(f"below {LEAST_COVERED:.0%}")
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """Changes retention, projection, record and overflow in thousands of small ways, and counts what the tests notice."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "test", "mutation"))
+    with tempfile.TemporaryDirectory() as folder, session.chdir(_copied(Path(folder), "compaction_hooks", "tests")):
+        Path("shared").symlink_to("../shared")  # the tests run one folder deeper, in `mutants`
+        session.run("mutmut", "run", *session.posargs)
+        results = str(session.run("mutmut", "results", "--all", "true", silent=True))
+    counts: dict[str, Counter[str]] = {}
+    for name, outcome in re.findall(r"^\s*compaction_hooks\.(\S+)\.x\S+: (.+)$", results, re.MULTILINE):
+        counts.setdefault(name, Counter())[outcome] += 1
+    for name, found in counts.items():
+        del found["not checked"]  # where only a part was asked for
+        noticed, all_of_them = found["killed"] + found["timeout"], found.total()
+        if all_of_them:
+            session.log(f"{name}: {noticed} of {all_of_them} changes noticed, {noticed / all_of_them:.0%}")
+
+
+def _copied(folder: Path, *parts: str) -> Path:
+    """A copy of these folders and of the files beside them, with the recorded data where the tests look for it."""
+    copy = folder / "checkout"
+    for part in parts:
+        shutil.copytree(part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py"):
+        shutil.copy(name, copy)
+    if Path("../shared").is_dir():
+        (folder / "shared").symlink_to(Path("../shared").resolve())
+    return copy

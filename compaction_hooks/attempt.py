@@ -177,6 +177,7 @@ class Compaction(Generic[M]):
             unfit is not None
             and unfit.log is standing.history.log
             and unfit.window == self._budget.window
+            and not standing.fits_window
             and standing.pressure < unfit.until
         )
 
@@ -263,7 +264,7 @@ class Compaction(Generic[M]):
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
-        self.handed_out = note_handed_out(conversation, self._shared, standing)
+        self.handed_out = note_handed_out(conversation, standing)
         view = self.handed_out.view
         if self._shared.has_store:
             conversation.unwritten.append(Save(conversation.id, draft.record.id, draft.record.to_json()))
@@ -342,7 +343,7 @@ class Compaction(Generic[M]):
     # -- events
 
     def _unchanged(self) -> list[M]:
-        self.handed_out = note_handed_out(self._conversation, self._shared, self._standing)
+        self.handed_out = note_handed_out(self._conversation, self._standing)
         return self.handed_out.view
 
     def _result(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> CompactionResult[M]:

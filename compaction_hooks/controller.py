@@ -24,7 +24,7 @@ from compaction_hooks.session import CompactionSession, ConversationMethods, Eng
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer
-from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
+from compaction_hooks.tokens import CharacterEstimator, GuardedEstimator, TokenEstimator
 from compaction_hooks.windows import ModelWindow, find_window, window_from
 
 N = TypeVar("N")
@@ -51,7 +51,8 @@ class CompactionController(ConversationMethods[M]):
         settings: The policy.
         format: How messages are written; the default is OpenAI chat dicts.
         store: Where records live between processes; the default is this controller's memory.
-        on_event: Sync or async callables that get every `CompactionEvent`.
+        on_event: Sync or async callables that get every `CompactionEvent`, one after the other, for 5 seconds each at most. A
+            function runs in a thread with the caller's context variables; what needs the event loop is a coroutine function.
         estimator: Sizes texts and messages; the default counts characters by class.
         host_files: Gives the files the host itself keeps track of; they are added to those found in tool calls.
         clock: Gives the time, for tests.
@@ -122,7 +123,7 @@ class CompactionController(ConversationMethods[M]):
         self._context_window = context_window
         # Without a format the overload above has bound M to the chat dict.
         self._format = format or cast("MessageFormat[M]", OpenAIChatFormat())
-        self._estimator = estimator or CharacterEstimator()
+        self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
         self._lock = threading.Lock()

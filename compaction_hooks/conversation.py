@@ -11,9 +11,10 @@ from compaction_hooks.calibration import Calibration
 from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import Flight, Remove, Save
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.messages import M, Message, MessageFormat
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
 from compaction_hooks.record import CompactionRecord, known_products, precedence
+from compaction_hooks.repair import repaired
 from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import TokenEstimator
 
@@ -105,8 +106,8 @@ class Breaker:
         self.failures, self.opened_at, self.why = 0, None, ""
 
     def allows(self, now: float, cooldown_seconds: float) -> bool:
-        """Whether the summariser may be asked at `now`: closed, or open long enough for one trial."""
-        return self.opened_at is None or now - self.opened_at >= cooldown_seconds
+        """Whether the summariser may be asked at `now`: closed, or open long enough for one trial; a clock set back ends it."""
+        return self.opened_at is None or not 0 <= now - self.opened_at < cooldown_seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +116,7 @@ class Conversation(Generic[M]):
 
     Attributes:
         records: All forks, in the order of `precedence`, which is that in which one was made of the other.
+        made: What was made to mend the list last time, by what the format reads from it.
         in_force: Id of the record that was last found true of a list whose messages were all read for it.
         is_loaded: Whether the store was asked for its records; not any more once another worker may have added to them.
         unwritten: What the store has still to be told, oldest first.
@@ -139,6 +141,7 @@ class Conversation(Generic[M]):
     records: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
     known: Known = field(default_factory=Known)
     history: History[M] | None = None
+    made: dict[tuple[Message, ...], M] = field(default_factory=dict[tuple[Message, ...], M])
     in_force: str | None = None
     is_loaded: bool = False
     unwritten: list[Save | Remove] = field(default_factory=list["Save | Remove"])
@@ -219,6 +222,24 @@ class Conversation(Generic[M]):
         if handed_out.measured.model is not None:
             self.models.add(handed_out.measured.model)
 
+    def mended(self, messages: list[M]) -> list[M]:
+        """Return a list with what was broken put right: the very list when nothing is.
+
+        What was made for that is the same object as last time where it is equal, so that only what is new is read again.
+        """
+        mended = repaired(messages, self.format)
+        if mended is not messages:
+            hosts = set(map(id, messages))
+            made = ((place, message) for place, message in enumerate(mended) if id(message) not in hosts)
+            known, self.made = self.made, {}
+            for place, message in made:
+                name = tuple(self.format.read(message))
+                old = known.get(name)
+                if old is not None and old == message:
+                    mended[place] = message = old
+                self.made[name] = message
+        return mended
+
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""
         self.history = self.reader.sync(self.history, messages, self.known)
@@ -254,7 +275,10 @@ class Conversation(Generic[M]):
         """Return a record applied to a history; kept for the histories that grow from this one."""
         name = record.id if record else None
         if self.projected is not None and self.projected[0] == name and self.projected[1] is history.log:
-            return self.projected[2]
+            held = self.projected[2]
+            # Another request may be the current one by now: a new process would not favour the one before.
+            if held.favoured is None or held.favoured == history.request:
+                return held
         projection = apply_record(history, record, self.format, self.estimator.estimate_message_tokens)
         self.projected = (name, history.log, projection)
         return projection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, get_args
+from typing import Generic
 
 from compaction_hooks.digests import text_digest
 from compaction_hooks.messages import M, Message, Usage
@@ -24,7 +24,7 @@ from compaction_hooks.reductions import (
 )
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.situation import Situation
-from compaction_hooks.validity import Provider, worsened
+from compaction_hooks.validity import provider_named, worsened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,13 +206,8 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
         return "no gain"
     before = _neutral(now, now.projection)
     after = _neutral(now, draft.projection)
-    broken = worsened(before, after, _provider(now.format.name))
+    broken = worsened(before, after, provider_named(now.format.name))
     return f"invalid: {broken[0].rule}" if broken else None
-
-
-def _provider(name: str) -> Provider | None:
-    """The API a format writes for; None, and so every rule, for formats that are translated further on."""
-    return next((provider for provider in get_args(Provider) if provider == name), None)
 
 
 def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:

@@ -40,7 +40,7 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.streams import guarded, guarded_sync
 from compaction_hooks.summarizers import Summarizer, SummaryRequest
-from compaction_hooks.timebox import POLL_SECONDS, Signal, Timebox, until_set
+from compaction_hooks.timebox import POLL_SECONDS, Signal, Timebox, is_async, until_set
 
 T = TypeVar("T")
 
@@ -50,6 +50,8 @@ STORE_TIMEOUT_SECONDS = 10.0
 """A store that takes longer is gone on without: the record stays in memory."""
 HANDLER_TIMEOUT_SECONDS = 5.0
 """An event handler that takes longer is left behind: an agent must not wait for its telemetry."""
+HANDLER_REST_SECONDS = 60.0
+"""So long it hears of nothing then: each event would cost the agent its time-out."""
 HUNG_SUMMARIES = 8
 """So many hung sync summarisers are left behind by all conversations of a controller together; each leaves one at most."""
 
@@ -142,6 +144,12 @@ class Driver:
             with self._lock:
                 flow.close()
 
+    @property
+    def can_store_here(self) -> bool:
+        """Whether a sync caller in this thread may use the store: an async one belongs to the loop that runs here, if one does."""
+        store = self._world.store
+        return store is not None and not (is_async(store.append) and _loop_is_running_here())
+
     # -- async
 
     async def _answer(self, effect: Effect, caller: Caller) -> object:
@@ -160,7 +168,7 @@ class Driver:
                 return await self._wait(flight, caller.signal)
             case Emit(event=event):
                 for handler, box in self._handlers(caller):
-                    _report_handler(await box.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS))
+                    self._note(box, await box.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS))
                 return None
             case Send(view=view):
                 return await _sent(caller.send, view)
@@ -196,7 +204,7 @@ class Driver:
                 return self._wait_sync(flight, caller.signal)
             case Emit(event=event):
                 for handler, box in self._handlers(caller):
-                    _report_handler(box.call_sync(handler, event, seconds=HANDLER_TIMEOUT_SECONDS))
+                    self._note(box, box.call_sync(handler, event, seconds=HANDLER_TIMEOUT_SECONDS))
                 return None
             case Send(view=view):
                 return _sent_sync(caller.send, view)
@@ -221,11 +229,23 @@ class Driver:
         return self._world.summarizer or caller.summarizer or ExtractiveSummarizer()
 
     def _handlers(self, caller: Caller) -> Iterator[tuple[EventHandler, Timebox]]:
-        """The handlers to tell; one that still hangs hears of nothing until it returns."""
+        """The handlers to tell; one that did not answer in time hears of nothing for a while, and until it returns."""
+        now = self._world.clock().monotonic
         told = [*zip(self._world.handlers, self._world.telling, strict=True)]
         if caller.on_event is not None:
             told.append((caller.on_event, self._telling))
-        return ((handler, box) for handler, box in told if not box.is_stuck)
+        # Where the clock was set back, the rest is over.
+        return (
+            (f, box) for f, box in told if not box.is_stuck and not 0 < box.rests_until - now <= HANDLER_REST_SECONDS
+        )
+
+    def _note(self, box: Timebox, answer: object) -> None:
+        """Report a handler that failed; leave one that did not answer in time alone for a while."""
+        if not isinstance(answer, Failure):
+            return
+        logger.warning("an event handler failed (%s)", described(answer.error))
+        if isinstance(answer.error, TimeoutError):
+            box.rests_until = self._world.clock().monotonic + HANDLER_REST_SECONDS
 
     def _with_deadline(self, request: SummaryRequest) -> SummaryRequest:
         return replace(request, deadline=self._world.clock().monotonic + self._world.summary_timeout_seconds)
@@ -276,8 +296,3 @@ def _plain(answer: Answered | Failure | Aborted) -> Answered | Failure:
         return Answered(tuple(cast("Sequence[object]", value)))
     except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
         return Failure(error)
-
-
-def _report_handler(answer: object) -> None:
-    if isinstance(answer, Failure):
-        logger.warning("an event handler failed (%s)", described(answer.error))

@@ -28,6 +28,10 @@ class Instant:
     utc: datetime
     monotonic: float
 
+    def seconds_since(self, earlier: Instant) -> float:
+        """Return how long ago an instant was, in seconds; 0 where the clock was set back meanwhile."""
+        return max(0.0, self.monotonic - earlier.monotonic)
+
 
 @dataclass(frozen=True, slots=True)
 class IsAborted:

@@ -33,7 +33,7 @@ class FormatError(CompactionError, ValueError):
 
 
 class RecordError(CompactionError, ValueError):
-    """A stored compaction record cannot be read; the text names the field."""
+    """A stored compaction record cannot be read, or a store cannot do what is asked; the text names the field, or the remedy."""
 
 
 class SummaryRefusedError(CompactionError):

@@ -224,7 +224,7 @@ class ConversationFlow(Generic[M]):
         return conversation.rest_why if is_same_window and standing.pressure < conversation.rest_until else ""
 
     def _hand_out(self, standing: Standing[M]) -> HandedOut[M]:
-        return note_handed_out(self._conversation, self._shared, standing)
+        return note_handed_out(self._conversation, standing)
 
     def _as_it_stands(self, standing: Standing[M], outcome: CompactionOutcome) -> CompactionResult[M]:
         record = standing.record
@@ -299,7 +299,7 @@ class ConversationFlow(Generic[M]):
 
     def _verified(self, standing: Standing[M]) -> Standing[M]:
         """The same standing, with every message read again: what was changed in place is noticed before it is summarised."""
-        conversation, messages = self._conversation, standing.call.messages
+        conversation, messages = self._conversation, standing.messages
         history = conversation.reader.verify(standing.history, messages)
         if history is standing.history:
             return standing

@@ -89,7 +89,8 @@ class _Log(Generic[M]):
     requests: list[int] = field(default_factory=list[int])
     answers: list[int] = field(default_factory=list[int])
     counted: list[int] = field(default_factory=list[int])
-    call_runs: dict[str, int] = field(default_factory=dict[str, int])
+    open_calls: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    answered_calls: dict[str, int] = field(default_factory=dict[str, int])
     digests: list[str] = field(default_factory=lambda: [CHAIN_START])
     origin: Origin | None = None
     pins_left: list[str] = field(default_factory=list[str])
@@ -131,10 +132,13 @@ class _Log(Generic[M]):
         run = len(self.run_starts) - 1
         for part in message.parts:
             if isinstance(part, ToolCall):
-                self.call_runs[part.id] = run
+                self.open_calls.setdefault(part.id, []).append(run)
             elif isinstance(part, ToolResult):
-                called = self.call_runs.get(part.call_id)
+                # As providers do: the newest call with this id that is open; a second answer belongs where the first does.
+                waiting = self.open_calls.get(part.call_id)
+                called = waiting.pop() if waiting else self.answered_calls.get(part.call_id)
                 if called is not None:
+                    self.answered_calls[part.call_id] = called
                     self.split_calls.update(range(called + 1, run + 1))
 
 
@@ -424,10 +428,10 @@ class HistoryReader(Generic[M]):
     def _side(self, log: _Log[M], message: Message, known: Known) -> Side | None:
         if message.role == "system":
             return None
-        if message.role == "assistant":
-            return "assistant" if _has_atoms(message) else None
         if not log.run_starts and self._is_product(log, message, known):
             return None
+        if message.role == "assistant":
+            return "assistant" if _has_atoms(message) else None
         return "host" if _has_atoms(message) else None
 
     def _is_product(self, log: _Log[M], message: Message, known: Known) -> bool:
@@ -437,7 +441,8 @@ class HistoryReader(Generic[M]):
                 log.pins_left.pop(0)
                 return True
             log.pins_left.clear()
-        if log.origin is not None or not message.text.startswith(self._marker):
+        is_summary = message.role != "assistant" and message.text.startswith(self._marker)
+        if log.origin is not None or not is_summary:
             return False
         log.origin = known.origins.get(text_digest(message.text))
         if log.origin is None:
@@ -450,7 +455,8 @@ class HistoryReader(Generic[M]):
 
 
 def _is_bare_reasoning(piece: Piece) -> bool:
-    return piece.side is None and piece.message.role == "assistant" and bool(piece.message.parts)
+    is_thought = bool(piece.message.parts) and not _has_atoms(piece.message)
+    return piece.side is None and piece.message.role == "assistant" and is_thought
 
 
 def _has_atoms(message: Message) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from compaction_hooks.calibration import Calibration
+from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
@@ -80,11 +80,13 @@ class Standing(Generic[M]):
     """A call's list, read and measured.
 
     Attributes:
+        messages: The call's list; where mending was asked for, mended.
         measured: Which view this is, with its estimate before calibration.
         pressure: The view's size in tokens of the model.
     """
 
     call: Call[M]
+    messages: list[M]
     history: History[M]
     record: CompactionRecord | None
     projection: Projection[M]
@@ -96,7 +98,7 @@ class Standing(Generic[M]):
     @property
     def view(self) -> list[M]:
         """The list to send as things stand: the very list that came in when nothing was ever compacted."""
-        return self.call.messages if self.projection.is_identity else self.projection.view(self.history)
+        return self.messages if self.projection.is_identity else self.projection.view(self.history)
 
     @property
     def fits_window(self) -> bool:
@@ -105,8 +107,13 @@ class Standing(Generic[M]):
 
 
 def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standing[M]:
-    """Read a call's list and measure the view that the record in force gives."""
-    history, record = conversation.read_for_record(call.messages)
+    """Read a call's list and measure the view that the record in force gives.
+
+    A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
+    """
+    is_mended = shared.settings.repair if call.repair is None else call.repair
+    messages = conversation.mended(call.messages) if is_mended else call.messages
+    history, record = conversation.read_for_record(messages)
     projection = conversation.projection(history, record)
     system, tools = _beside_the_list(conversation, call)
     fixed = system + tools
@@ -123,6 +130,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
         pressure = anchor.input_tokens + max(0, math.ceil(gauge.ratio * (estimated - anchor.measured.estimated)))
     return Standing(
         call=call,
+        messages=messages,
         history=history,
         record=record,
         projection=projection,
@@ -164,14 +172,9 @@ def _as_text(value: object) -> str:
 # -- usage
 
 
-def note_handed_out(conversation: Conversation[M], shared: Shared, standing: Standing[M]) -> HandedOut[M]:
+def note_handed_out(conversation: Conversation[M], standing: Standing[M]) -> HandedOut[M]:
     """Remember what a caller gets, so that the provider's count can be held against it; return it."""
-    view, call = standing.view, standing.call
-    if shared.settings.repair if call.repair is None else call.repair:
-        from compaction_hooks.repair import repaired
-
-        view = repaired(view, conversation.format)
-    handed_out = HandedOut(view, standing.measured, standing.pressure, standing.budget)
+    handed_out = HandedOut(standing.view, standing.measured, standing.pressure, standing.budget)
     conversation.note_handed_out(handed_out)
     return handed_out
 
@@ -181,15 +184,28 @@ def report_usage(
 ) -> None:
     """Take in what the provider counted for a view that was sent.
 
-    Ignored when it measured another model's call, or when it is empty or nonsense (all zero, negative).
+    Ignored when it measured another model's call, or when it is empty or nonsense (all zero, negative). One that cannot be the
+    count of this view, such as a sum over all calls, takes back what the reports before it taught.
     """
     if sent is None or not is_usable(usage):
         return
     if model is not None and sent.measured.model is not None and not same_model(model, sent.measured.model):
         return
+    if _is_impossible(usage, sent.measured.estimated, sent.budget):
+        conversation.anchor = None
+        conversation.calibrations.pop(sent.measured.model, None)
+        return
     _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
     # Only a compaction takes this back: the answer itself may have said so before its usage came.
     conversation.has_overflowed |= sent.budget is not None and usage.input_tokens > sent.budget.window
+
+
+def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
+    """Whether a provider that accepted a view cannot have counted this for it.
+
+    What hides in front of the messages explains a count up to the window, a heavy tokenizer what is in proportion to the view.
+    """
+    return budget is not None and usage.input_tokens > budget.window + MAXIMUM_RATIO * estimated
 
 
 def is_cut_by_window(usage: Usage, budget: Budget | None, max_output_tokens: int | None) -> bool:
@@ -273,7 +289,7 @@ def _take_embedded_usage(
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or _is_known(conversation.anchor, measured, last_answer):
         return
-    counts = _counts(history, measured, record.seen_runs if record else history.base)
+    counts = _counts(history, measured, record.seen_runs if record else history.base, budget)
     newest = next(counts, None)
     if newest is None or _is_known(conversation.anchor, measured, newest.anchor.measured.piece_count):
         return
@@ -303,7 +319,7 @@ class _Count:
         return abs(math.log(self.usage.input_tokens / max(self.anchor.measured.estimated, 1)))
 
 
-def _counts(history: History[M], measured: Measured, oldest_run: int) -> Iterator[_Count]:
+def _counts(history: History[M], measured: Measured, oldest_run: int, budget: Budget | None) -> Iterator[_Count]:
     """Yield the usages of this model that can be used, newest first, back to a run."""
     for index in history.counted_answers():
         message = history.piece(index).message
@@ -315,6 +331,8 @@ def _counts(history: History[M], measured: Measured, oldest_run: int) -> Iterato
         if measured.model is not None and message.model is not None and not same_model(measured.model, message.model):
             continue
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
+        if _is_impossible(usage, sent.estimated, budget):
+            continue
         yield _Count(usage, Anchor(sent, usage.input_tokens), message.stop_reason == "length")
 
 

@@ -6,7 +6,7 @@ made, and builds the few new ones a view needs: a summary, a copy with one resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -61,11 +61,13 @@ class ToolCall:
     Attributes:
         id: The provider's call id; unique only among calls that are open at the same time.
         arguments: The arguments as JSON text, exactly as the host holds them when it holds text.
+        opaque_chars: Characters of a signature that travels along (Gemini's thought signatures); 0 where there is none.
     """
 
     id: str
     name: str
     arguments: str
+    opaque_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,16 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block the format does not know: counted by its JSON text, passed through untouched, never part of a digest."""
+    """A block the format does not know: counted by its JSON text, passed through untouched, never part of a digest.
+
+    Attributes:
+        kind: The block's type, in the provider's word.
+        call_id: What joins the call of a tool that the provider ran itself with its result; "" for everything else.
+    """
 
     kind: str
     text: str
+    call_id: str = ""
 
 
 Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque
@@ -183,4 +191,28 @@ class MessageFormat(Protocol[M]):
 
         Everything else, unknown fields included, is the same object as before. Media inside a rewritten result is dropped.
         """
+        ...
+
+
+class RepairingFormat(MessageFormat[M], Protocol[M]):
+    """A format that can also mend a broken history. Only `repair=True` asks for it; every other use needs a `MessageFormat`."""
+
+    def request(self, text: str, /) -> M:
+        """A new user message with this text, one that does not pass for a summary."""
+        ...
+
+    def answer(self, message: M, call: PartAddress, text: str, /) -> M:
+        """A new message that holds the result of this call of `message`: a failure with this text, under the call's id."""
+        ...
+
+    def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
+        """A copy without these parts; whatever is left is the same object as before.
+
+        At least one part of the message is left. A piece of which none is left is gone, and so is a piece without parts that
+        is named by its first. Calls are never dropped.
+        """
+        ...
+
+    def rename(self, message: M, ids: Mapping[PartAddress, str], /) -> M:
+        """A copy in which the named calls and results have these call ids, wherever the message writes them down."""
         ...

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from compaction_hooks.cut_point import find_cut
 from compaction_hooks.digests import message_digest
 from compaction_hooks.files import FileOperations, HiddenBlock, digest, file_operations, file_tags, merge
-from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
+from compaction_hooks.projection import whole_step
 from compaction_hooks.prompts import parse_summary, render_summary
 from compaction_hooks.record import Pin
 from compaction_hooks.reductions import Reduction, reducible_parts, results_to_clear
@@ -174,32 +174,8 @@ def pinned_pieces(now: Situation[M], start: int) -> list[int]:
     if now.user_pins:
         for index in range(start):
             if now.is_pinned_by_user(index):
-                chosen.update(_whole_step(history, index))
+                chosen.update(whole_step(history, index))
     return sorted(i for i in chosen if i < start and history.piece(i).message.role != "system")
-
-
-def _whole_step(history: History[M], index: int) -> Iterable[int]:
-    """A message alone, or with the calls and results it cannot be shown without."""
-    wanted = {result.call_id for result in history.piece(index).message.results}
-    caller = index
-    while wanted and caller and not wanted & _call_ids(history, caller):
-        caller -= 1
-    open_calls = _call_ids(history, caller)
-    if wanted and not wanted & open_calls:
-        return [index]  # an orphan before us: no call to keep with it
-    step = [caller, index] if open_calls else [index]
-    for other in range(caller + 1, history.piece_count):
-        if not open_calls:
-            break
-        answered = open_calls & {result.call_id for result in history.piece(other).message.results}
-        if answered:
-            step.append(other)
-            open_calls -= answered
-    return step
-
-
-def _call_ids(history: History[M], index: int) -> set[str]:
-    return {call.id for call in history.piece(index).message.calls}
 
 
 def _pins(now: Situation[M], pieces: Iterable[int]) -> tuple[Pin, ...]:

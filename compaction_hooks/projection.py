@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Generic, cast, overload
@@ -44,6 +44,8 @@ class Projection(Generic[M]):
         prefix_tokens: Estimate of `prefix` in tokens, before calibration.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first piece that is kept because it is recent.
+        favoured: Index of a piece that is shown, or shown in full, only while it is the current request; None where there is
+            none. It was current when the record was made for another end of the conversation, which was since rewound.
     """
 
     prefix: Sequence[M]
@@ -51,6 +53,7 @@ class Projection(Generic[M]):
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
+    favoured: int | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -106,7 +109,7 @@ def apply_record(
     pinned: tuple[int, ...] = ()
     if record.covered_runs > history.base:
         cut = history.run_start(record.covered_runs)
-        pinned = tuple(_kept_from_before(history, record, cut))
+        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
         draft.add(history.systems(cut))
         summary = format.summary(record.rendered)
         draft.messages.append(summary)
@@ -117,26 +120,70 @@ def apply_record(
     is_partial = cut < history.piece_count and history.log.first_pieces[first] != cut
     rest = max([first + is_partial, *(host + 1 for host in texts)])
     draft.add(range(cut, history.log.first_pieces[rest]), texts)
+    favoured = _favoured(history, record, cut)
     if not texts and cut == 0:
-        return Projection((), 0, 0, (), 0)
-    return Projection(draft.messages, rest, draft.tokens - saved, pinned, cut)
+        return Projection((), 0, 0, (), 0, favoured)
+    return Projection(draft.messages, rest, draft.tokens - saved, pinned, cut, favoured)
 
 
-def _kept_from_before(history: History[M], record: CompactionRecord, cut: int) -> list[int]:
-    """The pinned pieces before the cut; after a rewind, the request that is current again, too."""
+def _asked_before(history: History[M], cut: int) -> list[int]:
+    """The current request, where it stands before the cut: so after a rewind."""
     request = history.request
-    asked = [request] if request is not None and request < cut else []
-    return sorted({*pin_pieces(history, record.pins, cut), *asked})
+    return [request] if request is not None and request < cut else []
+
+
+def _favoured(history: History[M], record: CompactionRecord, cut: int) -> int | None:
+    request = history.request
+    if request is None:
+        return None
+    if request < cut:
+        return None if request in pin_pieces(history, record.pins, cut) else request
+    run = history.run_of(request)
+    return request if any(item.kind == "text" and item.run == run for item in record.reductions) else None
 
 
 def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
-    """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped."""
+    """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped.
+
+    What a pinned call or result cannot be shown without stays with it: another format may cut a step into other messages, whose
+    digests no pin names.
+    """
     found: set[int] = set()
     for pin in pins:
         within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
         matches = [i for i in within if i < cut and message_digest(history.piece(i).message) == pin.digest]
-        found.update(matches[-1:])
+        found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
     return sorted(found)
+
+
+def whole_step(history: History[M], index: int) -> set[int]:
+    """Return a piece alone, or with all calls and results it cannot be shown without, and those that these cannot.
+
+    One message may answer the calls of several (Anthropic's results of a step that was split).
+    """
+    step, waiting = {index}, [index]
+    while waiting:
+        fresh = {partner for partner in _partners(history, waiting.pop()) if partner not in step}
+        step |= fresh
+        waiting.extend(fresh)
+    return step
+
+
+def _partners(history: History[M], index: int) -> Iterator[int]:
+    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id."""
+    message = history.piece(index).message
+    wanted = {result.call_id for result in message.results}
+    for other in range(index - 1, -1, -1) if wanted else ():
+        found = wanted & {call.id for call in history.piece(other).message.calls}
+        if found:
+            yield other
+        wanted -= found
+    open_calls = {call.id for call in message.calls}
+    for other in range(index + 1, history.piece_count) if open_calls else ():
+        found = open_calls & {result.call_id for result in history.piece(other).message.results}
+        if found:
+            yield other
+        open_calls -= found
 
 
 def _reduced_texts(

@@ -204,7 +204,7 @@ class ConversationMethods(Generic[M]):
                 report_usage(conversation, self.engine.shared, usage, last, model)
 
     def pin(self, message: M) -> None:
-        """Keep a message word for word in every view from the next compaction on; with a tool call, its results too."""
+        """Keep a message word for word in every view from the next summary on; with a tool call, its results too."""
         with self.engine.conversation.lock:
             self.engine.conversation.pin(message)
 
@@ -212,7 +212,8 @@ class ConversationMethods(Generic[M]):
         """Take back the newest compaction of the list last seen and return its record; None when there is none.
 
         The view is that of the record before, or the host's list. Threshold compaction rests until the context has grown
-        by 10 %, unless it no longer fits the window.
+        by 10 %, unless it no longer fits the window. The store is told at once; an async one, from within a running loop, with the
+        next call.
         """
         conversation = self.engine.conversation
         with conversation.lock:
@@ -232,7 +233,7 @@ class ConversationMethods(Generic[M]):
             standing = look(conversation, self.engine.shared, call)
             window = standing.budget.window if standing.budget else 0
             conversation.rest(int(standing.pressure * (1 + UNDO_GROWTH_RATIO)), "undone", window)
-        if conversation.unwritten:
+        if conversation.unwritten and self.engine.driver.can_store_here:
             self.engine.driver.run_sync(write(conversation))
         return record
 

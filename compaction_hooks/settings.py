@@ -40,7 +40,7 @@ SUMMARY_TARGET_RATIO = 0.25
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of what it replaces is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20
-"""After a compaction that did not reach its target, the context must grow by this much before the next one."""
+"""After a compaction, the context must grow by this much before the threshold's next one, unless it would not fit the window."""
 UNDO_GROWTH_RATIO = 0.10
 """After `undo()` the context must grow by this much before threshold compaction resumes."""
 

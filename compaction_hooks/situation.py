@@ -91,9 +91,18 @@ class Situation(Generic[M]):
         if not self.user_pins:
             return False
         name = message_digest(self.history.piece(piece).message)
-        run = self.user_pins.get(name, -1)
-        # What follows a summary at the head of a list has lost its place: there the content alone decides.
-        return name in self.user_pins and (run is None or self.history.run_of(piece) == run or run < self.history.base)
+        if name not in self.user_pins:
+            return False
+        run = self.user_pins[name]
+        # What follows a summary at the head of a list has lost its place, and so has what stands behind an edit: there the
+        # content alone decides.
+        return run is None or self.history.run_of(piece) == run or not self._stands_in(run, name)
+
+    def _stands_in(self, run: int, name: str) -> bool:
+        """Whether a run of this list holds a message with this digest."""
+        if not self.history.base <= run < self.history.run_count:
+            return False
+        return any(message_digest(self.history.piece(i).message) == name for i in self.history.run_pieces(run))
 
     @property
     def covered_runs(self) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
+from compaction_hooks.escaping import turns
 from compaction_hooks.messages import Message, Usage
 from compaction_hooks.prompts import SYSTEM_PROMPT, history_prompt, turn_prefix_prompt, update_prompt
-from compaction_hooks.transcript import transcript, turns
+from compaction_hooks.transcript import transcript
 
 SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
 """A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import inspect
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -41,6 +42,9 @@ class Timebox:
         name: What is called, for errors: "the store".
         within: One that several share; what is left behind here counts there too.
         most: So many calls are left behind at most.
+
+    Attributes:
+        rests_until: Until when (monotonic seconds) the owner wants no call; kept for the owner.
     """
 
     def __init__(self, name: str, *, within: Timebox | None = None, most: int = 1) -> None:
@@ -48,6 +52,7 @@ class Timebox:
         self._within = within
         self._most = most
         self._left: list[Future[Answered | Failure]] = []
+        self.rests_until = -math.inf
 
     @property
     def is_stuck(self) -> bool:
@@ -63,7 +68,7 @@ class Timebox:
 
         if self.is_stuck:
             return self._still_hangs()
-        thread = None if _is_async(function) else _in_thread(function, *arguments)
+        thread = None if is_async(function) else _in_thread(function, *arguments)
         answer = _given_here(function, *arguments) if thread is None else _given_there(thread)
         task = asyncio.ensure_future(answer)
         watch = None if signal is None else asyncio.ensure_future(until_set(signal))
@@ -128,7 +133,8 @@ async def until_set(signal: Signal | None) -> None:
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _is_async(function: object) -> bool:
+def is_async(function: object) -> bool:
+    """Whether calling it gives an awaitable, as far as that can be seen beforehand."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__dict__.get("__call__"))
 
 

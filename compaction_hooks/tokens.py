@@ -6,11 +6,14 @@ What one usage report teaches about the next estimate is `compaction_hooks.calib
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from numbers import Real
+from typing import Final, Protocol, TypeVar, cast
 
+from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -24,6 +27,10 @@ from compaction_hooks.messages import (
     Usage,
 )
 from compaction_hooks.text_classes import text_tokens
+
+T = TypeVar("T")
+
+logger = logging.getLogger("compaction_hooks")
 
 MESSAGE_TOKENS: Final = 4
 """Role and separators of one message: OpenAI's cookbook counts 3 and the role."""
@@ -74,6 +81,55 @@ class CharacterEstimator:
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message with its frame."""
         return message_tokens(message, text_tokens)
+
+
+class GuardedEstimator:
+    """An estimator of the host's that cannot fail a call.
+
+    Where it raises, or gives what is no number of tokens (negative, not a number, not finite, none at all for a message),
+    `CharacterEstimator` counts instead, and a warning says so once.
+
+    Raises:
+        ConfigurationError: it is no `TokenEstimator`.
+    """
+
+    def __init__(self, estimator: TokenEstimator) -> None:
+        for method in ("estimate_tokens", "estimate_message_tokens"):
+            if not callable(getattr(estimator, method, None)):
+                raise ConfigurationError(
+                    f"estimator={estimator!r} must have {method}, as compaction_hooks.TokenEstimator says"
+                )
+        self._estimator = estimator
+        self._instead = CharacterEstimator()
+        self._has_failed = False
+
+    @property
+    def name(self) -> str:
+        """The host's estimator's name."""
+        return self._estimator.name
+
+    def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text, rounded up."""
+        return self._tokens(self._estimator.estimate_tokens, self._instead.estimate_tokens, text, least=0)
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message, rounded up."""
+        instead = self._instead.estimate_message_tokens
+        return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
+
+    def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], what: T, *, least: int) -> int:
+        try:
+            tokens = estimate(what)
+            number = float(tokens) if isinstance(tokens, Real) else math.nan
+            if 0 <= number < math.inf and math.ceil(number) >= least:
+                return math.ceil(number)
+            problem = f"gave {tokens if isinstance(tokens, Real) else type(tokens).__name__}"
+        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+            problem = f"raised {described(error)}"
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("the token estimator %s: characters are counted instead", problem)
+        return instead(what)
 
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:

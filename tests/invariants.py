@@ -1,4 +1,4 @@
-"""Runs a conversation call by call through a real controller and checks, at every call, what must always hold."""
+"""Runs a conversation call by call through a real controller and keeps account of every promise that was broken."""
 
 from __future__ import annotations
 
@@ -6,49 +6,115 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from compaction_hooks import CompactionController, CompactionSettings, Usage
+from compaction_hooks import CompactionController, CompactionReason, CompactionSettings, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.validity import worsened
+from compaction_hooks.settings import Budget
+from compaction_hooks.testing import BrokenPromise, check_view
+from compaction_hooks.tokens import CharacterEstimator
 
 ChatMessage = Mapping[str, Any]
 Count = Callable[[str], int]
 
+MINIMUM_GROWTH = 0.20
+"""What the context must have grown by since the last compaction before the threshold asks for the next one."""
+IMAGE_TOKENS = 765
+"""One image of 1024 x 1024 pixels (OpenAI, GPT-4o)."""
+FRAME_TOKENS = 4
+"""What surrounds one message."""
+LINE_TOKENS = 40
+"""The least that shortening leaves of one text, with its marker."""
+LEAST_SUMMARY_TOKENS = 250
+"""The least a summary takes, with what stands around it."""
+MINIMUM_GAIN = 0.10
+"""What a compaction must save of the view it replaces."""
+
+PROMISES = {
+    "over budget": "what is handed out fits the window, or a loud event says that it does not",
+    "invalid": "what the provider rejects was there before us",
+    "net growth": "a compaction makes the view smaller by a tenth, and at most the target where that can be",
+    "mutated": "the host's list and messages stay as they are, and what is kept is the same object",
+    "lost": "system messages, the current request and the order of messages stay",
+    "thrash": "the context has grown by a fifth since the last compaction, or would not fit the window",
+    "unstable": "the same call gives the same view, and the prefix stays between compactions",
+}
+_PROMISES_OF_VIEWS = {"valid": "invalid", "system messages": "lost", "current request": "lost"}
+"""Those of a view alone, as `check_view` calls them; all others are about the objects."""
+
 
 @dataclass
 class Report:
-    """What one conversation at one window did. Sizes in tokens of the real tokenizer."""
+    """What one conversation at one window did. Sizes in tokens of the tokenizer that counts.
+
+    Attributes:
+        over_window: By call for which the untouched list came back, loudly, because nothing made it fit: the part of the
+            window that no compaction can free.
+        over_target: Compactions whose view is above the target: system prompt, pins and last step alone are larger.
+        forced: Compactions after less growth than `MINIMUM_GROWTH`, because the view would not have fitted the window.
+        growth: Of the context between two compactions, where the later one was the threshold's and not forced, as parts of the
+            size after the earlier one.
+        broken: A promise and what broke it.
+    """
 
     calls: int = 0
     compactions: int = 0
     largest_view: int = 0
-    over_window: list[int] = field(default_factory=list)
+    over_window: dict[int, float] = field(default_factory=dict)
     over_target: int = 0
+    forced: int = 0
+    growth: list[float] = field(default_factory=list)
     sent_with: int = 0
     sent_without: int = 0
+    broken: list[tuple[str, str]] = field(default_factory=list)
+
+    def expect(self, promise: str, is_kept: bool, what: str) -> None:
+        """Note that a promise was broken, unless it was kept."""
+        assert promise in PROMISES
+        if not is_kept:
+            self.broken.append((promise, f"call {self.calls}: {what}"))
+
+
+Measure = Callable[[ChatMessage], int]
+"""Tokens of one message."""
+
+
+def estimated(message: ChatMessage) -> int:
+    """Measure by the estimator in use: what is handed out must fit by this one, whatever is in it."""
+    return sum(map(CharacterEstimator().estimate_message_tokens, OpenAIChatFormat().read(message)))
+
+
+def counted(count: Count) -> Measure:
+    """Measure by a tokenizer, without the help of our own reading; an image counts by its size, not by its base64 text."""
+    return lambda message: sum(map(count, _texts(message))) + _images(message) * IMAGE_TOKENS + FRAME_TOKENS
 
 
 class Sizer:
-    """Counts messages with a real tokenizer, each object once."""
+    """Measures messages, each object once."""
 
-    def __init__(self, count: Count) -> None:
-        self._count = count
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
         self._sizes: dict[int, tuple[ChatMessage, int]] = {}
 
     def message(self, message: ChatMessage) -> int:
         held = self._sizes.get(id(message))
         if held is None:
-            held = self._sizes[id(message)] = (message, sum(map(self._count, _texts(message))) + 4)
+            held = self._sizes[id(message)] = (message, self._measure(message))
         return held[1]
 
     def messages(self, messages: Sequence[ChatMessage]) -> int:
         return sum(map(self.message, messages))
 
 
+def _images(message: ChatMessage) -> int:
+    content = message.get("content")
+    return sum("image" in part.get("type", "") for part in content) if isinstance(content, list) else 0
+
+
 def _texts(message: ChatMessage) -> list[str]:
-    """What a provider would tokenise; an image is billed by its size, not by its base64 text."""
+    """What a provider would tokenise."""
     content = message.get("content")
     texts = [content] if isinstance(content, str) else []
     parts = content if isinstance(content, list) else []
@@ -62,105 +128,181 @@ def _texts(message: ChatMessage) -> list[str]:
 def run_and_check(
     record: Mapping[str, Any],
     window: int,
-    count: Count,
+    measure: Measure,
     *,
     reports_usage: bool,
     settings: CompactionSettings | None = None,
+    is_hostile: bool = False,
 ) -> Report:
-    """Replay one normalised record; raise AssertionError at the first call where something does not hold."""
-    events: list[CompactionEvent] = []
-    controller = CompactionController(context_window=window, on_event=events.append, settings=settings)
-    budget = controller.settings.budget(window)
-    messages: list[ChatMessage] = record["messages"]
-    before = copy.deepcopy(messages)
-    tools = record.get("tools")
-    sizer, report = Sizer(count), Report()
-    tool_tokens = count(json.dumps(tools)) if tools else 0
-    last_view: list[ChatMessage] = []
-    for index in (i for i, message in enumerate(messages) if message["role"] == "assistant" and i):
-        host = list(messages[:index])
-        events.clear()
-        view = controller.transform_context_sync(host, tools=tools)
-        again = controller.transform_context_sync(host, tools=tools)
-        assert len(again) == len(view), "a second run gives another view"
-        assert all(map(_same, view, again)), "a second run gives another view"
-        size = sizer.messages(view) + tool_tokens
-        finished = [event for event in events if isinstance(event, CompactionFinished)]
-        loud = [event for event in events if isinstance(event, CompactionFailed) and event.is_over_window]
-        report.calls += 1
-        report.compactions += len(finished)
-        report.largest_view = max(report.largest_view, size)
-        report.sent_with += size
-        report.sent_without += sizer.messages(host) + tool_tokens
-        _check_view(host, view)
-        if loud:
-            report.over_window.append(index)
-            assert not finished, "the list that cannot be made to fit comes back as it was"
-        else:
-            assert size <= window, f"call {index}: {size} tokens in a window of {window}"
-        if report.compactions == 0:
-            assert view is host, "below the threshold the same list comes back"
-        for event in finished:
-            assert event.tokens_after <= event.tokens_before * 0.9 or event.tokens_before > window, "no gain"
-            report.over_target += event.tokens_after > budget.target
-            assert event.tokens_after <= budget.target or _is_last_step(host, view), "above the target"
-        if not finished and not loud and last_view:
-            assert json.dumps(view[: len(last_view)]) == json.dumps(last_view), "the prefix moved between compactions"
-        last_view = [] if loud else list(view)
-        if reports_usage:
-            controller.report_usage(Usage(input_tokens=size, output_tokens=0), again)
-    assert messages == before, "the host's messages were changed"
+    """Replay one normalised record; raise AssertionError naming the promises that were broken."""
+    report = run(record, window, measure, reports_usage=reports_usage, settings=settings, is_hostile=is_hostile)
+    assert not report.broken, report.broken
     return report
+
+
+def run(
+    record: Mapping[str, Any],
+    window: int,
+    measure: Measure,
+    *,
+    reports_usage: bool,
+    settings: CompactionSettings | None = None,
+    is_hostile: bool = False,
+) -> Report:
+    """Replay one normalised record and report.
+
+    Args:
+        measure: Sizes a message, for what must fit the window; this is also the usage that is reported.
+        is_hostile: Whether calls and results are in such disorder that nobody can say what the last step is; then a compaction
+            may stay above the target.
+    """
+    return _Run(record, window, measure, settings, is_hostile).through(reports_usage=reports_usage)
+
+
+class _Run:
+    def __init__(
+        self,
+        record: Mapping[str, Any],
+        window: int,
+        measure: Measure,
+        settings: CompactionSettings | None,
+        is_hostile: bool,
+    ) -> None:
+        self._is_hostile = is_hostile
+        self._events: list[CompactionEvent] = []
+        self._controller = CompactionController(context_window=window, on_event=self._events.append, settings=settings)
+        self._budget: Budget = self._controller.settings.budget(window)
+        self._messages: list[ChatMessage] = record["messages"]
+        self._tools = record.get("tools")
+        self._tool_tokens = measure({"role": "system", "content": json.dumps(self._tools)}) if self._tools else 0
+        self._sizer = Sizer(measure)
+        self._last_view: list[ChatMessage] = []
+        self._last_host: list[ChatMessage] = []
+        self._last_compaction: CompactionFinished | None = None
+        self._summaries: set[str] = set()
+        self.report = Report()
+
+    def through(self, *, reports_usage: bool) -> Report:
+        before = copy.deepcopy(self._messages)
+        for index in (i for i, message in enumerate(self._messages) if message["role"] == "assistant" and i):
+            host = list(self._messages[:index])
+            self._events.clear()
+            view = self._controller.transform_context_sync(host, tools=self._tools)
+            self.report.calls += 1
+            self._check(index, host, view)
+            if index not in self.report.over_window:
+                again = self._controller.transform_context_sync(host, tools=self._tools)
+                is_same = len(again) == len(view) and all(map(_same, view, again))
+                self.report.expect("unstable", is_same, "a second run gives another view")
+            if reports_usage:
+                size = self._sizer.messages(view) + self._tool_tokens
+                self._controller.report_usage(Usage(input_tokens=size, output_tokens=0), view)
+        self.report.expect("mutated", self._messages == before, "the host's messages were changed")
+        return self.report
+
+    def _check(self, index: int, host: list[ChatMessage], view: list[ChatMessage]) -> None:
+        report, budget = self.report, self._budget
+        finished = [event for event in self._events if isinstance(event, CompactionFinished)]
+        is_loud = any(isinstance(event, CompactionFailed) and event.is_over_window for event in self._events)
+        size = self._sizer.messages(view) + self._tool_tokens
+        report.compactions += len(finished)
+        report.sent_with += size
+        report.sent_without += self._sizer.messages(host) + self._tool_tokens
+        self._summaries |= {event.record.rendered for event in finished}
+        try:
+            check_view(host, view, format=OpenAIChatFormat(), summaries=self._summaries)
+        except BrokenPromise as broken:
+            report.expect(_PROMISES_OF_VIEWS.get(broken.promise, "mutated"), False, str(broken))
+        if is_loud:
+            report.over_window[index] = self._rigid_tokens(host) / budget.window
+            report.expect("unstable", not finished, "the list that cannot be made to fit does not come back as it was")
+        else:
+            report.largest_view = max(report.largest_view, size)
+            report.expect("over budget", size <= budget.window, f"{size} tokens in a window of {budget.window}")
+        if report.compactions == 0:
+            report.expect("mutated", view is host, "below the threshold another list comes back")
+        last = self._last_compaction.record.id if self._last_compaction else None
+        if finished and finished[-1].record.parent == last:
+            replaced = self._sizer.messages([*self._last_view, *host[len(self._last_host) :]]) + self._tool_tokens
+            report.expect("net growth", size < replaced, f"{replaced} tokens became {size}")
+        elif not finished and not is_loud and self._last_view and not self._answers_what_is_covered(host):
+            is_stable = json.dumps(view[: len(self._last_view)]) == json.dumps(self._last_view)
+            report.expect("unstable", is_stable, "the prefix moved between compactions")
+        for event in finished:
+            self._check_compaction(event, host, view)
+        self._last_view, self._last_host = ([], []) if is_loud else (list(view), host)
+
+    def _rigid_tokens(self, host: Sequence[ChatMessage]) -> int:
+        """What is left when everything that may go is gone, by the estimator in use: what the smallest request takes."""
+        estimate = CharacterEstimator().estimate_tokens
+        capped = counted(lambda text: min(estimate(text), LINE_TOKENS))
+        request = next((message for message in reversed(host) if message["role"] == "user"), None)
+        size = LEAST_SUMMARY_TOKENS + (estimate(json.dumps(self._tools)) if self._tools else 0)
+        size += sum(estimated(message) for message in host if message["role"] == "system" or message is request)
+        for message in host[_last_step(host) :]:
+            if message["role"] != "system" and message is not request:
+                thoughts = message.get("reasoning_content")
+                size += capped(message) + (estimate(thoughts) if isinstance(thoughts, str) else 0)
+        return size
+
+    def _answers_what_is_covered(self, host: Sequence[ChatMessage]) -> bool:
+        """Whether a new result answers a call that the view no longer shows: then the record that covered it is no longer true."""
+        new = host[len(self._last_host) :]
+        shown = {call["id"] for message in (*self._last_view, *new) for call in message.get("tool_calls") or ()}
+        return any(message["role"] == "tool" and message.get("tool_call_id") not in shown for message in new)
+
+    def _keeps_least(self, host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> bool:
+        """Whether beside system messages, summary and pins the last step alone is kept, or what a summary would be larger than."""
+        spoken = [message for message in host if message["role"] != "system"]
+        kept = [message for message in view if message["role"] != "system"]
+        more = kept[: len(kept) - (len(spoken) - _last_step(spoken))]
+        return len(more) <= 2 or self._sizer.messages(more) <= LEAST_SUMMARY_TOKENS
+
+    def _check_compaction(self, event: CompactionFinished, host: list[ChatMessage], view: list[ChatMessage]) -> None:
+        report, budget = self.report, self._budget
+        before, after = event.tokens_before, event.tokens_after
+        is_rescue = before > budget.window
+        report.expect("net growth", after <= before * (1 - MINIMUM_GAIN) or is_rescue, f"{before} became {after}")
+        is_above = after > budget.target
+        report.over_target += is_above
+        may_be_above = self._is_hostile or not is_above or self._keeps_least(host, view)
+        report.expect("net growth", may_be_above, f"{after} is above {budget.target}")
+        last, self._last_compaction = self._last_compaction, event
+        if last is None or event.reason is not CompactionReason.THRESHOLD:
+            return
+        if self._is_hostile and event.record.parent != last.record.id:
+            return  # what the last compaction covered is no longer true: this one began with a larger view
+        growth = before / last.tokens_after - 1
+        if before >= int(last.tokens_after * (1 + MINIMUM_GROWTH)):
+            report.growth.append(growth)
+            return
+        report.forced += is_rescue
+        report.expect("thrash", is_rescue, f"compacted at {before}, {growth:.0%} more than {last.tokens_after}")
 
 
 def _same(one: ChatMessage, other: ChatMessage) -> bool:
     return one is other or one == other
 
 
-def _check_view(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> None:
-    places = {id(message): place for place, message in enumerate(host)}
-    kept = [places[id(message)] for message in view if id(message) in places]
-    systems = [place for place, message in enumerate(host) if message["role"] == "system"]
-    assert set(systems) <= set(kept), "a system message is missing"
-    requests = [place for place, message in enumerate(host) if message["role"] == "user"]
-    if requests:
-        assert requests[-1] in kept, "the current request is missing"
-    spoken = [place for place in kept if place not in systems]
-    assert spoken == sorted(spoken), "kept messages changed their order"
-    # Pins, then a suffix: from the end back, view and host go in step, a reduced copy standing for its original.
-    step = 0
-    request = host[requests[-1]] if requests else None
-    while step < min(len(view), len(host)) and _stands_for(view[-1 - step], host[-1 - step], request):
-        step += 1
-    rest = [m for m in view[: len(view) - step] if m["role"] != "system"]
-    assert all(id(m) in places or m["role"] == "user" for m in rest), (
-        "something else than pins stands before the suffix"
-    )
-    assert step > 0
-    format = OpenAIChatFormat()
-    read_host = [piece for message in host for piece in format.read(message)]
-    read_view = [piece for message in view for piece in format.read(message)]
-    broken = worsened(read_host, read_view, "openai_chat")
-    assert not broken, broken
+def _last_step(host: Sequence[ChatMessage]) -> int:
+    """Where the last step begins: the newest place where the speaker changes and every call before it has its results."""
+    calls: dict[str, int] = {}
+    last_result = list(range(len(host)))
+    for place, message in enumerate(host):
+        calls |= {call["id"]: place for call in message.get("tool_calls") or ()}
+        asked = calls.get(message.get("tool_call_id", ""))
+        if message["role"] == "tool" and asked is not None:
+            last_result[asked] = place
+    spoken = [place for place, message in enumerate(host) if _side(message) is not None]
+    for before, place in reversed(list(pairwise(spoken))):
+        if _side(host[before]) != _side(host[place]) and max(last_result[:place]) < place:
+            return place
+    return spoken[0] if spoken else 0
 
 
-def _stands_for(shown: ChatMessage, original: ChatMessage, request: ChatMessage | None) -> bool:
-    if shown is original:
-        return True
-    if original is request or shown["role"] != original["role"] or shown.keys() != original.keys():
-        return False
-    is_shortened = "characters left out" in json.dumps(shown["content"])
-    return shown["role"] in ("tool", "assistant") or (shown["role"] == "user" and is_shortened)
-
-
-def _is_last_step(host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> bool:
-    """Whether what is kept beside system messages, summary and pins is the last step alone."""
-    spoken = [message["role"] for message in host if message["role"] != "system"]
-    last = len(spoken)
-    while last > 0 and spoken[last - 1] != "assistant":
-        last -= 1
-    if last == len(spoken) or "tool" in spoken[last:]:
-        while last > 0 and spoken[last - 1] == "assistant":
-            last -= 1
-    kept = [message for message in view if message["role"] != "system"]
-    return len(kept) <= len(spoken) - last + 2
+def _side(message: ChatMessage) -> str | None:
+    """Whose message it is; None for what neither side said, and for reasoning alone, which belongs to the answer after it."""
+    if message["role"] == "tool":
+        return "host"
+    is_said = bool(message.get("content") or message.get("tool_calls"))
+    return {"assistant": "assistant", "user": "host"}.get(message["role"]) if is_said else None

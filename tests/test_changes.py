@@ -340,7 +340,7 @@ def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
     messages = [system(), *talk(12)]
     chat, other = hooks.session("a"), AnthropicFormat()
     chat.compact_sync(messages)
-    turns = [dict(message) for message in messages[1:]]
+    turns: list[Chat] = [dict(message) for message in messages[1:]]
     assert "- taken back" in str(hooks.session("a", other).transform_context_sync(turns))
     hooks.session("a", OpenAIChatFormat()).undo()
     assert hooks.session("a", other).transform_context_sync(turns) is turns

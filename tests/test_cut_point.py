@@ -58,6 +58,15 @@ def test_a_turn_that_begins_nearby_is_preferred() -> None:
     assert kept(messages, 1_300)[0] == user("b")
 
 
+@pytest.mark.parametrize("count", range(1, 20))
+def test_exactly_as_much_is_kept_as_was_asked_for_but_for_a_turn_nearby(count: int) -> None:
+    """R37, R41: of messages that weigh 100 each, as many as reach the number; a quarter may go for the user's words."""
+    messages = [*talk(12), user("now")]
+    begins_with_answer = messages[-count]["role"] == "assistant"
+    moves_on = begins_with_answer and count - 1 >= count * 0.75
+    assert kept(messages, count * 100) == messages[-(count - moves_on) :]
+
+
 def test_a_turn_that_costs_too_much_is_not_waited_for() -> None:
     """R40, R47, D8: the cut may fall inside a turn, after a completed step."""
     messages = [user("a"), *steps(10), assistant("x"), user("b"), assistant("y")]

@@ -12,6 +12,7 @@ pytest.importorskip("hypothesis")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.extractive.outline import Section, parse
 from compaction_hooks.extractive.statements import OLD_REQUEST_CHARS
@@ -19,7 +20,6 @@ from compaction_hooks.extractive.text import is_foreign_summary, is_request, str
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest, refusal
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.transcript import neutralised
 
 TOKENS = CharacterEstimator().estimate_tokens
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -309,3 +310,39 @@ def test_a_record_without_a_version_is_read_as_the_first() -> None:
     store.append("default", "old", json.dumps({name: OF_VERSION_1[name] for name in needed}))
     view = worker(store).transform_context_sync(then())
     assert "As it was rendered then." in texts(view)
+
+
+class OfOneLoop(MemoryStore):
+    """An async store whose connection belongs to the loop it was made in, as that of most async clients does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+
+    def _check(self) -> None:
+        if asyncio.get_running_loop() is not self.loop:
+            raise RuntimeError("attached to a different loop")
+
+    async def load(self, session_id: str) -> Sequence[str]:  # type: ignore[override]
+        self._check()
+        return super().load(session_id)
+
+    async def append(self, session_id: str, record_id: str, record: str) -> None:  # type: ignore[override]
+        self._check()
+        super().append(session_id, record_id, record)
+
+    async def remove(self, session_id: str, record_id: str) -> None:  # type: ignore[override]
+        self._check()
+        super().remove(session_id, record_id)
+
+
+async def test_an_undo_reaches_an_async_store_from_within_its_own_loop() -> None:
+    """`undo` is no coroutine: it leaves the removal to the next call."""
+    store, events = OfOneLoop(), list[CompactionEvent]()
+    hooks = worker(store, Scripted(), events)
+    await hooks.compact(long(10))
+    assert len(await store.load("default")) == 1
+    hooks.undo()
+    await hooks.transform_context(long(10))
+    assert await store.load("default") == []
+    assert failures(events) == []

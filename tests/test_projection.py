@@ -221,3 +221,21 @@ def test_a_record_made_on_a_stored_list_is_enough_to_read_that_list() -> None:
     record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
     assert "- two" in texts(view)
     assert project(longer, record) == view
+
+
+def test_of_parallel_calls_the_one_whose_arguments_are_too_large_is_shortened() -> None:
+    """The others of the same message stay as they are, whichever comes first."""
+    small = call("a", "write_file", text="short")
+    both = assistant(None, small, call("b", "write_file", text=prose(4_000)))
+    messages = [user("go"), *steps(3), both, tool("a", "ok"), tool("b", "ok")]
+    shown = controller(4_096, summarizer=Scripted()).transform_context_sync(messages)[-3]["tool_calls"]
+    assert isinstance(shown, list)
+    assert shown[0] == small
+    assert "characters left out" in texts(shown[1:])
+
+
+def test_a_request_that_was_sent_twice_is_kept_once() -> None:
+    messages = [*talk(3), user("once more"), user("once more"), *steps(12)]
+    view = project(messages, compacted(messages))
+    assert [message["content"] for message in view].count("once more") == 1
+    assert any(message is messages[7] for message in view)

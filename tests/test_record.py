@@ -7,7 +7,7 @@ import pytest
 
 from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
-from compaction_hooks.record import Base, Pin
+from compaction_hooks.record import Base, Pin, known_products
 from compaction_hooks.reductions import Reduction
 
 RECORD = CompactionRecord(
@@ -38,6 +38,19 @@ RECORD = CompactionRecord(
 
 def test_a_record_survives_json() -> None:
     assert CompactionRecord.from_json(RECORD.to_json()) == RECORD
+
+
+def test_a_later_record_of_a_stored_list_survives_json() -> None:
+    """With an earlier summary, its own count, and what the summary at the head of its list stood for."""
+    base = replace(RECORD.base or Base(text_digest="t", runs=3, digest="e"), reductions=RECORD.reductions)
+    later = replace(RECORD, previous_summary="## Goal\n- before", compaction_count=3, base=base)
+    assert CompactionRecord.from_json(later.to_json()) == later
+
+
+def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
+    base = replace(RECORD.base or Base(text_digest="t", runs=3, digest="e"), reductions=RECORD.reductions)
+    known = known_products([replace(RECORD, reductions=(), base=base)])
+    assert known.originals == {("result", 6, 0, "y"): "x"}
 
 
 def test_a_record_keeps_the_founding_fields_under_their_names() -> None:
@@ -79,6 +92,13 @@ def test_absent_optional_fields_get_their_defaults() -> None:
     fields = {name: value for name, value in RECORD.to_dict().items() if name in needed}
     record = CompactionRecord.from_dict(fields)
     assert (record.pins, record.reductions, record.usage, record.previous_summary) == ((), (), None, None)
+    assert (record.prompt_version, record.seen_runs, record.tokens_before, record.tokens_after) == (0, 0, 0, 0)
+    assert (record.compaction_count, record.last_compacted_at) == (1, "")
+
+
+def test_absent_counts_of_a_usage_are_zero() -> None:
+    record = CompactionRecord.from_dict({**RECORD.to_dict(), "usage": {"input_tokens": 5}})
+    assert record.usage == Usage(input_tokens=5, output_tokens=0)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +112,11 @@ def test_absent_optional_fields_get_their_defaults() -> None:
         pytest.param({"read_files": [1]}, "read_files", id="files"),
         pytest.param({"covered_runs": True}, "covered_runs must be int, not bool", id="a bool is no number"),
         pytest.param({"covered_digest": None}, "covered_digest", id="missing"),
+        pytest.param({"read_files": "a.py"}, "read_files", id="one file instead of a list"),
+        pytest.param({"digest": 3}, "^digest must be an object", id="digest"),
+        pytest.param({"base": 3}, "^base must be an object", id="base"),
+        pytest.param({"usage": 3}, "^usage must be an object", id="usage"),
+        pytest.param({"reason": "boredom"}, "threshold, overflow", id="the reasons there are"),
     ],
 )
 def test_a_damaged_record_names_its_field(changes: dict[str, object], says: str) -> None:
@@ -99,10 +124,25 @@ def test_a_damaged_record_names_its_field(changes: dict[str, object], says: str)
         CompactionRecord.from_dict({**RECORD.to_dict(), **changes})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "[" * 100_000])
-def test_what_is_no_record_is_refused(text: str) -> None:
-    with pytest.raises(RecordError):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "^not JSON: "),
+        ("{", "^not JSON: "),
+        ("[]", "^a record must be an object"),
+        ('"x"', "^a record must be an object"),
+        ("[" * 100_000, "^not JSON: "),
+    ],
+)
+def test_what_is_no_record_is_refused(text: str, says: str) -> None:
+    with pytest.raises(RecordError, match=says):
         CompactionRecord.from_json(text)
+
+
+@pytest.mark.parametrize("fields", [None, [], "x"])
+def test_what_is_no_object_is_no_record(fields: object) -> None:
+    with pytest.raises(RecordError, match=r"^a record must be an object"):
+        CompactionRecord.from_dict(fields)  # type: ignore[arg-type]
 
 
 def test_lone_surrogates_are_stored() -> None:

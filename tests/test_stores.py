@@ -9,11 +9,14 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compaction_hooks.errors import RecordError
 from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
+from compaction_hooks.testing import check_store
+from tests.stores.page import blocks, run
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -76,6 +79,10 @@ def test_may_be_shared_by_threads(store: MemoryStore | SQLiteStore) -> None:
         assert [text for text in found if text.startswith(f"{thread} ")] == [f"{thread} {n}" for n in range(25)]
 
 
+async def test_keeps_the_contract(store: MemoryStore | SQLiteStore) -> None:
+    await check_store(lambda: store)
+
+
 def test_stores_are_what_a_controller_takes(store: MemoryStore | SQLiteStore) -> None:
     taken: RecordStore = store
     taken.append("one", "a", "first")
@@ -84,13 +91,20 @@ def test_stores_are_what_a_controller_takes(store: MemoryStore | SQLiteStore) ->
 
 # -- SQLite
 
+
+def test_the_example_of_the_docs_opens_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(*blocks("Where records live"))
+    assert (tmp_path / "records.db").exists()
+
+
 WRITER = """
 import sys
 from compaction_hooks.stores import SQLiteStore
 path, name = sys.argv[1:]
 sys.stdin.readline()
 with SQLiteStore(path) as store:
-    for number in range(20):
+    for number in range(50):
         store.append("one", f"{name}-{number}", f"{name} {number}")
 """
 
@@ -114,11 +128,11 @@ def test_opens_again_after_it_was_closed(tmp_path: Path) -> None:
 
 
 def test_several_processes_make_and_fill_one_file(tmp_path: Path) -> None:
-    """All begin at once, on a file that does not exist: no record is lost, none is there twice."""
+    """Eight begin at once, on a file that does not exist: no record is lost, none is there twice."""
     path = tmp_path / "records.db"
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(name)], stdin=subprocess.PIPE)
-        for name in range(4)
+        for name in range(8)
     ]
     for writer in writers:
         assert writer.stdin is not None
@@ -126,12 +140,12 @@ def test_several_processes_make_and_fill_one_file(tmp_path: Path) -> None:
         writer.stdin.flush()
     for writer in writers:
         writer.communicate()
-    assert [writer.returncode for writer in writers] == [0] * 4
+    assert [writer.returncode for writer in writers] == [0] * 8
     with SQLiteStore(path) as store:
         found = store.load("one")
-    assert len(found) == 80
-    for name in range(4):
-        assert [text for text in found if text.startswith(f"{name} ")] == [f"{name} {n}" for n in range(20)]
+    assert len(found) == 400
+    for name in range(8):
+        assert [text for text in found if text.startswith(f"{name} ")] == [f"{name} {n}" for n in range(50)]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -154,10 +168,10 @@ store.append("one", "after", "after")
 print(*store.load("one"))
 store.close()
 """
-    run = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "r.db")], capture_output=True, text=True, check=True
     )
-    assert run.stdout.split() == ["parent", "child", "after"]
+    assert ended.stdout.split() == ["parent", "child", "after"]
 
 
 def test_leaves_other_tables_of_the_file_alone(tmp_path: Path) -> None:
@@ -207,12 +221,104 @@ def test_reads_a_read_only_file_and_says_why_it_cannot_write(tmp_path: Path) -> 
             store.append("one", "b", "second")
 
 
+async def test_several_stores_of_one_file_keep_the_contract(tmp_path: Path) -> None:
+    opened: list[SQLiteStore] = []
+
+    def open_store() -> SQLiteStore:
+        opened.append(SQLiteStore(tmp_path / "records.db"))
+        return opened[-1]
+
+    await check_store(open_store)
+    for store in opened:
+        store.close()
+
+
+def test_says_when_the_disk_is_full_and_goes_on_when_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, limits = sqlite3.connect, [8]
+
+    def limited(*given: Any, **named: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*given, **named)
+        for pages in limits:
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", limited)
+    with SQLiteStore(tmp_path / "records.db") as store:
+        store.append("one", "a", "first")
+        with pytest.raises(RecordError, match="free some space"):
+            store.append("one", "b", "x" * 100_000)
+        assert store.load("one") == ["first"]
+        store.append("one", "c", "third")
+        limits.clear()
+        store.close()
+        store.append("one", "b", "x" * 100_000)
+        assert store.load("one") == ["first", "third", "x" * 100_000]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of a process")
+def test_a_save_that_breaks_off_leaves_the_records_before_it(tmp_path: Path) -> None:
+    """The system stops a write in its middle, as it does at a quota."""
+    script = """
+import resource, sys
+from compaction_hooks.errors import RecordError
+from compaction_hooks.stores import SQLiteStore
+store = SQLiteStore(sys.argv[1])
+store.append("one", "a", "first")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    store.append("one", "b", "x" * 1_000_000)
+except RecordError as error:
+    print(error)
+print(*store.load("one"))
+"""
+    path = tmp_path / "records.db"
+    ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    said, loaded = ended.stdout.splitlines()
+    assert "free space" in said
+    assert loaded == "first"
+    with SQLiteStore(path) as store:
+        store.append("one", "c", "third")
+        assert store.load("one") == ["first", "third"]
+
+
+def test_says_when_the_file_is_damaged_and_goes_on_when_it_was_moved_away(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with SQLiteStore(path) as store:
+        for number in range(50):
+            store.append("one", f"{number}", "x" * 1_000)
+        store.close()
+        content = bytearray(path.read_bytes())
+        content[4_096 : len(content) - 4_096] = b"\xff" * (len(content) - 8_192)
+        path.write_bytes(content)
+        with pytest.raises(RecordError, match="move the file away") as caught:
+            store.load("one")
+        assert str(path) in str(caught.value)
+        path.rename(tmp_path / "damaged.db")
+        store.append("one", "a", "first")
+        assert store.load("one") == ["first"]
+
+
+def test_a_file_that_was_removed_is_made_anew(tmp_path: Path) -> None:
+    """An open connection would write on into the removed file, where nobody finds it."""
+    path = tmp_path / "records.db"
+    with SQLiteStore(path) as store:
+        store.append("one", "a", "first")
+        for file in tmp_path.iterdir():
+            file.unlink()
+        store.append("one", "b", "second")
+        assert store.load("one") == ["second"]
+        with SQLiteStore(path) as other:
+            assert other.load("one") == ["second"]
+
+
 def test_a_failed_opening_leaves_no_connection_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[sqlite3.Connection] = []
 
     class Watched(sqlite3.Connection):
         def __init__(self, path: str, timeout: float, isolation_level: None, check_same_thread: bool) -> None:
-            super().__init__(path, timeout, isolation_level=isolation_level, check_same_thread=check_same_thread)
+            super().__init__(
+                path, timeout=timeout, isolation_level=isolation_level, check_same_thread=check_same_thread
+            )
             opened.append(self)
 
     monkeypatch.setattr(sqlite3, "connect", Watched)
@@ -237,15 +343,15 @@ def test_readers_and_writers_do_not_wait_for_one_another(tmp_path: Path) -> None
         reader.close()
 
 
-def test_says_when_text_cannot_be_stored(tmp_path: Path) -> None:
+def test_says_when_a_record_is_not_text_that_can_be_stored(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "records.db") as store:
-        with pytest.raises(RecordError, match="UTF-8"):
+        with pytest.raises(RecordError, match="ASCII"):
             store.append("one", "a", "half \ud83d")
         assert store.load("one") == []
 
 
 def test_says_when_another_process_holds_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compaction_hooks.stores.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("compaction_hooks.stores.sqlite.BUSY_SECONDS", 0.0)
     path = tmp_path / "records.db"
     other = sqlite3.connect(path, isolation_level=None)
     with SQLiteStore(path) as store:
@@ -261,5 +367,5 @@ def test_says_when_another_process_holds_the_file(tmp_path: Path, monkeypatch: p
 def test_importing_stores_does_not_need_sqlite() -> None:
     """Some Pythons are built without it."""
     script = "import sys; sys.modules['sqlite3'] = None; import compaction_hooks.stores as s; print(s.MemoryStore().load('x'))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"

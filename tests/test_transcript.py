@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from compaction_hooks.escaping import neutralised, turns
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.transcript import neutralised, shortened, transcript, turns
+from compaction_hooks.transcript import shortened, transcript
 from tests.data import needs_data, sessions
 
 

@@ -9,8 +9,9 @@ from itertools import groupby
 
 import pytest
 
+from compaction_hooks.escaping import neutralised, turns
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.transcript import neutralised, shortened, transcript, turns
+from compaction_hooks.transcript import shortened, transcript
 
 pytest.importorskip("hypothesis")
 

@@ -10,20 +10,24 @@ import pytest
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.validity import RULES, Problem, Provider, RuleId, problems, worsened
+from compaction_hooks.validity import RULES, Problem, Provider, RuleId, problems, provider_named, worsened
 
 CHAT: Provider = "openai_chat"
 RESPONSES: Provider = "openai_responses"
 ANTHROPIC: Provider = "anthropic"
-ALL = (CHAT, RESPONSES, ANTHROPIC)
+GEMINI: Provider = "gemini"
+BEDROCK: Provider = "bedrock"
+ALL = (CHAT, RESPONSES, ANTHROPIC, GEMINI, BEDROCK)
+PAIRED = (CHAT, ANTHROPIC, GEMINI, BEDROCK)
+"""Who wants a result right behind its call; Responses finds it anywhere after."""
 
 
 def message(role: Role, *parts: Part | str) -> Message:
     return Message(role=role, parts=tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
-def call(call_id: str) -> ToolCall:
-    return ToolCall(call_id, "read", "{}")
+def call(call_id: str, signed: int = 9) -> ToolCall:
+    return ToolCall(call_id, "read", "{}", signed)
 
 
 def result(call_id: str) -> ToolResult:
@@ -44,23 +48,17 @@ def found(messages: Sequence[Message], provider: Provider | None) -> list[tuple[
     return [(problem.rule, problem.index, problem.call_id) for problem in problems(messages, provider)]
 
 
+SAID = message("user", "And now?")
+TALK = [USER, ANSWER, SAID]
+
+
 @pytest.mark.parametrize(
     "messages",
     [
         pytest.param([USER], id="one-request"),
         pytest.param([SYSTEM, SYSTEM, USER, ANSWER, USER], id="prose"),
         pytest.param([USER, ASK_A, TELL_A, ANSWER, USER], id="one-call"),
-        pytest.param([USER, ASK_BOTH, TELL_A, TELL_B], id="parallel-one-message-each"),
         pytest.param([USER, ASK_BOTH, TELL_BOTH, USER], id="parallel-in-one-message"),
-        pytest.param([USER, ASK_BOTH, TELL_B, TELL_A], id="parallel-answered-in-any-order"),
-        pytest.param([USER, THOUGHT, ASK_A, TELL_A, THOUGHT, ANSWER], id="reasoning-with-what-follows"),
-        pytest.param(
-            [USER, THOUGHT, message("assistant", Opaque("web_search_call", "{}"))], id="reasoning-with-a-server-tool"
-        ),
-        pytest.param([USER, USER], id="two-requests"),
-        pytest.param(
-            [USER, message("assistant", call("")), message("tool", result(""))] * 2, id="legacy-calls-without-ids"
-        ),
         pytest.param([message("user", Media("image/png", "x")), ANSWER], id="only-an-image"),
         pytest.param([USER, message("other", "no")], id="unknown-role"),
     ],
@@ -71,22 +69,72 @@ def test_valid_messages_have_no_problem(messages: list[Message], provider: Provi
 
 
 @pytest.mark.parametrize(
+    ("messages", "providers"),
+    [
+        pytest.param([USER, ASK_BOTH, TELL_A, TELL_B], (CHAT, RESPONSES, ANTHROPIC), id="parallel-one-message-each"),
+        pytest.param([USER, ASK_BOTH, TELL_B, TELL_A], (CHAT, RESPONSES, ANTHROPIC), id="parallel-in-any-order"),
+        pytest.param([USER, USER], (CHAT, RESPONSES, ANTHROPIC, GEMINI), id="two-requests"),
+        pytest.param(
+            [USER, THOUGHT, ASK_A, TELL_A, THOUGHT, ANSWER], (RESPONSES, ANTHROPIC), id="reasoning-with-what-follows"
+        ),
+        pytest.param(
+            [USER, message("assistant", call("")), message("tool", result(""))] * 2,
+            (CHAT, GEMINI),
+            id="legacy-calls-without-ids",
+        ),
+        pytest.param(
+            [USER, THOUGHT, message("assistant", Opaque("web_search_call", "{}"))],
+            (RESPONSES,),
+            id="reasoning-with-a-server-tool",
+        ),
+        pytest.param(
+            [
+                SYSTEM,
+                USER,
+                USER,
+                message("assistant", Thinking("hm"), call("call|fc")),
+                message("tool", result("call|fc")),
+            ],
+            (CHAT, RESPONSES, GEMINI),
+            id="a-projected-view-with-reasoning-and-an-id-of-another-provider",
+        ),
+    ],
+)
+def test_what_clients_put_right_is_no_problem_of_messages_for_anyone(
+    messages: list[Message], providers: Sequence[Provider]
+) -> None:
+    """A view may be system, summary as a user message, user message, parallel results one by one: every library joins them."""
+    assert problems(messages, None) == []
+    assert [provider for provider in ALL if problems(messages, provider) == []] == list(providers)
+
+
+def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
+    return message("assistant", Opaque(kind, text, call_id))
+
+
+@pytest.mark.parametrize(
     ("messages", "expected", "providers"),
     [
         pytest.param([], ("empty_list", None, ""), ALL, id="nothing"),
-        pytest.param([SYSTEM], ("only_system", None, ""), [ANTHROPIC], id="only-system"),
-        pytest.param([SYSTEM, ANSWER, USER], ("first_not_user", 1, ""), [ANTHROPIC], id="assistant-first"),
-        pytest.param([SYSTEM, USER, SYSTEM], ("system_inside", 2, ""), [ANTHROPIC], id="system-inside"),
-        pytest.param([USER, message("user", " \n")], ("empty_content", 1, ""), [ANTHROPIC], id="white-space"),
-        pytest.param([message("user", "hi", ""), ANSWER], ("empty_content", 0, ""), [ANTHROPIC], id="empty-text"),
-        pytest.param([USER, message("assistant"), USER], ("empty_content", 1, ""), [ANTHROPIC], id="no-content"),
-        pytest.param([message("user")], ("empty_content", 0, ""), [ANTHROPIC], id="empty-last-request"),
+        pytest.param([SYSTEM], ("only_system", None, ""), [ANTHROPIC, GEMINI, BEDROCK], id="only-system"),
+        pytest.param([SYSTEM, ANSWER, USER], ("first_not_user", 1, ""), [ANTHROPIC, BEDROCK], id="assistant-first"),
         pytest.param(
-            [USER, THOUGHT, USER], ("dangling_reasoning", 1, ""), [RESPONSES, ANTHROPIC], id="reasoning-alone"
+            [SYSTEM, USER, SYSTEM], ("system_inside", 2, ""), [ANTHROPIC, GEMINI, BEDROCK], id="system-inside"
         ),
-        pytest.param([USER, THOUGHT], ("dangling_reasoning", 1, ""), [RESPONSES, ANTHROPIC], id="reasoning-at-the-end"),
         pytest.param(
-            [USER, message("assistant", "hi", Thinking("hm"))],
+            [USER, ANSWER, message("user", " \n")], ("blank_text", 2, ""), [ANTHROPIC, BEDROCK], id="white-space"
+        ),
+        pytest.param([message("user", "hi", ""), ANSWER], ("blank_text", 0, ""), [ANTHROPIC, BEDROCK], id="empty-text"),
+        pytest.param(
+            [USER, message("assistant", " "), USER], ("blank_text", 1, ""), [ANTHROPIC, BEDROCK], id="blank-answer"
+        ),
+        pytest.param([USER, message("assistant"), USER], ("empty_content", 1, ""), PAIRED, id="no-content"),
+        pytest.param([message("user")], ("empty_content", 0, ""), PAIRED, id="empty-last-request"),
+        pytest.param(
+            [USER, message("assistant")], ("empty_answer", 1, ""), [CHAT, GEMINI, BEDROCK], id="empty-last-answer"
+        ),
+        pytest.param(
+            [USER, message("assistant", "hi", Thinking("hm", 8))],
             ("dangling_reasoning", 1, ""),
             [RESPONSES, ANTHROPIC],
             id="reasoning-as-last-block",
@@ -97,26 +145,39 @@ def test_valid_messages_have_no_problem(messages: list[Message], provider: Provi
         pytest.param([USER, TELL_A], ("orphan_result", 1, "a"), ALL, id="E3-orphan-result"),
         pytest.param([TELL_A, USER], ("orphan_result", 0, "a"), ALL, id="E4-begins-with-a-result"),
         pytest.param([USER, message("tool", result(""))], ("orphan_result", 1, ""), ALL, id="result-without-an-id"),
-        pytest.param(
-            [USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), [CHAT, ANTHROPIC], id="E5-text-before-result"
-        ),
+        pytest.param([USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), PAIRED, id="E5-text-before-result"),
         pytest.param(
             [SYSTEM, USER, ASK_A, message("other", "no"), TELL_A],
             ("detached_result", 4, "a"),
-            [CHAT, ANTHROPIC],
+            PAIRED,
             id="other-between",
         ),
         pytest.param(
-            [USER, ASK_BOTH, TELL_A, ANSWER, TELL_B],
-            ("detached_result", 4, "b"),
-            [CHAT, ANTHROPIC],
-            id="answer-between",
+            [USER, ASK_BOTH, TELL_A, ANSWER, TELL_B], ("detached_result", 4, "b"), PAIRED, id="answer-between"
         ),
-        pytest.param([USER, ASK_A, ANSWER, TELL_A], ("split_step", 3, "a"), [CHAT], id="text-after-call"),
-        pytest.param([USER, ASK_A, ASK_B, TELL_B, TELL_A], ("split_step", 4, "a"), [CHAT], id="two-call-messages"),
-        pytest.param([USER, ASK_A, TELL_A, TELL_A], ("duplicate_result", 3, "a"), ALL, id="answered-twice"),
+        pytest.param(
+            [USER, ASK_A, message("tool", result("a"), result("a"))],
+            ("duplicate_result", 2, "a"),
+            ALL,
+            id="answered-twice",
+        ),
         pytest.param(
             [USER, ASK_A, TELL_A, ASK_A, TELL_A], ("duplicate_call", 3, "a"), [RESPONSES, ANTHROPIC], id="id-used-again"
+        ),
+        pytest.param(
+            [USER, message("assistant", call("a"), call("a")), message("tool", result("a"), result("a"))],
+            ("twin_call", 1, "a"),
+            [RESPONSES, ANTHROPIC, BEDROCK],
+            id="one-id-for-two-parallel-calls",
+        ),
+        pytest.param(
+            [*TALK, opaque("server_tool_use", "s"), SAID], ("open_server_call", 3, "s"), [ANTHROPIC], id="open-search"
+        ),
+        pytest.param(
+            [*TALK, opaque("web_search_tool_result", "s"), SAID],
+            ("orphan_server_result", 3, "s"),
+            [ANTHROPIC],
+            id="search-result-of-nobody",
         ),
     ],
 )
@@ -124,10 +185,151 @@ def test_each_rule_is_found_for_the_providers_that_have_it(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
     """E1, E3, E4, E5, E6: whatever a cut can break shows here."""
-    assert {provider: found(messages, provider) for provider in ALL} == {
-        provider: [expected] if provider in providers else [] for provider in ALL
+    seen = {provider: found(messages, provider) for provider in ALL}
+    assert {provider: expected in breaches for provider, breaches in seen.items()} == {
+        provider: provider in providers for provider in ALL
     }
     assert found(messages, None) == [expected]
+    others = {rule for breaches in seen.values() for rule, _, _ in breaches} - {expected[0]}
+    assert others <= LEFT_TO_CLIENTS
+
+
+LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected", "providers"),
+    [
+        pytest.param([USER, THOUGHT, ANSWER], ("bare_reasoning", 1, ""), [CHAT], id="reasoning-beside-no-content"),
+        pytest.param(
+            [USER, message("assistant", Thinking("hm"), "hi"), SAID],
+            ("unsigned_reasoning", 1, ""),
+            [ANTHROPIC],
+            id="thinking-without-its-signature",
+        ),
+        pytest.param(
+            [USER, message("assistant", call("functions.read:0")), message("tool", result("functions.read:0"))],
+            ("call_id_form", 1, "functions.read:0"),
+            [ANTHROPIC],
+            id="an-id-with-a-dot",
+        ),
+        pytest.param(
+            [USER, message("assistant", call("c" * 65)), message("tool", result("c" * 65))],
+            ("call_id_form", 1, "c" * 65),
+            [RESPONSES, BEDROCK],
+            id="an-id-of-65-characters",
+        ),
+        pytest.param(
+            [USER, message("assistant", call("")), message("tool", result(""))],
+            ("call_id_form", 1, ""),
+            [RESPONSES, ANTHROPIC, BEDROCK],
+            id="a-call-without-an-id",
+        ),
+        pytest.param(
+            [USER, message("assistant", call("a", 0), call("b", 0)), TELL_BOTH],
+            ("unsigned_call", 1, "a"),
+            [GEMINI],
+            id="a-call-without-its-thought-signature",
+        ),
+        pytest.param(
+            [USER, message("assistant", call("a"), "So."), TELL_A],
+            ("words_after_call", 1, ""),
+            [ANTHROPIC],
+            id="text-after-a-call",
+        ),
+        pytest.param(
+            [USER, ASK_A, ANSWER, TELL_A], ("words_after_call", 2, ""), [ANTHROPIC], id="text-after-a-call-of-the-turn"
+        ),
+        pytest.param([SYSTEM, ASK_A, TELL_A], ("call_out_of_turn", 1, "a"), [GEMINI], id="begins-with-a-call"),
+        pytest.param([USER, ANSWER, ASK_A, TELL_A], ("call_out_of_turn", 2, "a"), [GEMINI], id="call-after-an-answer"),
+        pytest.param([USER, SAID], ("role_repeated", 1, ""), [BEDROCK], id="two-requests-in-a-row"),
+        pytest.param([USER, ANSWER, ANSWER], ("role_repeated", 2, ""), [BEDROCK], id="two-answers-in-a-row"),
+        pytest.param(
+            [USER, ASK_BOTH, TELL_A, TELL_B], ("split_results", 3, ""), [GEMINI, BEDROCK], id="parallel-results-apart"
+        ),
+        pytest.param(
+            [USER, opaque("compaction", text='{"type":"compaction","content":"so far"}'), SAID],
+            ("part_of_anthropic", 1, ""),
+            [CHAT, RESPONSES, GEMINI, BEDROCK],
+            id="a-compaction-of-anthropic",
+        ),
+        pytest.param(
+            [USER, opaque("compaction", text='{"type":"compaction","encrypted_content":"gAAA"}'), SAID],
+            ("part_of_responses", 1, ""),
+            [CHAT, ANTHROPIC, GEMINI, BEDROCK],
+            id="a-compaction-of-openai",
+        ),
+        pytest.param(
+            [USER, opaque("web_search_call"), SAID],
+            ("part_of_responses", 1, ""),
+            [CHAT, ANTHROPIC, GEMINI, BEDROCK],
+            id="a-search-of-openai",
+        ),
+        pytest.param(
+            [
+                USER,
+                message("assistant", Opaque("server_tool_use", "{}", "s"), Opaque("web_search_tool_result", "{}", "s")),
+            ],
+            ("part_of_anthropic", 1, ""),
+            [CHAT, RESPONSES, GEMINI, BEDROCK],
+            id="a-search-of-anthropic",
+        ),
+    ],
+)
+def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
+    messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
+) -> None:
+    assert [provider for provider in ALL if expected in found(messages, provider)] == list(providers)
+    assert expected[0] not in {rule for rule, _, _ in found(messages, None)}
+    assert expected[0] in LEFT_TO_CLIENTS
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param([USER, THOUGHT, SAID], ("dangling_reasoning", 1, ""), id="reasoning-alone"),
+        pytest.param([USER, THOUGHT], ("dangling_reasoning", 1, ""), id="reasoning-at-the-end"),
+    ],
+)
+def test_reasoning_needs_what_it_led_to(messages: list[Message], expected: tuple[str, int, str]) -> None:
+    for provider in (RESPONSES, ANTHROPIC, None):
+        assert found(messages, provider) == [expected]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([USER, ASK_A, ANSWER, TELL_A], id="text-after-call"),
+        pytest.param([USER, ASK_A, ASK_B, TELL_B, TELL_A], id="two-call-messages"),
+    ],
+)
+def test_openai_chat_wants_the_results_behind_the_very_message_with_the_calls(messages: list[Message]) -> None:
+    expected = ("split_step", len(messages) - 1, "a")
+    assert found(messages, CHAT) == found(messages, None) == [expected]
+    assert problems(messages, RESPONSES) == []
+
+
+def test_a_second_answer_is_one_too_many_wherever_it_stands() -> None:
+    messages = [USER, ASK_A, TELL_A, TELL_A]
+    for provider in (*ALL, None):
+        assert ("duplicate_result", 3, "a") in found(messages, provider)
+
+
+def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_of_a_step() -> None:
+    before = [USER, message("assistant", call("a", 0)), TELL_A, ANSWER]
+    signed = [SAID, message("assistant", call("b"), call("c", 0)), message("tool", result("b"), result("c"))]
+    assert problems([*before, *signed], GEMINI) == []
+    assert found([*signed, message("assistant", call("d", 0)), message("tool", result("d"))], GEMINI) == [
+        ("unsigned_call", 3, "d")
+    ]
+
+
+def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_request() -> None:
+    """Code that calls tools stays open until their results are in; a paused turn ends with an open search."""
+    program = opaque("server_tool_use", "s")
+    waiting = [USER, program, ASK_A, TELL_A]
+    assert problems(waiting, ANTHROPIC) == []
+    assert problems([*waiting, opaque("code_execution_tool_result", "s"), SAID], ANTHROPIC) == []
 
 
 def test_a_system_message_between_call_and_result_detaches_it() -> None:
@@ -138,6 +340,7 @@ def test_a_system_message_between_call_and_result_detaches_it() -> None:
 
 
 def test_the_last_word_of_the_assistant_may_be_empty() -> None:
+    """Anthropic documents it; the others refuse it."""
     assert problems([USER, message("assistant")], ANTHROPIC) == []
 
 
@@ -167,7 +370,8 @@ def test_a_problem_says_what_is_wrong_without_the_text_of_the_conversation() -> 
 
 def test_providers_are_named_as_the_formats_are() -> None:
     names = {format_.name for format_ in (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())}
-    assert names == set(get_args(Provider))
+    assert names == set(get_args(Provider)) - {GEMINI, BEDROCK}
+    assert [provider_named(name) for name in (CHAT, "langchain")] == [CHAT, None]
 
 
 def test_text_before_a_tool_result_in_one_message_is_rejected_by_anthropic() -> None:

@@ -70,6 +70,8 @@ _MEASURE = re.compile(
     re.IGNORECASE,
 )
 _SYMBOL = re.compile(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
+_KEY = re.compile(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
+"""Any other name of an argument is a text of its own, and heads no line."""
 _NAMING_KEY = re.compile(
     r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
     re.I,
@@ -280,7 +282,7 @@ def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]
         return
     if (fields := as_fields(value)) is not None:
         for name, inner in fields.items():
-            yield from _leaves(name, inner, depth + 1)
+            yield from _leaves(name if _KEY.fullmatch(name) else "", inner, depth + 1)
     elif (items := as_items(value)) is not None:
         for inner in items:
             yield from _leaves(key, inner, depth + 1)
@@ -290,7 +292,7 @@ def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]
 
 def _is_value(value: str, key: str) -> bool:
     """Whether a keyed value is short enough for a name and, unless its key says that it names something, looks like one."""
-    if not 2 <= len(value) <= MAX_VALUE_CHARS or "\n" in value or ", " in value:
+    if not 2 <= len(value) <= MAX_VALUE_CHARS or not value.isprintable() or ", " in value:
         return False
     return bool(_NAMING_KEY.search(key) or kind_of(value))
 

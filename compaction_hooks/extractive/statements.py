@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import (
     bounded,
@@ -18,7 +19,6 @@ from compaction_hooks.extractive.text import (
     without_code,
 )
 from compaction_hooks.messages import Message
-from compaction_hooks.transcript import neutralised
 
 SENTENCE_CHARS = 300
 """Of one sentence carried on its own."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive.identifiers import kind_of
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import defuse, one_line, size
@@ -25,7 +26,6 @@ from compaction_hooks.files.operations import (
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.transcript import neutralised
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120
@@ -77,9 +77,9 @@ _WRAPPER = re.compile(
 _EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
 _LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 _FIRST_COMMAND = re.compile(r"[^|;&<>]*")
-_COUNT = re.compile(r" \(x(\d+)\)$")
+_COUNT = re.compile(r" \(x(\d{1,9})\)$")
 _OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = re.compile(r"([^;()]+?) (\d+)(?: \(([^()]*)\))?(?:; |$)")
+_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
 
@@ -167,9 +167,10 @@ def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: flo
     objects: dict[str, dict[str, None]] = {}
     for item in earlier:
         match = _OMITTED.match(item.text)
-        for name, number, named in _OMITTED_TOOL.findall(match[1] if match else ""):
-            counts[name] += int(number)
-            objects.setdefault(name, {}).update(dict.fromkeys(filter(None, named.split(", "))))
+        for entry in match[1].split("; ") if match else ():
+            if tool := _OMITTED_TOOL.fullmatch(entry):
+                counts[tool[1]] += int(tool[2])
+                objects.setdefault(tool[1], {}).update(dict.fromkeys(filter(None, (tool[3] or "").split(", "))))
     for item in dropped:
         step = parse_step(item.text)
         name = re.sub(r"[;()]", "", step.call.partition("(")[0]) if step else "other"
@@ -234,7 +235,7 @@ def _step(call: ToolCall, result: ToolResult | None) -> Step:
     if kind == "action" and _edits_file(arguments):
         kind = "edit"
     outcome = "" if result is None else _error_line(result.text) if failed else _outcome(result.text, kind)
-    name = re.sub(r"[\s()]+", "_", one_line(call.name, NAME_CHARS)) or "tool"
+    name = re.sub(r"[\s()]+", "_", _safe(one_line(call.name, NAME_CHARS))) or "tool"
     return Step(call=f"{name}({_safe(shown)})", outcome=_safe(outcome), failed=failed, kind=kind)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive.facts import fact_items
 from compaction_hooks.extractive.identifiers import Mentions, collect, identifier_items, recall
-from compaction_hooks.extractive.outline import Item, Section, parse, render
+from compaction_hooks.extractive.outline import Item, Section, as_data, parse, render
 from compaction_hooks.extractive.selection import select
 from compaction_hooks.extractive.statements import (
     constraint_items,
@@ -21,10 +22,9 @@ from compaction_hooks.extractive.steps import omitted_line, step_items, steps
 from compaction_hooks.extractive.tasks import task_items
 from compaction_hooks.extractive.text import one_line, size
 from compaction_hooks.files import file_operations, without_file_tags
-from compaction_hooks.messages import Message, Usage
+from compaction_hooks.messages import Message, Text, ToolResult, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
-from compaction_hooks.transcript import neutralised
 
 REQUESTS_SHARE = 0.36
 """Of a summary, what the first and the newest request may take together."""
@@ -57,8 +57,10 @@ FOCUS_FACTOR = 4.0
 """How much more an item counts that speaks of what the caller asked to pay attention to."""
 FULL = 0.85
 """A summary that takes this part of its allowance is full; for a smaller one the choice is made once more."""
-TRIES = 6
-"""How often the choice is made again because what was chosen is larger or smaller than allowed."""
+MAX_TEXT_CHARS = 1_000_000
+"""Of one text, so much is looked at, half from each end: what is larger was pasted, and would take seconds for each million."""
+TRIES, MOST_TRIES = 6, 20
+"""How often the choice is made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +79,15 @@ class ExtractiveSummarizer:
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
-        messages = [message for message in request.messages if message.role != "system"]
+        messages = [_bounded(message) for message in request.messages if message.role != "system"]
         earlier = parse(without_file_tags(request.previous_summary or ""))
         for text in foreign_summaries(messages):
             # What somebody else says was asked for stands neither first nor last: those two are never dropped.
             earlier[1:1] = parse(without_file_tags(text))
         is_chat = not any(message.calls or message.results for message in messages)
         is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
-        items = _items([m for m in messages if not m.is_summary], earlier, request.max_tokens, is_chat=is_chat)
+        spoken = [message for message in messages if not message.is_summary]
+        items = [as_data(item) for item in _items(spoken, earlier, request.max_tokens, is_chat=is_chat)]
         if request.focus:
             items = _focused(items, request.focus)
         text = self._written(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
@@ -96,7 +99,7 @@ class ExtractiveSummarizer:
         """Return the items that fit, as text."""
         best, line = "", ""
         room = float(request.max_tokens)
-        for attempt in range(TRIES):
+        for attempt in range(MOST_TRIES):
             chosen = select(items, room - size(line), shares)
             kept = {id(item) for item in chosen}
             dropped = [item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
@@ -109,8 +112,27 @@ class ExtractiveSummarizer:
                 best = max(best, text, key=len)
                 if attempt or tokens > FULL * request.max_tokens:
                     break
-            room *= 0.98 * request.max_tokens / max(tokens, 1)
+            factor = 0.98 * request.max_tokens / max(tokens, 1)
+            if attempt + 1 >= TRIES:
+                if best:
+                    break
+                factor = min(factor, 0.8)
+            room *= factor
         return best
+
+
+def _bounded(message: Message) -> Message:
+    """The message with its longest texts cut to their two ends."""
+    if all(len(getattr(part, "text", "")) <= MAX_TEXT_CHARS for part in message.parts):
+        return message
+    half = MAX_TEXT_CHARS // 2
+    parts = [
+        replace(part, text=f"{part.text[:half]}\n{part.text[-half:]}")
+        if isinstance(part, Text | ToolResult) and len(part.text) > MAX_TEXT_CHARS
+        else part
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
 
 
 def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:

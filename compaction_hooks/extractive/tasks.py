@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import one_line
 from compaction_hooks.files.operations import as_fields, as_items, call_arguments, is_failure, paired_calls
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.transcript import neutralised
 
 TASK_CHARS = 160
 """Of one task's text."""

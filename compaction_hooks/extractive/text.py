@@ -46,10 +46,10 @@ _FOREIGN_SUMMARY = re.compile(
     r"|# context checkpoint|the conversation history before this point was compacted)",
     re.IGNORECASE,
 )
-_LEFT_OUT = re.compile(r"\n\[\.\.\. ([\d,]+) characters left out \.\.\.\]\n")
+_LEFT_OUT = re.compile(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
 _TAG_OPENING = re.compile(r"<(?=[/!?|a-zA-Z])")
 _SENTENCE = re.compile(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def size(text: str) -> float:

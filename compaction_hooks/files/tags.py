@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from compaction_hooks.escaping import without_labels
 from compaction_hooks.files.operations import FileOperations, merge
 
 FILE_TAG_CHARS = 3_000
@@ -22,7 +23,8 @@ def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) ->
     """Return `<read-files>` and `<modified-files>` with one path on each line, oldest first; empty when there is nothing to say.
 
     The text has at most `max_chars` characters. Where the paths do not fit, modified files go before read ones and newer
-    before older ones, and the number of those left out is stated. Paths are escaped, so that none can close its tag.
+    before older ones, and the number of those left out is stated. Paths are escaped, so that none can close its tag, leave its
+    line or read as the beginning of a turn.
 
     >>> print(file_tags(FileOperations(modified=("src/a.py",))))
     <modified-files>
@@ -102,7 +104,7 @@ def _spans(text: str, name: str) -> list[tuple[int, int]]:
 
 
 def _escape(path: str) -> str:
-    return _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], " ".join(path.split("\n")))
+    return without_labels(_TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], " ".join(path.splitlines())))
 
 
 def _unescape(line: str) -> str:

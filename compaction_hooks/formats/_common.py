@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 from urllib.parse import unquote_to_bytes
 
@@ -116,7 +116,15 @@ def json_object(text: str) -> dict[str, object]:
 
 def opaque(fields: Fields) -> Opaque:
     """Return a block as it stands, under its own type."""
-    return Opaque(text_of(fields.get("type")) or "unknown", to_json(fields))
+    kind = text_of(fields.get("type")) or "unknown"
+    return Opaque(kind, to_json(fields), server_call_id(kind, fields))
+
+
+def server_call_id(kind: str, fields: Fields) -> str:
+    """Return what joins Anthropic's blocks of a tool that it ran itself, the call and its result; "" for any other block."""
+    if kind in ("server_tool_use", "mcp_tool_use"):
+        return text_of(fields.get("id"))
+    return text_of(fields.get("tool_use_id")) if kind.endswith("_tool_result") else ""
 
 
 def text_block(fields: Fields) -> Text | None:
@@ -343,3 +351,21 @@ def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | ToolCall 
         if isinstance(part, (Text, ToolCall, ToolResult)):
             return part
     raise ConfigurationError(f"address {address} names no text, tool call or result: take addresses from read()")
+
+
+def call_at(pieces: Sequence[Message], address: PartAddress) -> ToolCall:
+    """Return the call at an address.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    part = part_at(pieces, address)
+    if isinstance(part, ToolCall):
+        return part
+    raise ConfigurationError(f"address {address} names no tool call: take addresses from read()")
+
+
+def without_items(content: object, gone: Container[int]) -> object:
+    """Return a list without the items at these indexes; None when nothing is left, or where it is no list."""
+    items = list_of(content) or ()
+    return [item for index, item in enumerate(items) if index not in gone] or None

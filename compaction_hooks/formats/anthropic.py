@@ -5,7 +5,7 @@ Shapes: https://docs.claude.com/en/api/messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -15,6 +15,7 @@ from compaction_hooks.formats._common import (
     Fields,
     as_json_text,
     build_message,
+    call_at,
     check_pieces,
     content_blocks,
     fields_of,
@@ -30,6 +31,7 @@ from compaction_hooks.formats._common import (
     text_block,
     text_of,
     thinking_block,
+    without_items,
 )
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
 
@@ -65,6 +67,20 @@ class AnthropicFormat:
         """Return a new user message with this text."""
         return {"role": "user", "content": text}
 
+    def request(self, text: str, /) -> Fields:
+        """Return a new user message with this text."""
+        return {"role": "user", "content": text}
+
+    def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
+        """Return a user message with a failed result of this call.
+
+        Raises:
+            ConfigurationError: the address names no call.
+        """
+        asked = call_at(self.read(message), call)
+        result = {"type": "tool_result", "tool_use_id": asked.id, "is_error": True, "content": text}
+        return {"role": "user", "content": [result]}
+
     def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
         """Return a message with the blocks of these pieces; the message itself when these are all."""
         read = self.read(message)
@@ -94,10 +110,32 @@ class AnthropicFormat:
             if isinstance(content, str):
                 return {**fields, "content": text}
             blocks = list(content_blocks(content))
-            index = sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
+            index = _block_index(pieces, address)
             blocks[index] = _rewritten(blocks[index], part, text)
             content = blocks
         return {**fields, "content": content}
+
+    def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
+        """Return a copy without these blocks; the rest are the same objects."""
+        pieces = self.read(message)
+        fields = message_fields(message)
+        gone = {_block_index(pieces, address) for address in parts}
+        return {**fields, "content": without_items(fields.get("content"), gone)}
+
+    def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
+        """Return a copy whose named calls and results have these ids; the rest are the same objects."""
+        pieces = self.read(message)
+        fields = message_fields(message)
+        blocks = list(content_blocks(fields.get("content")))
+        for address, id_ in ids.items():
+            index = _block_index(pieces, address)
+            block = fields_of(blocks[index]) or {}
+            blocks[index] = {**block, "tool_use_id" if block.get("type") == "tool_result" else "id": id_}
+        return {**fields, "content": blocks}
+
+
+def _block_index(pieces: Sequence[Message], address: PartAddress) -> int:
+    return sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
 
 
 def _rewritten(old: object, part: Text | ToolCall | ToolResult, text: str) -> object:

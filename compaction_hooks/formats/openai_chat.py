@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final
 
 from compaction_hooks.errors import FormatError
@@ -10,6 +10,7 @@ from compaction_hooks.formats._common import (
     Fields,
     as_json_text,
     build_message,
+    call_at,
     check_pieces,
     fields_of,
     list_of,
@@ -23,6 +24,7 @@ from compaction_hooks.formats._common import (
     text_of,
     thinking_block,
     to_json,
+    without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
 from compaction_hooks.messages import Message, Opaque, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
@@ -30,12 +32,15 @@ from compaction_hooks.messages import Message, Opaque, Part, PartAddress, Role, 
 _ROLES: Final[Mapping[str, Role]] = {**ROLES, "tool": "tool", "function": "tool"}
 
 
+_REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
+
+
 class OpenAIChatFormat:
     """Chat completions messages as dicts, TypedDicts or SDK objects; one message is one piece.
 
     Read beyond the documented fields: `reasoning_content`, `reasoning`, `reasoning_details` and `thinking_blocks` (what DeepSeek,
-    OpenRouter and LiteLLM add), `is_error` on tool messages, `is_compact_summary` or `compaction_summary` on any. An empty
-    content gives no part. An unknown role gives role "other" with its text.
+    OpenRouter and LiteLLM add), `is_error` on tool messages, `is_compact_summary` or `compaction_summary` on any. A null
+    content, an empty list, and an empty text beside calls give no part. An unknown role gives role "other" with its text.
     """
 
     name = "openai_chat"
@@ -57,11 +62,28 @@ class OpenAIChatFormat:
             parts = (_result(fields),)
         else:
             parts = read_content(fields.get("content"), PARTS)
+        if fields.get("content") == "" and all(isinstance(part, Thinking) for part in parts):
+            parts += (Text(""),)  # what OpenAI takes; null or an empty list it refuses where nothing else is said
         return (build_message(neutral, parts, fields),)
 
     def summary(self, text: str, /) -> Fields:
         """Return a new user message with this text."""
         return {"role": "user", "content": text}
+
+    def request(self, text: str, /) -> Fields:
+        """Return a new user message with this text."""
+        return {"role": "user", "content": text}
+
+    def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
+        """Return a tool message that answers a call; a function message where the call is of the legacy kind.
+
+        Raises:
+            ConfigurationError: the address names no call.
+        """
+        asked = call_at(self.read(message), call)
+        if _legacy_call(message_fields(message)) and not asked.id:
+            return {"role": "function", "name": asked.name, "content": text}
+        return {"role": "tool", "tool_call_id": asked.id, "content": text}
 
     def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
         """Return the message itself: it has one piece only."""
@@ -90,6 +112,35 @@ class OpenAIChatFormat:
             fields = {**fields, **new}
         return fields
 
+    def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
+        """Return a copy without these reasoning or content parts; the rest are the same objects."""
+        fields = message_fields(message)
+        gone = {index for _, index in parts}
+        content = fields.get("content")
+        start = len(_thinking(fields)) if fields.get("role") == "assistant" else 0
+        end = start + len(read_content(content, PARTS))
+        changes: dict[str, object] = {}
+        if gone & set(range(start)):
+            changes = _less_thinking(fields, gone)
+        if gone & set(range(start, max(end, start + (content == "")))):
+            changes["content"] = without_items(content, {index - start for index in gone})
+        if end in gone and text_of(fields.get("refusal")):
+            changes["refusal"] = None
+        made = {**fields, **changes}
+        return {key: value for key, value in made.items() if key == "content" or key not in changes or value}
+
+    def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
+        """Return a copy whose named calls or result have these ids. Calls of the legacy kind have none, and stay."""
+        fields = message_fields(message)
+        if fields.get("role") != "assistant":
+            return {**fields, "tool_call_id": ids[0, 0]}
+        calls = list(list_of(fields.get("tool_calls")) or ())
+        first = len(self.read(message)[0].parts) - len(calls) - bool(_legacy_call(fields))
+        for (_, index), id_ in ids.items():
+            if index - first < len(calls):
+                calls[index - first] = {**(fields_of(calls[index - first]) or {}), "id": id_}
+        return {**fields, "tool_calls": calls} if calls else message
+
 
 def _assistant_parts(fields: Fields) -> tuple[Part, ...]:
     """Thinking first, then content and refusal, then one part for each entry of `tool_calls`, then `function_call`."""
@@ -115,6 +166,17 @@ def _thinking(fields: Fields) -> tuple[Part, ...]:
     return (Thinking(text),) if text else ()
 
 
+def _less_thinking(fields: Fields, gone: Container[int]) -> dict[str, object]:
+    """The fields in which reasoning is written, without these parts of it; all of them emptied when none is left."""
+    for key in ("thinking_blocks", "reasoning_details"):
+        found = [block for block in list_of(fields.get(key)) or () if fields_of(block) is not None]
+        if found and (left := without_items(found, gone)):
+            return {key: left}
+        if found:
+            break
+    return {key: None for key in _REASONING_FIELDS if key in fields}
+
+
 def _legacy_call(fields: Fields) -> Fields | None:
     return fields_of(fields.get("function_call"))
 
@@ -123,20 +185,28 @@ def _call(entry: object) -> Part:
     fields = fields_of(entry) or {}
     function = fields_of(fields.get("function"))
     if function is not None:
-        return ToolCall(
-            text_of(fields.get("id")), text_of(function.get("name")), as_json_text(function.get("arguments"))
-        )
+        name, arguments = text_of(function.get("name")), as_json_text(function.get("arguments"))
+        return ToolCall(text_of(fields.get("id")), name, arguments, len(_signature(fields, function)))
     custom = fields_of(fields.get("custom"))
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry))
 
 
+def _signature(call: Fields, function: Fields) -> str:
+    """Gemini's thought signature, where Google's own endpoint for this API and LiteLLM (1.106) put it."""
+    extra = call.get("extra_content")
+    google = fields_of(extra) if extra else None
+    added = call.get("provider_specific_fields") or function.get("provider_specific_fields")
+    fields = fields_of(google.get("google")) if google else fields_of(added) if added else None
+    return text_of((fields or {}).get("thought_signature")) or text_of(call.get("id")).partition("__thought__")[2]
+
+
 def _other_text(fields: Fields, index: int, text: str) -> Fields:
     """The field in which part `index` of a message is written, with another text there."""
     place = index - len(_thinking(fields) if fields.get("role") == "assistant" else ())
     content = fields.get("content")
-    if place < len(read_content(content, PARTS)):
+    if place < len(read_content(content, PARTS)) or not text_of(fields.get("refusal")):
         return {"content": spoken_content(content, place, text)}
     return {"refusal": text}
 

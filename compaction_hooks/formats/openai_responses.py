@@ -5,7 +5,7 @@ Shapes: https://platform.openai.com/docs/api-reference/responses/create (as type
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from compaction_hooks.errors import FormatError
@@ -13,6 +13,7 @@ from compaction_hooks.formats._common import (
     Fields,
     as_json_text,
     build_message,
+    call_at,
     check_pieces,
     fields_of,
     json_object,
@@ -26,6 +27,7 @@ from compaction_hooks.formats._common import (
     result_content,
     spoken_content,
     text_of,
+    without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
 from compaction_hooks.messages import Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
@@ -50,6 +52,12 @@ _CALLS: Final[Mapping[str, _CallItem]] = {
 `tool_search_call` and its output, whose tools must stay in the context for as long as calls to them do."""
 
 _OUTPUTS: Final = frozenset(f"{call}_output" for call in _CALLS)
+
+_FAILURES: Final[Mapping[str, Fields]] = {
+    "shell_call_output": {"output": [{"outcome": {"type": "exit", "exit_code": 1}}]},
+    "apply_patch_call_output": {"status": "failed"},
+}
+"""How outputs say that the call failed; those of other types have no word for it."""
 
 _BLANK_SCREEN: Final = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg=="
@@ -90,6 +98,21 @@ class OpenAIResponsesFormat:
         """Return a new user message with this text."""
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
+    def request(self, text: str, /) -> Fields:
+        """Return a new user message with this text."""
+        return self.summary(text)
+
+    def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
+        """Return the output item that this type of call wants; a computer's is a blank screenshot, without the text.
+
+        Raises:
+            ConfigurationError: the address names no call.
+        """
+        asked = call_at(self.read(message), call)
+        kind = f"{text_of(message_fields(message).get('type'))}_output"
+        made: Fields = {"type": kind, "call_id": asked.id, **_FAILURES.get(kind, {})}
+        return {**made, **_output(made, text)}
+
     def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
         """Return the item itself: it has one piece only."""
         check_pieces(pieces, 1)
@@ -115,6 +138,15 @@ class OpenAIResponsesFormat:
                     new = {"content": spoken_content(fields.get("content"), address[1], text)}
             fields = {**fields, **new}
         return fields if texts else message
+
+    def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
+        """Return a copy of a message without these content parts; the rest are the same objects."""
+        fields = message_fields(message)
+        return {**fields, "content": without_items(fields.get("content"), {index for _, index in parts})}
+
+    def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
+        """Return a copy of a call or an output with this call id; the item's own id stays."""
+        return {**message_fields(message), "call_id": ids[0, 0]}
 
 
 def _part(kind: str, fields: Fields) -> Part:

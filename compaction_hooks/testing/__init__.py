@@ -1,7 +1,9 @@
-"""The checks a `MessageFormat` or an adapter must pass, for anyone who writes one."""
+"""The checks a `MessageFormat`, an adapter or a store must pass, for anyone who writes one."""
 
 from compaction_hooks.testing.adapters import ADAPTER_FACTS, AdapterFact, check_adapter, check_session
+from compaction_hooks.testing.checker import BrokenPromise, CheckedSession, Figures
 from compaction_hooks.testing.formats import check_format
+from compaction_hooks.testing.generated import generated_history, hostile_history, realistic_history
 from compaction_hooks.testing.harness import (
     AdapterHarness,
     HostConversation,
@@ -10,14 +12,20 @@ from compaction_hooks.testing.harness import (
     ScriptedProvider,
     SeenRequest,
 )
+from compaction_hooks.testing.hosts import as_anthropic, as_openai_chat
+from compaction_hooks.testing.promises import check_view
 from compaction_hooks.testing.scripts import Answer, Call, Script, ScriptedTool, Turn, long_script, tools_of
+from compaction_hooks.testing.stores import check_store
 
 __all__ = [
     "ADAPTER_FACTS",
     "AdapterFact",
     "AdapterHarness",
     "Answer",
+    "BrokenPromise",
     "Call",
+    "CheckedSession",
+    "Figures",
     "HostConversation",
     "Opening",
     "ProviderSide",
@@ -26,9 +34,16 @@ __all__ = [
     "ScriptedTool",
     "SeenRequest",
     "Turn",
+    "as_anthropic",
+    "as_openai_chat",
     "check_adapter",
     "check_format",
     "check_session",
+    "check_store",
+    "check_view",
+    "generated_history",
+    "hostile_history",
     "long_script",
+    "realistic_history",
     "tools_of",
 ]

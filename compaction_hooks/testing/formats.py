@@ -8,7 +8,16 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from compaction_hooks.messages import Message, MessageFormat, PartAddress, Text, ToolCall, ToolResult
+from compaction_hooks.messages import (
+    Message,
+    MessageFormat,
+    Part,
+    PartAddress,
+    RepairingFormat,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
 M = TypeVar("M")
 
@@ -40,12 +49,17 @@ def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None
       changes the message;
     - `summary` reads back as one user message with exactly its text.
 
+    Where the format is a `RepairingFormat`, what `repair=True` needs of it is checked too: `request` reads back as one user
+    message that is no summary, `answer` as the result of the call it is for, `drop` leaves out the named part and nothing else,
+    `rename` changes the named ids and nothing else, and none of them changes the message.
+
     Raises:
         AssertionError: the contract is broken; the text says which sentence of it, and on which sample.
     """
     _demand(bool(message_format.name), "name must be a non-empty string")
     untouched = deepcopy(list(samples))
     _check_coverage([piece for sample in samples for piece in message_format.read(sample)])
+    mending = _mending(message_format)
     for number, sample in enumerate(samples):
         where = f"sample {number} ({_short(sample)})"
         _check_read(message_format, sample, where)
@@ -54,6 +68,8 @@ def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None
         _demand(_same(sample, untouched[number]), f"{where}: the message itself was changed")
     for text in SUMMARY_TEXTS:
         _check_summary(message_format, text)
+    if mending is not None:
+        _check_mending(mending, samples)
 
 
 def _demand(is_kept: bool, broken: str) -> None:
@@ -208,4 +224,97 @@ def _check_summary(message_format: MessageFormat[M], text: str) -> None:
     _demand(
         len(pieces) == 1 and pieces[0].role == "user" and pieces[0].parts == (Text(text),),
         f"summary({text!r}) reads as {_short(pieces)}: it must be one user message with exactly this text",
+    )
+
+
+# -- what `repair=True` needs
+
+
+MENDING: Final = ("request", "answer", "drop", "rename")
+RESULT_TEXT: Final = "[no result \u2702]"
+CALL_ID: Final = "call_0123456789abcdef"
+
+
+def _mending(message_format: MessageFormat[M]) -> RepairingFormat[M] | None:
+    has = [name for name in MENDING if callable(getattr(message_format, name, None))]
+    _demand(
+        not has or len(has) == len(MENDING),
+        f"a format that mends messages has {', '.join(MENDING)}; this one has only {', '.join(has)}",
+    )
+    return cast("RepairingFormat[M]", message_format) if has else None
+
+
+def _check_mending(mending: RepairingFormat[M], samples: Sequence[M]) -> None:
+    for number, sample in enumerate(samples):
+        where = f"sample {number} ({_short(sample)})"
+        untouched = deepcopy(sample)
+        _check_answers(mending, sample, where)
+        _check_drop(mending, sample, where)
+        _check_rename(mending, sample, where)
+        _demand(_same(sample, untouched), f"{where}: the message itself was changed")
+    for text in SUMMARY_TEXTS:
+        _check_request(mending, text)
+
+
+def _addressed(pieces: Sequence[Message]) -> list[tuple[PartAddress, Part]]:
+    return [((n, index), part) for n, piece in enumerate(pieces) for index, part in enumerate(piece.parts)]
+
+
+def _check_answers(mending: RepairingFormat[M], sample: M, where: str) -> None:
+    for address, call in _addressed(mending.read(sample)):
+        if not isinstance(call, ToolCall):
+            continue
+        pieces = tuple(mending.read(mending.answer(sample, address, RESULT_TEXT)))
+        results = [result for piece in pieces for result in piece.results]
+        is_result = len(pieces) == 1 and pieces[0].role == "tool" and len(results) == len(pieces[0].parts) == 1
+        _demand(
+            is_result and results[0].call_id == call.id and (results[0].text == RESULT_TEXT or bool(results[0].media)),
+            f"{where}: answer() at {address} reads as {_short(pieces)}: it must be one result of the call {call.id!r}",
+        )
+
+
+def _check_drop(mending: RepairingFormat[M], sample: M, where: str) -> None:
+    pieces = tuple(mending.read(sample))
+    addressed = _addressed(pieces)
+    for address, part in addressed:
+        if isinstance(part, ToolCall) or len(addressed) < 2:
+            continue
+        what = f"{where}: drop() at {address}"
+        made = mending.drop(sample, [address])
+        # Pieces between which nothing is left may have become one: what is said, and by whom, is compared.
+        wanted = [(pieces[n].role, other) for (n, index), other in addressed if (n, index) != address]
+        found = [(piece.role, other) for piece in mending.read(made) for other in piece.parts]
+        _demand(found == wanted, f"{what} reads as {_short(found)} instead of {_short(wanted)}")
+        kept = {id(item) for value in _fields(sample).values() for item in _items(value)}
+        new = [item for value in _fields(made).values() for item in _items(value) if id(item) not in kept]
+        _demand(len(new) < 2, f"{what} copied parts: only the one that held what was dropped may be new")
+
+
+def _check_rename(mending: RepairingFormat[M], sample: M, where: str) -> None:
+    pieces = tuple(mending.read(sample))
+    for address, part in _addressed(pieces):
+        if isinstance(part, ToolCall):
+            renamed: Part = replace(part, id=CALL_ID)
+        elif isinstance(part, ToolResult):
+            renamed = replace(part, call_id=CALL_ID)
+        else:
+            continue
+        made = tuple(mending.read(mending.rename(sample, {address: CALL_ID})))
+        parts = list(pieces[address[0]].parts)
+        parts[address[1]] = renamed
+        wanted = tuple(
+            replace(piece, parts=tuple(parts)) if n == address[0] else piece for n, piece in enumerate(pieces)
+        )
+        has_no_id = (part.id if isinstance(part, ToolCall) else part.call_id) == ""
+        _demand(
+            made == wanted or (has_no_id and made == pieces),
+            f"{where}: rename() at {address} reads as {_short(made)} instead of {_short(wanted)}",
+        )
+
+
+def _check_request(mending: RepairingFormat[M], text: str) -> None:
+    pieces = tuple(mending.read(mending.request(text)))
+    _demand(
+        pieces == (Message(role="user", parts=(Text(text),)),),
+        f"request({text!r}) reads as {_short(pieces)}: it must be one user message with exactly this text, and no summary",
     )

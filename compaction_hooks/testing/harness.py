@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NoReturn, Protocol, TypeAlias, TypeVar
 
 from compaction_hooks import CompactionController
 from compaction_hooks.messages import M, MessageFormat
@@ -43,7 +43,10 @@ class Opening:
 
 
 class HostConversation(Protocol[M_co]):
-    """One conversation of the real framework. What the framework raises is let through."""
+    """One conversation of the real framework. What the framework raises is let through.
+
+    A class that inherits from it need not write what its framework does not have.
+    """
 
     @property
     def session_id(self) -> str:
@@ -54,17 +57,21 @@ class HostConversation(Protocol[M_co]):
         """Let the user say this, run the agent until it has answered, and return the final text. It may be cancelled."""
         ...
 
-    def say_sync(self, text: str, /) -> str:
+    def say_sync(self, text: str, /) -> str:  # noqa: ARG002 - for whoever overrides it
         """As `say`, by the framework's sync methods, called outside any event loop. Only with `has_sync`."""
-        ...
+        return _not_written("say_sync")
 
-    async def say_streamed(self, text: str, /) -> Sequence[str]:
+    async def say_streamed(self, text: str, /) -> Sequence[str]:  # noqa: ARG002 - for whoever overrides it
         """As `say`, with the model called for a stream; all pieces of text that a user would see. Only with `has_streaming`."""
-        ...
+        return _not_written("say_streamed")
 
     async def history(self) -> Sequence[M_co]:
         """Return the framework's own messages of the whole conversation."""
         ...
+
+
+def _not_written(method: str) -> NoReturn:
+    raise NotImplementedError(f"the conversation has no {method}: write it, or let the harness say that there is none")
 
 
 class AdapterHarness(Protocol[M]):

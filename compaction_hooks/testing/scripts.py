@@ -108,6 +108,12 @@ class ScriptedTool:
     runs: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
     _results: dict[str, deque[str]] = field(default_factory=lambda: defaultdict[str, deque[str]](deque))
 
+    @property
+    def openai_schema(self) -> dict[str, object]:
+        """The tool as OpenAI's chat completions take it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
     def run(self, arguments: Mapping[str, object]) -> str:
         """Return the script's next result for these arguments, "(not in the script)" where it has none.
 

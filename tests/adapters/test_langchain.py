@@ -272,7 +272,7 @@ async def test_a_second_overflow_is_one_error_of_both_families(stage: Stage, how
     assert isinstance(caught.value, ContextOverflowError)
     assert isinstance(caught.value, langchain_exceptions.ContextOverflowError)
     assert isinstance(caught.value.__cause__, openai.BadRequestError)
-    assert (caught.value.part, caught.value.window) == ("current request", WINDOW)
+    assert (caught.value.part, caught.value.window) == ("hidden prefix", WINDOW)
     assert len(side.model_requests) == 2
 
 

@@ -220,7 +220,7 @@ def test_blocks_of_a_human_message(block: Any, part: object) -> None:
         pytest.param({"type": "refusal", "refusal": "No."}, Text("No."), id="refusal"),
         pytest.param(
             {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
-            Opaque("server_tool_use", '{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}'),
+            Opaque("server_tool_use", '{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}', "srv"),
             id="server tool of Anthropic",
         ),
         pytest.param(

@@ -113,7 +113,7 @@ async def test_the_limit_that_an_error_states_holds_from_then_on(begun: Stage) -
 async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: Stage) -> None:
     """D16: exactly one resend; afterwards the agent's state is as if the call had never been made."""
     begun.side.reject_next, sent = 2, len(begun.side.model_requests)
-    with pytest.raises(ContextOverflowError, match="shorten the") as raised:
+    with pytest.raises(ContextOverflowError, match="shorten what is sent beside the list") as raised:
         await begun.hook.prompt(begun.agent, SECOND.user)
     assert raised.value.part
     assert isinstance(raised.value.__cause__, ModelCallError)

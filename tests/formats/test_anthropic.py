@@ -79,12 +79,12 @@ def test_reads_each_block_of_a_user(block: dict[str, Any], part: Part) -> None:
         ),
         pytest.param(
             {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
-            Opaque("server_tool_use", '{"type":"server_tool_use","id":"s","name":"web_search","input":{}}'),
+            Opaque("server_tool_use", '{"type":"server_tool_use","id":"s","name":"web_search","input":{}}', "s"),
             id="server-call",
         ),
         pytest.param(
             {"type": "mcp_tool_result", "tool_use_id": "m"},
-            Opaque("mcp_tool_result", '{"type":"mcp_tool_result","tool_use_id":"m"}'),
+            Opaque("mcp_tool_result", '{"type":"mcp_tool_result","tool_use_id":"m"}', "m"),
             id="mcp-result",
         ),
         pytest.param(

@@ -14,13 +14,10 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.testing import check_format
 
+CALL: dict[str, Any] = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 SAMPLES: list[dict[str, Any]] = [
     {"role": "user", "content": "Mend it.", "x_ticket": 7},
-    {
-        "role": "assistant",
-        "content": "Reading.",
-        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
-    },
+    {"role": "assistant", "content": "Reading.", "tool_calls": [CALL, {**CALL, "id": "b"}]},
     {"role": "tool", "tool_call_id": "a", "content": "ok"},
 ]
 
@@ -28,18 +25,24 @@ SAMPLES: list[dict[str, Any]] = [
 class Broken:
     """The chat format with one method replaced."""
 
-    def __init__(self, name: str = "broken", **methods: Callable[..., Any]) -> None:
+    def __init__(self, name: str = "broken", **methods: Callable[..., Any] | None) -> None:
         self.name = name
         whole = OpenAIChatFormat()
-        for method in ("read", "take", "rewrite", "summary"):
+        for method in ("read", "take", "rewrite", "summary", "request", "answer", "drop", "rename"):
             setattr(self, method, methods.get(method, getattr(whole, method)))
 
     read: Any
     take: Any
     rewrite: Any
     summary: Any
+    request: Any
+    answer: Any
+    drop: Any
+    rename: Any
 
 
+DROP = OpenAIChatFormat().drop
+RENAME = OpenAIChatFormat().rename
 READ = OpenAIChatFormat().read
 REWRITE = OpenAIChatFormat().rewrite
 
@@ -140,6 +143,42 @@ def rewrite_in_place(message: dict[str, Any], texts: Mapping[tuple[int, int], st
             Broken(summary=lambda text: {"role": "system", "content": text}),
             "one user message",
             id="summary-of-a-system",
+        ),
+        pytest.param(Broken(request=None), "has only answer, drop, rename", id="mends-by-halves"),
+        pytest.param(
+            Broken(request=lambda text: {"role": "user", "content": text, "is_compact_summary": True}),
+            "and no summary",
+            id="request-passes-for-a-summary",
+        ),
+        pytest.param(
+            Broken(answer=lambda message, call, text: {"role": "tool", "tool_call_id": "z", "content": text}),
+            "one result of the call 'a'",
+            id="answer-of-another-call",
+        ),
+        pytest.param(
+            Broken(answer=lambda message, call, text: {"role": "user", "content": text}),
+            "one result of the call 'a'",
+            id="answer-of-a-user",
+        ),
+        pytest.param(Broken(drop=lambda message, parts: message), "drop.*instead of", id="drop-does-nothing"),
+        pytest.param(
+            Broken(drop=lambda message, parts: {**DROP(message, parts), "tool_calls": None}),
+            "drop.*instead of",
+            id="drop-takes-more",
+        ),
+        pytest.param(
+            Broken(drop=lambda message, parts: deepcopy(DROP(message, parts))), "drop.*copied parts", id="drop-copies"
+        ),
+        pytest.param(Broken(rename=lambda message, ids: message), "rename.*instead of", id="rename-does-nothing"),
+        pytest.param(
+            Broken(rename=lambda message, ids: {**RENAME(message, ids), "content": "hi"}),
+            "rename.*instead of",
+            id="rename-changes-more",
+        ),
+        pytest.param(
+            Broken(rename=lambda message, ids: message.update(RENAME(message, ids)) or message),
+            "instead of|was changed",
+            id="rename-mutates",
         ),
     ],
 )

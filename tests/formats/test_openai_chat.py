@@ -46,11 +46,20 @@ def test_an_unknown_role_keeps_its_text() -> None:
     assert read({"role": "critic", "content": "I disagree."}).text == "I disagree."
 
 
-@pytest.mark.parametrize(
-    "content", [pytest.param("", id="empty"), pytest.param(None, id="null"), pytest.param([], id="list")]
-)
+@pytest.mark.parametrize("content", [pytest.param(None, id="null"), pytest.param([], id="list")])
 def test_empty_content_gives_no_part(content: object) -> None:
     assert read({"role": "user", "content": content}).parts == ()
+
+
+def test_an_empty_text_is_one_where_nothing_else_is_said() -> None:
+    """OpenAI takes "" and refuses null: they must not read alike."""
+    assert read({"role": "user", "content": ""}).parts == (Text(""),)
+    assert read({"role": "assistant", "content": "", "reasoning_content": "hm"}).parts == (Thinking("hm"), Text(""))
+    assert read({"role": "assistant", "content": "", "refusal": "no"}).parts == (Text("no"),)
+    call = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    assert read({"role": "assistant", "content": "", "tool_calls": [call]}).parts == (ToolCall("a", "read", "{}"),)
+    message = {"role": "assistant", "content": "", "reasoning_content": "hm"}
+    assert FORMAT.rewrite(message, {(0, 1): "cut"}) == {**message, "content": "cut"}
 
 
 def test_a_missing_content_gives_no_part() -> None:
@@ -130,6 +139,22 @@ def test_a_data_url_without_base64_is_identified_by_its_bytes() -> None:
     assert isinstance(part, Media)
     assert part.media_type == "image/svg+xml"
     assert not part.is_reference
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"extra_content": {"google": {"thought_signature": "c2ln"}}}, id="google"),
+        pytest.param({"provider_specific_fields": {"thought_signature": "c2ln"}}, id="litellm"),
+        pytest.param({"function": {"provider_specific_fields": {"thought_signature": "c2ln"}}}, id="litellm-function"),
+        pytest.param({"id": "a__thought__c2ln"}, id="litellm-id"),
+    ],
+)
+def test_reads_that_a_call_carries_a_thought_signature(fields: dict[str, Any]) -> None:
+    bare: dict[str, Any] = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    signed = {**bare, **fields, "function": {**bare["function"], **fields.get("function", {})}}
+    sizes = [read({"role": "assistant", "tool_calls": [call]}).calls[0].opaque_chars for call in (bare, signed)]
+    assert sizes == [0, 4]
 
 
 def test_reads_calls_after_thinking_and_text_with_arguments_as_they_are() -> None:

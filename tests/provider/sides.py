@@ -95,6 +95,7 @@ class Side:
             is then at least one above the window.
         fail_summaries: Summary requests get status 500.
         summary_text: What summary requests are answered.
+        summarize: Makes it of the request, where it is set.
         stream_fail_after: The next streamed model request breaks after so many chunks, with the event of `stream_error`.
             Anthropic's first chunk is "message_start". The answer is not used up.
         stream_error: None: the wording of an overflow.
@@ -108,6 +109,7 @@ class Side:
     reject_next: int = 0
     fail_summaries: bool = False
     summary_text: str = SUMMARY_TEXT
+    summarize: Callable[[Received], str] | None = None
     stream_fail_after: int | None = None
     stream_error: Rejection | None = None
     requests: list[Received] = field(default_factory=list[Received])
@@ -183,7 +185,7 @@ class Side:
     def _summary(self, received: Received) -> Reply | Rejection:
         if self.fail_summaries:
             return Rejection(500, {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}})
-        return self._reply(received, Answer(self.summary_text))
+        return self._reply(received, Answer(self.summarize(received) if self.summarize else self.summary_text))
 
     def _empty(self, received: Received) -> Reply:
         stop = "length" if self.overflow == "length" else "model_context_window_exceeded"

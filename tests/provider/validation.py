@@ -150,6 +150,11 @@ def _anthropic_pair_faults(turns: Sequence[tuple[str, list[dict[str, Any]]]]) ->
                     f"messages.{index}.content.0: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each "
                     "`tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
+            if answered.count(id) > 1:
+                yield (
+                    f"messages.{index}: each tool_use must have a single result. Found multiple `tool_result` blocks with "
+                    f"id: {id}"
+                )
         open_ids = [block["id"] for block in content if block["type"] == "tool_use"]
         if known & set(open_ids) or len(set(open_ids)) < len(open_ids):
             yield "messages: `tool_use` ids must be unique"

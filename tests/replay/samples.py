@@ -46,9 +46,9 @@ def assert_calls_are_answered(messages: Iterable[Mapping[str, Any]]) -> None:
     """Every tool_use is answered in the next message and nothing else is."""
     waiting: list[str] = []
     for message in messages:
-        results = [block["tool_use_id"] for block in blocks(message) if block["type"] == "tool_result"]
+        results = [block["tool_use_id"] for block in blocks(message) if block.get("type") == "tool_result"]
         assert results == waiting
-        waiting = [block["id"] for block in blocks(message) if block["type"] == "tool_use"]
+        waiting = [block["id"] for block in blocks(message) if block.get("type") == "tool_use"]
     assert not waiting
 
 

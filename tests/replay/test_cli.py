@@ -313,7 +313,9 @@ def test_json_says_the_same_as_the_library(file: Path, capsys: Capture) -> None:
             ["prose"], "prose, line 1: not JSON: 'Dear diary,'; give a session file: JSON or JSON Lines", id="prose"
         ),
         pytest.param(
-            ["silent"], "silent: no model has answered in it; give a session with at least one answer", id="no-answer"
+            ["silent"],
+            "silent: no model has answered in it (OpenAI or Anthropic messages); give a session with at least one answer",
+            id="no-answer",
         ),
         pytest.param(
             ["large", "--window", "8k"],

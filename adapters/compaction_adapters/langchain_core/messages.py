@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final, Literal, cast
 
 from langchain_core.messages import (
@@ -33,7 +34,7 @@ from compaction_adapters.langchain_core.blocks import (
 )
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
-from compaction_hooks.errors import FormatError
+from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.messages import Part, PartAddress, Role, Thinking, ToolCall, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
@@ -76,6 +77,23 @@ class LangChainFormat:
             additional_kwargs={"lc_source": SUMMARY_SOURCE},
         )
 
+    def request(self, text: str, /) -> BaseMessage:
+        """Return a human message with this text."""
+        return HumanMessage(text)
+
+    def answer(self, message: BaseMessage, call: PartAddress, text: str, /) -> BaseMessage:
+        """Return a failed tool message for this call; a function message where the call is of OpenAI's legacy kind.
+
+        Raises:
+            ConfigurationError: the address names no call.
+        """
+        part = self.read(message)[call[0]].parts[call[1]]
+        if not isinstance(part, ToolCall):
+            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
+        if isinstance(message, AIMessage) and _assistant_places(message)[call[1]][1].field == "function_call":
+            return FunctionMessage(content=text, name=part.name)
+        return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
+
     def take(self, message: BaseMessage, pieces: Sequence[int], /) -> BaseMessage:
         """Return the message itself, or a copy with the blocks of these pieces."""
         read = self.read(message)
@@ -97,17 +115,47 @@ class LangChainFormat:
         if isinstance(message.content, str):
             (text,) = texts.values()
             return message.model_copy(update={"content": text})
-        starts = [0]
-        for piece in self.read(message):
-            starts.append(starts[-1] + len(piece.parts))
+        starts = _starts(self.read(message))
         blocks = list(blocks_of(message.content))
         for (number, index), text in texts.items():
             place = starts[number] + index
             blocks[place] = rewritten_block(blocks[place], text)
         return message.model_copy(update={"content": blocks})
 
+    def drop(self, message: BaseMessage, parts: Collection[PartAddress], /) -> BaseMessage:
+        """Return a copy without these blocks, or without the reasoning that stands beside the content."""
+        if isinstance(message, AIMessage):
+            return _less_said(message, {index for _, index in parts})
+        starts = _starts(self.read(message))
+        gone = {starts[piece] + index for piece, index in parts}
+        left = [block for index, block in enumerate(blocks_of(message.content)) if index not in gone]
+        return message.model_copy(update={"content": left})
+
+    def rename(self, message: BaseMessage, ids: Mapping[PartAddress, str], /) -> BaseMessage:
+        """Return a copy whose named calls or results have these ids, wherever it repeats its calls. Legacy calls have none."""
+        if isinstance(message, AIMessage):
+            return _renamed_calls(message, {index: id_ for (_, index), id_ in ids.items()})
+        if isinstance(message, ToolMessage):
+            return message.model_copy(update={"tool_call_id": ids[0, 0]})
+        if isinstance(message, FunctionMessage):
+            return message
+        starts = _starts(self.read(message))
+        blocks = list(blocks_of(message.content))
+        for (piece, index), id_ in ids.items():
+            place = starts[piece] + index
+            blocks[place] = {**cast(Block, blocks[place]), "tool_use_id": id_}
+        return message.model_copy(update={"content": blocks})
+
 
 FORMAT: Final = LangChainFormat()
+
+
+def _starts(pieces: Sequence[Message]) -> list[int]:
+    """The index of each piece's first block."""
+    starts = [0]
+    for piece in pieces:
+        starts.append(starts[-1] + len(piece.parts))
+    return starts
 
 
 def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -187,13 +235,14 @@ def _assistant_places(message: AIMessage) -> list[tuple[Part, _Place]]:
     """Every part in order, with its place: reasoning, content, calls. A block that repeats a call of the list is left out."""
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     listed = {call["id"] for call in calls if call["id"]}
+    signatures = _signatures(message)
     found: list[tuple[Part, _Place]] = [(part, _Place("reasoning")) for part in _reasoning_kwargs(message)]
     for index, block in enumerate(blocks_of(message.content)):
         if (id_ := call_id(block)) is None or id_ not in listed:
             found.append((read_block(block), _Place("content", index)))
     for field in ("tool_calls", "invalid_tool_calls"):
         for index, call in enumerate(getattr(message, field)):
-            found.append((_call(call), _Place(field, index)))
+            found.append((_call(call, signatures), _Place(field, index)))
     legacy = message.additional_kwargs.get("function_call")
     if isinstance(legacy, Mapping) and not calls:
         fields = cast(Block, legacy)
@@ -201,8 +250,18 @@ def _assistant_places(message: AIMessage) -> list[tuple[Part, _Place]]:
     return found
 
 
-def _call(call: Mapping[str, object]) -> ToolCall:
-    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), json_text(call.get("args")))
+def _call(call: Mapping[str, object], signatures: Mapping[str, object] = MappingProxyType({})) -> ToolCall:
+    id_ = str(call.get("id") or "")
+    return ToolCall(id_, str(call.get("name") or ""), json_text(call.get("args")), len(str(signatures.get(id_) or "")))
+
+
+_SIGNATURES: Final = "__gemini_function_call_thought_signatures__"
+"""Where langchain-google-genai (4.4) keeps the thought signatures of calls, by call id."""
+
+
+def _signatures(message: AIMessage) -> Mapping[str, object]:
+    found = message.additional_kwargs.get(_SIGNATURES)
+    return cast("Mapping[str, object]", found) if isinstance(found, Mapping) else {}
 
 
 def _reasoning_kwargs(message: AIMessage) -> list[Thinking]:
@@ -269,6 +328,77 @@ def _with_repeated_calls(message: AIMessage, texts: Mapping[str, str]) -> AIMess
             {**chunk, "args": texts.get(chunk["id"] or "", chunk["args"])} for chunk in message.tool_call_chunks
         ]
     return message.model_copy(update=changes)
+
+
+_REASONING_KEYS: Final = ("reasoning_content", "reasoning")
+
+
+def _less_said(message: AIMessage, gone: Collection[int]) -> AIMessage:
+    """A copy without these parts, none of which is a call of the message's lists."""
+    places = [place for index, (_, place) in enumerate(_assistant_places(message)) if index in gone]
+    changes: dict[str, object] = {}
+    if left_out := {place.index for place in places if place.field == "content"}:
+        blocks = blocks_of(message.content)
+        left = [block for index, block in enumerate(blocks) if index not in left_out]
+        changes["content"] = left if isinstance(message.content, list) else ""
+    if any(place.field == "reasoning" for place in places):
+        others = message.additional_kwargs.items()
+        changes["additional_kwargs"] = {key: value for key, value in others if key not in _REASONING_KEYS}
+    return message.model_copy(update=changes)
+
+
+def _renamed_calls(message: AIMessage, ids: Mapping[int, str]) -> AIMessage:
+    changes: dict[str, object] = {}
+    listed: dict[str, list[str]] = {}
+    for index, (part, place) in enumerate(_assistant_places(message)):
+        if not isinstance(part, ToolCall) or place.field == "function_call":
+            continue
+        if place.field != "content":
+            listed.setdefault(part.id, []).append(ids.get(index, part.id))
+        if index in ids:
+            held = changes.get(place.field, getattr(message, place.field))
+            changes[place.field] = _replaced(held, place.index, _with_id(blocks_of(held)[place.index], ids[index]))
+    return _with_repeated_ids(message.model_copy(update=changes), listed)
+
+
+def _with_repeated_ids(message: AIMessage, ids: Mapping[str, Sequence[str]]) -> AIMessage:
+    """Write new ids wherever else a message repeats its calls: blocks, raw OpenAI calls, chunks.
+
+    Args:
+        ids: By the old id, the new ones of the calls that had it, in order: calls of one message may share an id.
+    """
+    changes: dict[str, object] = {}
+    if isinstance(message.content, list):
+        changes["content"] = _each_with_id(blocks_of(message.content), call_id, ids)
+    kwargs = dict(message.additional_kwargs)
+    if isinstance(kwargs.get("tool_calls"), list):
+        kwargs["tool_calls"] = _each_with_id(cast("list[object]", kwargs["tool_calls"]), _plain_id, ids)
+    if signatures := _signatures(message):
+        kwargs[_SIGNATURES] = {new: sign for old, sign in signatures.items() for new in ids.get(old, [old])}
+    if kwargs != message.additional_kwargs:
+        changes["additional_kwargs"] = kwargs
+    if isinstance(message, AIMessageChunk):
+        changes["tool_call_chunks"] = _each_with_id(message.tool_call_chunks, _plain_id, ids)
+    return message.model_copy(update=changes)
+
+
+def _each_with_id(
+    items: Sequence[object], id_of: Callable[[object], str | None], ids: Mapping[str, Sequence[str]]
+) -> list[object]:
+    waiting = {old: iter(new) for old, new in ids.items()}
+    return [
+        item if (id_ := next(waiting.get(old := id_of(item) or "", iter(())), old)) == old else _with_id(item, id_)
+        for item in items
+    ]
+
+
+def _plain_id(call: object) -> str:
+    return str(cast(Block, call).get("id") or "")
+
+
+def _with_id(call: object, id_: str) -> Block:
+    fields = cast(Block, call)
+    return {**fields, "call_id" if "call_id" in fields else "id": id_}
 
 
 def _raw_call(call: Block, texts: Mapping[str, str]) -> Block:

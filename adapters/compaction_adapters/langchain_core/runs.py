@@ -64,7 +64,7 @@ def _as_dict(event: CompactionEvent) -> dict[str, object]:
     values = {
         field.name: getattr(event, field.name) for field in fields(event) if field.name not in ("record", "usage")
     }
-    said = {"type": "compaction", "status": _STATUS[type(event)], **values}
+    said: dict[str, object] = {"type": "compaction", "status": _STATUS[type(event)], **values}
     if isinstance(event, StoreFailed):
         return said
     usage = getattr(event, "usage", None)

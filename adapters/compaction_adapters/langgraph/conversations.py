@@ -63,7 +63,8 @@ class Conversations:
     """Opens the session of the conversation a task works on, with the records its state holds.
 
     The session of a thread is kept in memory for the thread's next run. That of a subgraph, of a task started by `Send`, and of a
-    run without a thread ends with the run; its records are offered to the next ones, where the same messages may come back.
+    run without a thread ends with the run. Where the same messages come back, in another run or in a thread that was begun with a
+    copy of them, the records made here that are true of them are there again.
 
     Args:
         suffix: Tells conversations in one state apart, as messages under different keys are.
@@ -106,8 +107,7 @@ class Conversations:
             name = f"{conversation_id(config, run)}{self._suffix}"
             self._close_with(run, name + kind)
         session = self.named(name + kind)
-        if run is not None:
-            self._carried.fill(session, messages)
+        self._carried.fill(session, messages)
         records = cast("Sequence[Mapping[str, object]]", held or ())
         session.import_records(records)
         return Conversation(session, channels, records, run)
@@ -131,11 +131,11 @@ class Conversations:
         return Asked(self.of(config, {}, messages, "#model"), messages, [])
 
     def kept(self, conversation: Conversation, messages: list[BaseMessage]) -> Values:
-        """Return what the channels must be told after a call, and remember what no later run will find there."""
+        """Return what the channels must be told after a call, and remember it for conversations that begin alike."""
         update = records_update(conversation.session, conversation.held)
         values: Values = {RECORDS_KEY: update} if update else {}
+        self._carried.keep(conversation.session, messages)
         if conversation.run is not None:
-            self._carried.keep(conversation.session, messages)
             values[RUN_KEY] = conversation.run
         return values
 

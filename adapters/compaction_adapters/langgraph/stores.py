@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from langgraph.store.base import BaseStore, SearchItem
+from langgraph.store.base import BaseStore
+
+from compaction_hooks.stores import KeyValueStore
 
 _PAGE: Final = 100
 """Records fetched at once. A conversation has one for each compaction."""
 
 
-class BaseStoreRecordStore:
+class BaseStoreRecordStore(KeyValueStore):
     """Keeps compaction records in a store such as `InMemoryStore` or `PostgresStore`: `CompactionNode(store=...)`.
 
     Its methods are sync; an async controller calls them in a thread, where stores with async connections take sync calls too.
@@ -22,28 +24,28 @@ class BaseStoreRecordStore:
     """
 
     def __init__(self, store: BaseStore, namespace: Sequence[str] = ("compaction_records",)) -> None:
+        super().__init__(_Items(store, tuple(namespace)), prefix="session ")
+
+
+class _Items:
+    """A store's items as entries; a folder is the last label of a namespace, which must not hold a period."""
+
+    def __init__(self, store: BaseStore, namespace: tuple[str, ...]) -> None:
         self._store = store
-        self._namespace = tuple(namespace)
+        self._namespace = namespace
 
-    def load(self, session_id: str) -> Sequence[str]:
-        """Return the session's records, in the order they were appended."""
-        items: list[SearchItem] = []
-        while page := self._store.search(self._of(session_id), limit=_PAGE, offset=len(items)):
-            items += page
-        items.sort(key=lambda item: item.created_at)
-        return [str(item.value["record"]) for item in items]
+    def values(self, folder: str) -> list[str]:
+        namespace, found, seen = (*self._namespace, folder), dict[str, str](), 0
+        while page := self._store.search(namespace, limit=_PAGE, offset=seen):
+            seen += len(page)
+            # Some stores also find namespaces whose text begins with this one.
+            found.update((item.key, str(item.value["record"])) for item in page if tuple(item.namespace) == namespace)
+        return list(found.values())
 
-    def append(self, session_id: str, record_id: str, record: str) -> None:
-        """Add a record at the end unless its id is there already."""
-        namespace = self._of(session_id)
-        if self._store.get(namespace, record_id) is None:
-            self._store.put(namespace, record_id, {"record": record}, index=False)
+    def add(self, folder: str, name: str, value: str) -> None:
+        namespace = (*self._namespace, folder)
+        if self._store.get(namespace, name) is None:  # two at once put the same: the id is made of the content
+            self._store.put(namespace, name, {"record": value}, index=False)
 
-    def remove(self, session_id: str, record_id: str) -> None:
-        """Take a record out if it is there."""
-        self._store.delete(self._of(session_id), record_id)
-
-    def _of(self, session_id: str) -> tuple[str, ...]:
-        # A label must not be empty and must not hold a period (langgraph.store.base, `_validate_namespace`).
-        label = session_id.replace("%", "%25").replace(".", "%2E")
-        return (*self._namespace, f"session {label}")
+    def delete(self, folder: str, name: str) -> None:
+        self._store.delete((*self._namespace, folder), name)

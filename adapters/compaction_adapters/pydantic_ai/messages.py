@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Final, cast
+from datetime import UTC, datetime
+from typing import Final, TypeVar, cast
 
 from pydantic_ai.messages import (
     BinaryContent,
@@ -64,6 +66,24 @@ class PydanticAIFormat:
         """Return a new request with this text as a `CompactionPart`, which every model sends in the user's voice."""
         return ModelRequest(parts=[CompactionPart(text, metadata={SUMMARY_KEY: True})])
 
+    def request(self, text: str, /) -> ModelMessage:
+        """Return a new request with this text as the user's prompt, dated 1970: equal texts are equal requests."""
+        return ModelRequest(parts=[UserPromptPart(text, timestamp=datetime.fromtimestamp(0, UTC))])
+
+    def answer(self, message: ModelMessage, call: PartAddress, text: str, /) -> ModelMessage:
+        """Return a request with the result of a call that was interrupted, dated as the response that holds the call.
+
+        Raises:
+            ConfigurationError: the address names no call.
+        """
+        part = message.parts[call[1]] if isinstance(message, ModelResponse) else None
+        if not isinstance(part, ToolCallPart) or not isinstance(message, ModelResponse):
+            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
+        returned = ToolReturnPart(
+            part.tool_name, text, part.tool_call_id, timestamp=message.timestamp, outcome="interrupted"
+        )
+        return ModelRequest(parts=[returned])
+
     def take(self, message: ModelMessage, pieces: Sequence[int], /) -> ModelMessage:
         """Return a request with these parts only; the message itself when these are all."""
         if isinstance(message, ModelResponse) or len(pieces) >= len(message.parts):
@@ -87,6 +107,26 @@ class PydanticAIFormat:
         for (piece, number), text in texts.items():
             parts[piece] = _other_request(parts[piece], number, text)
         return replace(message, parts=parts)
+
+    def drop(self, message: ModelMessage, parts: Collection[PartAddress], /) -> ModelMessage:
+        """Return a copy without these parts; the rest are the same objects."""
+        if isinstance(message, ModelResponse):
+            said = [part for number, part in enumerate(message.parts) if (0, number) not in parts]
+            return replace(message, parts=said)
+        kept: list[ModelRequestPart] = []
+        for index, part in enumerate(message.parts):
+            gone = {number for piece, number in parts if piece == index}
+            if left := _without(part, gone):
+                kept.append(left)
+        return replace(message, parts=kept)
+
+    def rename(self, message: ModelMessage, ids: Mapping[PartAddress, str], /) -> ModelMessage:
+        """Return a copy whose named calls and results have these ids; the rest are the same objects."""
+        if isinstance(message, ModelResponse):
+            said = [_renamed(part, ids.get((0, number))) for number, part in enumerate(message.parts)]
+            return replace(message, parts=said)
+        told = [_renamed(part, ids.get((index, 0))) for index, part in enumerate(message.parts)]
+        return replace(message, parts=told)
 
 
 # -- requests
@@ -204,6 +244,28 @@ def _other_request(part: ModelRequestPart, number: int, text: str) -> ModelReque
             return _other_retry(part, text)
 
 
+def _without(part: ModelRequestPart, gone: Collection[int]) -> ModelRequestPart | None:
+    """The part without these of its pieces; None when none is left."""
+    if not gone:
+        return part
+    if not isinstance(part, UserPromptPart) or isinstance(part.content, str) or len(gone) >= len(_items(part)):
+        return None
+    places = [index for index, item in enumerate(part.content) if not isinstance(item, CachePoint)]
+    left_out = {places[number] for number in gone}
+    return replace(part, content=[item for index, item in enumerate(part.content) if index not in left_out])
+
+
+_P = TypeVar("_P", bound=ModelRequestPart | ModelResponsePart)
+
+
+def _renamed(part: _P, call_id: str | None) -> _P:
+    if call_id is None:
+        return part
+    made = copy(part)  # the deprecated retry could not be made anew without a warning
+    setattr(made, "tool_call_id", call_id)  # noqa: B010 - every kind that `read` takes for a call or a result has the field
+    return made
+
+
 def _other_item(item: UserContent, text: str) -> UserContent:
     return TextContent(text, metadata=item.metadata) if isinstance(item, TextContent) else text
 
@@ -248,7 +310,8 @@ def _answer_part(part: ModelResponsePart) -> Part:
         case ThinkingPart():
             return Thinking(part.content, len(part.signature or ""))
         case ToolCallPart():
-            return ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
+            signature = (part.provider_details or {}).get("thought_signature")
+            return ToolCall(part.tool_call_id, part.tool_name, _arguments(part), len(str(signature or "")))
         case SpeechPart():
             return _speech(part)
         case FilePart():

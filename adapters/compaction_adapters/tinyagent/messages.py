@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from tinyagent.agent_types import (
@@ -18,7 +18,7 @@ from tinyagent.agent_types import (
 )
 
 from compaction_hooks import Message, Usage
-from compaction_hooks.errors import FormatError
+from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import media_from_url
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
@@ -48,6 +48,18 @@ class TinyAgentFormat:
         """Return a user message with this text."""
         return UserMessage(content=[TextContent(text=text)])
 
+    def request(self, text: str, /) -> AgentMessage:
+        """Return a user message with this text."""
+        return UserMessage(content=[TextContent(text=text)])
+
+    def answer(self, message: AgentMessage, call: PartAddress, text: str, /) -> AgentMessage:
+        """Return a failed tool result for this call."""
+        part = self.read(message)[0].parts[call[1]]
+        if not isinstance(part, ToolCall):
+            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
+        content: list[TextContent | ImageContent] = [TextContent(text=text)]
+        return ToolResultMessage(tool_call_id=part.id, tool_name=part.name, content=content, is_error=True)
+
     def take(self, message: AgentMessage, pieces: Sequence[int], /) -> AgentMessage:  # noqa: ARG002 - there is one piece
         """Return the message itself: each holds what one speaker said."""
         return message
@@ -65,6 +77,24 @@ class TinyAgentFormat:
             words = [_rewritten(block, texts.get((0, index))) for index, block in enumerate(message.content)]
             return message.model_copy(update={"content": words})
         return message
+
+    def drop(self, message: AgentMessage, parts: Collection[PartAddress], /) -> AgentMessage:
+        """Return a copy without these blocks; the rest are the same objects."""
+        if not isinstance(message, AssistantMessage | UserMessage):
+            return message
+        blocks = [block for block in message.content if block is not None]
+        gone = {index for _, index in parts}
+        return message.model_copy(update={"content": [b for index, b in enumerate(blocks) if index not in gone]})
+
+    def rename(self, message: AgentMessage, ids: Mapping[PartAddress, str], /) -> AgentMessage:
+        """Return a copy whose named calls, or whose result, have these ids."""
+        if isinstance(message, ToolResultMessage):
+            return message.model_copy(update={"tool_call_id": ids[0, 0]})
+        if not isinstance(message, AssistantMessage):
+            return message
+        blocks = [block for block in message.content if block is not None]
+        new = [block.model_copy(update={"id": ids[0, i]}) if (0, i) in ids else block for i, block in enumerate(blocks)]
+        return message.model_copy(update={"content": new})
 
 
 def _contents(blocks: Sequence[TextContent | ImageContent]) -> tuple[Text | Media, ...]:

@@ -1,4 +1,7 @@
-"""Reads recorded sessions of several kinds. A new kind is a module with `recognises` and `read`, and a line in `_READERS`."""
+"""Reads recorded sessions of several kinds.
+
+A new kind is a module with `read` and with `recognises` (of all lines) or `holds` (of one), and a line in `_READERS`.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +12,125 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from compaction_hooks.replay.errors import ReplayError
-from compaction_hooks.replay.readers import claude_code, conversations, message_lines, pi
+from compaction_hooks.replay.readers import (
+    claude_code,
+    codex,
+    conversations,
+    gemini,
+    langchain,
+    message_lines,
+    mini_swe_agent,
+    opencode,
+    openhands,
+    pi,
+    pydantic_ai,
+    qwen_code,
+)
+from compaction_hooks.replay.readers.folders import load_folder
 from compaction_hooks.replay.readers.lines import Line, SessionFile, load
-from compaction_hooks.replay.recorded import RecordedSession
+from compaction_hooks.replay.readers.notes import Skipped
+from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 
 class _Reader(NamedTuple):
-    """One kind of file. `recognises` gets at least one line."""
+    """One kind of file. `recognises` gets at least one line.
 
+    `holds` is given where a line may be a session of its own: whether it is one, or part of one.
+    """
+
+    name: str
     recognises: Callable[[Sequence[Line]], bool]
     read: Callable[[SessionFile], Iterator[RecordedSession]]
+    holds: Callable[[Fields], bool] | None = None
+
+
+def _of_objects(
+    name: str, holds: Callable[[Fields], bool], read: Callable[[SessionFile], Iterator[RecordedSession]]
+) -> _Reader:
+    def recognises(lines: Sequence[Line]) -> bool:
+        return any(holds(line.value) for line in lines)
+
+    return _Reader(name, recognises, read, holds)
 
 
 _READERS: Final = (
-    _Reader(conversations.recognises, conversations.read),
-    _Reader(claude_code.recognises, claude_code.read),
-    _Reader(pi.recognises, pi.read),
-    _Reader(message_lines.recognises, message_lines.read),
+    _Reader("Codex", codex.recognises, codex.read),
+    _Reader("Gemini CLI", gemini.recognises, gemini.read),
+    _Reader("Qwen Code", qwen_code.recognises, qwen_code.read),
+    _of_objects("OpenCode", opencode.holds, opencode.read),
+    _of_objects("OpenHands", openhands.holds, openhands.read),
+    _of_objects("mini-swe-agent and SWE-agent", mini_swe_agent.holds, mini_swe_agent.read),
+    _of_objects("LangChain", langchain.holds, langchain.read),
+    _of_objects("pydantic-ai", pydantic_ai.holds, pydantic_ai.read),
+    _Reader("OpenAI or Anthropic messages", conversations.recognises, conversations.read),
+    _Reader("Claude Code", claude_code.recognises, claude_code.read),
+    _Reader("pi", pi.recognises, pi.read),
+    _Reader("message lines", message_lines.recognises, message_lines.read),
 )
-"""Asked in this order; the first that recognises a file reads it."""
+"""Asked in this order; the first that recognises a file reads it. What others could take for theirs comes first."""
 
-_READABLE: Final = "OpenAI or Anthropic messages, normalised JSON Lines, Claude Code and pi sessions can be replayed"
+_READABLE: Final = (
+    f"give a session of one of these kinds: {', '.join(sorted((each.name for each in _READERS), key=str.lower))}"
+)
 
 
 def read_sessions(path: str | os.PathLike[str]) -> Iterator[RecordedSession]:
     """Yield the sessions of one file, in its order; at least one, each with at least one answer of a model.
 
-    What the whole file had to skip is noted in its first session.
+    A folder is read where it holds a session in many files: the events of OpenHands, the storage of OpenCode. What the whole
+    file had to skip is noted in its first session.
 
     Raises:
         ReplayError: there is nothing to replay in the file; or, after all that can be read was yielded, a line that should
             hold a session of its own is broken. The text names file, line and fix.
     """
-    file = load(Path(path))
+    given = Path(path)
+    files = load_folder(given) if given.is_dir() else []
+    if len(files) > 1:
+        yield from _sessions_of(files, given)
+    else:
+        yield from _sessions(files[0] if files else load(given))
+
+
+def _sessions_of(files: Sequence[SessionFile], folder: Path) -> Iterator[RecordedSession]:
+    """The sessions of many files that belong together; some of them may be empty."""
+    sessions: list[RecordedSession] = []
+    empty = 0
+    for file in files:
+        try:
+            sessions += _sessions(file)
+        except ReplayError:
+            empty += 1
+    if not sessions:
+        raise ReplayError(folder, "no model has answered in any of its sessions", "give one with at least one answer")
+    first, *others = sessions
+    notes = [f"{empty} sessions that cannot be read or in which no model answers"] if empty else []
+    yield replace(first, skipped=(*notes, *first.skipped))
+    yield from others
+
+
+def _sessions(file: SessionFile) -> Iterator[RecordedSession]:
     reader = next((each for each in _READERS if each.recognises(file.lines)), None)
     if reader is None:
         raise ReplayError(file.path, "not a session of a kind this command knows", _READABLE, line=file.lines[0].number)
     sessions = list(reader.read(file))
     if not sessions:
-        raise ReplayError(file.path, "no model has answered in it", "give a session with at least one answer")
+        raise ReplayError(
+            file.path, f"no model has answered in it ({reader.name})", "give a session with at least one answer"
+        )
     first, *others = sessions
-    yield replace(first, skipped=(*file.skipped, *first.skipped))
+    yield replace(first, skipped=(*file.skipped, *_strangers(reader, file), *first.skipped))
     yield from others
-    if reader.read is conversations.read and file.broken is not None:
+    if file.broken is not None and (reader.read is conversations.read or (others and reader.holds)):
         # In a log the line lost is one message; here it is a whole session.
         number, problem = file.broken
         raise ReplayError(file.path, problem, "mend the line or remove it", line=number)
+
+
+def _strangers(reader: _Reader, file: SessionFile) -> tuple[str, ...]:
+    """A note on the lines that are no part of any session."""
+    skipped = Skipped()
+    for line in file.lines:
+        if reader.holds is not None and not reader.holds(line.value):
+            skipped.add("holds no messages", line.number)
+    return skipped.notes()

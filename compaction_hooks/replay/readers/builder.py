@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from compaction_hooks import Usage
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.replay.readers.notes import Skipped
 from compaction_hooks.replay.readers.values import text
-from compaction_hooks.replay.recorded import Fields, RecordedCall, RecordedCompaction
+from compaction_hooks.replay.recorded import Fields, RecordedCall, RecordedCompaction, RecordedSession
 
 NO_RESULT: Final = "[No result was recorded: the call was interrupted]"
 """Stands where a call was never answered, as the agents themselves fill it in: providers refuse a call without a result."""
@@ -22,6 +24,7 @@ NO_RESULT: Final = "[No result was recorded: the call was interrupted]"
 @dataclass(slots=True)
 class _Prompt:
     content: object
+    role: str = "user"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,13 +63,18 @@ class Conversation:
 
 
 class ConversationBuilder:
-    """Takes prompts, answers, results and compactions in the order of the log."""
+    """Takes prompts, answers, results and compactions in the order of the log.
 
-    def __init__(self) -> None:
+    Attributes:
+        skipped: What could not be used, by the builder and by the reader that feeds it.
+    """
+
+    def __init__(self, unit: str = "line") -> None:
+        """`unit`: what the reader counts as places, as `Skipped` takes it."""
+        self.skipped: Final = Skipped(unit)
         self._items: list[_Item] = []
         self._owners: dict[str, _Answer] = {}
         self._growing: _Answer | None = None
-        self._notes: list[str] = []
         self._made_ids = 0
         self._waiting_without_id: list[str] = []
 
@@ -81,6 +89,10 @@ class ConversationBuilder:
         if not is_meta:
             self._growing = None
 
+    def system(self, content: object) -> None:
+        """Add a system message."""
+        self._items.append(_Prompt(content, "system"))
+
     def answer(
         self, blocks: Sequence[Fields], *, key: str = "", usage: Usage | None = None, model: str | None = None
     ) -> None:
@@ -90,10 +102,18 @@ class ConversationBuilder:
             answer = _Answer(key=key, blocks=[], usage=None, model=None)
             self._items.append(answer)
             self._growing = answer
-        answer.blocks.extend(self._with_id(block) for block in blocks)
+        self._extend(answer, blocks)
         answer.usage = usage or answer.usage
         answer.model = model or answer.model
         self._owners.update(dict.fromkeys(answer.call_ids, answer))
+
+    def counted(self, usage: Usage) -> bool:
+        """Give the last answer its usage; False when it has some already, or someone has spoken since."""
+        last = next((item for item in reversed(self._items) if not isinstance(item, _Compaction)), None)
+        if not isinstance(last, _Answer) or last.usage is not None:
+            return False
+        last.usage = usage
+        return True
 
     def result(self, block: Fields, *, line: int) -> None:
         """Add a `tool_result` block to the answer that asked for it, however much was logged in between.
@@ -106,9 +126,9 @@ class ConversationBuilder:
             block = {**block, "tool_use_id": call_id}
         owner = self._owners.get(call_id)
         if owner is None:
-            self._notes.append(f"line {line}: a result without its call")
+            self.skipped.add("a result without its call", line)
         elif call_id in owner.results:
-            self._notes.append(f"line {line}: a second result of one call")
+            self.skipped.add("a second result of one call", line)
         else:
             owner.results[call_id] = block
 
@@ -135,6 +155,24 @@ class ConversationBuilder:
     def __len__(self) -> int:
         return len(self._items)
 
+    def session(
+        self, session_id: str, format_name: str, *, system: str = "", tools: Sequence[Fields] = (), model: str = ""
+    ) -> RecordedSession:
+        """Lay everything out as a session. `model`: for where the answers do not name it."""
+        conversation = self.finish()
+        return RecordedSession(
+            id=session_id,
+            format_name=format_name,
+            format=AnthropicFormat(),
+            messages=conversation.messages,
+            system=system or None,
+            tools=tuple(tools),
+            model=conversation.model or model or None,
+            calls=conversation.calls,
+            compactions=conversation.compactions,
+            skipped=conversation.notes,
+        )
+
     def finish(self) -> Conversation:
         """Lay everything out as messages."""
         messages: list[Fields] = []
@@ -145,7 +183,7 @@ class ConversationBuilder:
         for item in self._items:
             places[id(item)] = len(messages)
             if isinstance(item, _Prompt):
-                messages.append({"role": "user", "content": item.content})
+                messages.append({"role": item.role, "content": item.content})
             elif isinstance(item, _Compaction):
                 start = len(messages) if item.first_kept is None else places[id(item.first_kept)]
                 compactions.append(_recorded_compaction(item, len(messages)))
@@ -162,8 +200,15 @@ class ConversationBuilder:
             model=next(
                 (item.model for item in reversed(self._items) if isinstance(item, _Answer) and item.model), None
             ),
-            notes=(*self._notes, *self._unanswered()),
+            notes=(*self.skipped.notes(), *self._unanswered()),
         )
+
+    def _extend(self, answer: _Answer, blocks: Sequence[Fields]) -> None:
+        for block in map(self._with_id, blocks):
+            if block.get("type") == "tool_use" and block.get("id") in answer.call_ids:
+                self.skipped.add("a call that stands there twice")
+            else:
+                answer.blocks.append(block)
 
     def _with_id(self, block: Fields) -> Fields:
         """A call that was logged without an id gets one."""

@@ -134,9 +134,8 @@ def _usage(usage: Fields) -> Usage | None:
 def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     """The lines that belong to the conversation, in the order of the file, and notes on the others."""
     speaking = [line for line in lines if _belongs(line.value)]
-    unusable = {line.number: problem for line in lines if (problem := _problem(line.value))}
-    notes = [f"line {number}: {problem}" for number, problem in unusable.items()]
-    others = [line.value for line in lines if not _belongs(line.value) and line.number not in unusable]
+    notes = [f"line {line.number}: {problem}" for line in lines if (problem := _problem(line.value))]
+    others = [line.value for line in lines if not _belongs(line.value) and not _problem(line.value)]
     if others:
         kinds = Counter(text(value.get("type")) or "unknown" for value in others)
         notes.append("lines without messages: " + ", ".join(f"{kind} {times}" for kind, times in kinds.most_common()))
@@ -146,8 +145,9 @@ def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
         speaking = main
     abandoned = _abandoned(lines, speaking)
     if abandoned:
-        notes.append(f"{len(abandoned)} lines on branches the user went back from, the first in line {min(abandoned)}")
-    kept = [line for line in speaking if line.number not in abandoned]
+        first = min(line.number for line in abandoned.values())
+        notes.append(f"{len(abandoned)} lines on branches the user went back from, the first in line {first}")
+    kept = [line for line in speaking if id(line) not in abandoned]
     return _without_repeats(kept), notes
 
 
@@ -163,14 +163,17 @@ def _without_repeats(lines: Sequence[Line]) -> list[Line]:
     return once
 
 
-def _abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> set[int]:
-    """The numbers of the lines on branches that were left: of two prompts or answers after one message the last one counts."""
+def _abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int, Line]:
+    """The lines on branches that were left: of two prompts or answers after one message the last one counts.
+
+    Known by their identity, here and below: two objects may stand on one line.
+    """
     parents = _speaking_parents(lines, speaking)
     children: dict[str, list[Line]] = {}
     for line in speaking:
-        children.setdefault(parents.get(line.number, ""), []).append(line)
+        children.setdefault(parents.get(id(line), ""), []).append(line)
     by_uuid = {text(line.value.get("uuid")): line for line in speaking}
-    left: set[int] = set()
+    left: dict[int, Line] = {}
     for parent, branch in children.items():
         starts = [line for line in branch if parent and _starts_a_branch(line.value, by_uuid[parent].value)]
         answers = {_branch_key(line) for line in starts}
@@ -180,12 +183,12 @@ def _abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> set[int]:
     return left
 
 
-def _collect(line: Line, children: dict[str, list[Line]], into: set[int]) -> None:
+def _collect(line: Line, children: dict[str, list[Line]], into: dict[int, Line]) -> None:
     waiting = [line]
     while waiting:
         each = waiting.pop()
-        if each.number not in into:
-            into.add(each.number)
+        if id(each) not in into:
+            into[id(each)] = each
             waiting.extend(children.get(text(each.value.get("uuid")), ()))
 
 
@@ -201,7 +204,7 @@ def _starts_a_branch(value: Fields, parent: Fields) -> bool:
 
 def _branch_key(line: Line) -> str:
     """Lines of one answer are one branch."""
-    return text(fields(line.value.get("message")).get("id")) or str(line.number)
+    return text(fields(line.value.get("message")).get("id")) or str(id(line))
 
 
 def _speaking_parents(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int, str]:
@@ -216,7 +219,7 @@ def _speaking_parents(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[i
             passed.add(uuid)
             uuid = above.get(uuid, "")
         if uuid in heard and uuid not in passed:
-            found[line.number] = uuid
+            found[id(line)] = uuid
     return found
 
 

@@ -7,13 +7,16 @@ import json
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from compaction_hooks.replay.errors import ReplayError
-from compaction_hooks.replay.readers.values import is_object, items
+from compaction_hooks.replay.readers.salvage import salvage
+from compaction_hooks.replay.readers.values import is_list, is_object
 from compaction_hooks.replay.recorded import Fields
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+"""Codex compresses rollouts it has archived."""
 _HEAD_BYTES: Final = 8192
 """Enough to find a NUL byte in any binary file worth the name."""
 
@@ -35,7 +38,7 @@ class SessionFile:
     Attributes:
         lines: A JSON list of messages counts as one object with "messages".
         skipped: What could not be read, one note each.
-        broken: The first line that is not whole JSON, and what is wrong with it; None when all are.
+        broken: The first line of JSON Lines that is not whole JSON, and what is wrong with it; None when all are.
     """
 
     path: Path
@@ -56,12 +59,51 @@ def load(path: Path) -> SessionFile:
     try:
         whole: object = json.loads(content)
     except (ValueError, RecursionError):
-        return _json_lines(path, content)
-    if is_object(whole):
-        return SessionFile(path=path, lines=(Line(1, whole),))
-    if isinstance(whole, list):
-        return SessionFile(path=path, lines=(Line(1, {"messages": items(cast(object, whole))}),))
-    raise ReplayError(path, f"{_kind(whole)} instead of a session", _GIVE_A_SESSION, line=1)
+        return _damaged_document(path, content) or _json_lines(path, content)
+    line = _as_line(1, whole)
+    if line is None:
+        raise ReplayError(path, f"{_kind(whole)} instead of a session", _GIVE_A_SESSION, line=1)
+    return SessionFile(path=path, lines=(line,))
+
+
+def _as_line(number: int, value: object) -> Line | None:
+    if is_list(value):
+        return Line(number, {"messages": value})
+    return Line(number, value) if is_object(value) else None
+
+
+def _damaged_document(path: Path, content: str) -> SessionFile | None:
+    """Read what is whole of JSON that runs over several lines, or of one line that breaks off; None for JSON Lines."""
+    texts = [line.strip() for line in content.split("\n")]
+    whole = [not rest and any(map(is_object, values)) for values, rest in map(_objects, filter(None, texts))]
+    if 2 * sum(whole) >= len(whole):
+        return None
+    lines: list[Line] = []
+    skipped: list[str] = []
+    place = _next_value(content, 0)
+    while place < len(content):
+        number = 1 + content.count("\n", 0, place)
+        found = salvage(content, place)
+        line = None if found is None else _as_line(number, found.value)
+        if found is None or line is None:
+            skipped.append(f"line {number}: not JSON: {content[place : place + 40]!r}")
+            break
+        lines.append(line)
+        place = _next_value(content, found.end)
+        if not found.is_whole:
+            broken = 1 + content.count("\n", 0, found.end)
+            rest = content[found.end :].strip()[:40]
+            skipped.append(f"line {broken}: {f'not JSON from {rest!r} on: left out' if rest else 'cut off'}")
+            break
+    if not any(line.value and line.value != {"messages": []} for line in lines):
+        return None
+    return SessionFile(path=path, lines=tuple(lines), skipped=tuple(skipped))
+
+
+def _next_value(content: str, place: int) -> int:
+    while place < len(content) and content[place].isspace():
+        place += 1
+    return place
 
 
 def _content(path: Path) -> str:
@@ -77,6 +119,8 @@ def _content(path: Path) -> str:
         raise ReplayError(path, f"is a damaged gzip file ({broken})", "copy it again") from None
     except OSError as problem:
         raise ReplayError(path, f"cannot be read ({problem.strerror})", "check its permissions") from None
+    if raw.startswith(_ZSTD_MAGIC):
+        raise ReplayError(path, "is compressed with zstd", f"decompress it first: zstd -d {path}")
     if b"\0" in raw[:_HEAD_BYTES]:
         raise ReplayError(path, "is a binary file or not UTF-8", _GIVE_A_SESSION)
     # A file that was cut off may end inside a character: the broken line is named below, the rest is read.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import TypeGuard, cast
+from typing import TypeGuard
 
 from compaction_hooks.replay.recorded import Fields
 
@@ -18,9 +19,19 @@ def fields(value: object) -> Fields:
     return value if is_object(value) else {}
 
 
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Whether `value` is a JSON list."""
+    return isinstance(value, list)
+
+
+def one_or_more(value: object) -> list[object]:
+    """The list, or a list of the one value that stands where there could be several."""
+    return value if is_list(value) else [value]
+
+
 def items(value: object) -> list[object]:
     """The list, or an empty one when `value` is anything else."""
-    return cast(list[object], value) if isinstance(value, list) else []
+    return value if is_list(value) else []
 
 
 def text(value: object) -> str:
@@ -35,7 +46,7 @@ def count(value: object) -> int:
 
 def is_content(value: object) -> bool:
     """Whether `value` is what a message may hold: text, or a list of content blocks."""
-    return isinstance(value, str) or (isinstance(value, list) and all(map(is_object, items(cast(object, value)))))
+    return isinstance(value, str) or (is_list(value) and all(map(is_object, value)))
 
 
 def blocks(content: object) -> list[Fields]:
@@ -43,3 +54,43 @@ def blocks(content: object) -> list[Fields]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [block for block in items(content) if is_object(block)]
+
+
+def json_text(value: object) -> str:
+    """Text as it is, nothing as "", anything else as compact JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return "[nested too deeply to be shown]"
+
+
+def arguments(value: object) -> Fields:
+    """The arguments of a call, given as an object or as its JSON text; what is no object stands under "arguments"."""
+    try:
+        given: object = json.loads(value) if isinstance(value, str) and value else value
+    except (ValueError, RecursionError):
+        given = value
+    if is_object(given):
+        return given
+    return {} if given is None or given == "" else {"arguments": given}
+
+
+def call(call_id: object, name: object, given: object) -> Fields:
+    """A `tool_use` block. The builder gives an id to a call that has none."""
+    return {"type": "tool_use", "id": text(call_id), "name": text(name), "input": arguments(given)}
+
+
+def result(call_id: object, content: object, *, is_error: bool = False) -> Fields:
+    """A `tool_result` block; content that is neither text nor blocks becomes its JSON text."""
+    shown = content if is_content(content) else json_text(content)
+    block = {"type": "tool_result", "tool_use_id": text(call_id), "content": shown}
+    return {**block, "is_error": True} if is_error else block
+
+
+def thinking(said: str, sealed: str = "") -> list[Fields]:
+    """The block for reasoning with its signature or encrypted form; none when there is neither."""
+    if not said:
+        return [{"type": "redacted_thinking", "data": sealed}] if sealed else []
+    return [{"type": "thinking", "thinking": said, "signature": sealed}]

@@ -1,61 +1,18 @@
-"""Where records live between processes: in memory, or in one SQLite file.
-
-A store holds, for each session id, a list of records as JSON texts, and knows nothing about what is in them.
-"""
+"""Records in one SQLite file."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from compaction_hooks.errors import RecordError
 
 if TYPE_CHECKING:
     import sqlite3  # some Pythons are built without it: only who uses SQLiteStore needs it
-
-
-class RecordStore(Protocol):
-    """Keeps compaction records. Each method may be sync or async. Errors never fail the agent; they are reported as events."""
-
-    def load(self, session_id: str, /) -> Sequence[str] | Awaitable[Sequence[str]]:
-        """The session's records as JSON texts, in the order they were appended; empty for an unknown session."""
-        ...
-
-    def append(self, session_id: str, record_id: str, record: str, /) -> Awaitable[None] | None:
-        """Add a record at the end; does nothing when the session already has one with this id."""
-        ...
-
-    def remove(self, session_id: str, record_id: str, /) -> Awaitable[None] | None:
-        """Take a record out; does nothing when there is none with this id."""
-        ...
-
-
-class MemoryStore:
-    """Records for the life of the process. May be shared by threads, event loops and controllers."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, dict[str, str]] = {}
-        self._lock = threading.Lock()
-
-    def load(self, session_id: str) -> Sequence[str]:
-        """Return the session's records, oldest first."""
-        with self._lock:
-            return list(self._sessions.get(session_id, {}).values())
-
-    def append(self, session_id: str, record_id: str, record: str) -> None:
-        """Add a record at the end unless its id is there already."""
-        with self._lock:
-            self._sessions.setdefault(session_id, {}).setdefault(record_id, record)
-
-    def remove(self, session_id: str, record_id: str) -> None:
-        """Take a record out if it is there."""
-        with self._lock:
-            self._sessions.get(session_id, {}).pop(record_id, None)
-
 
 BUSY_SECONDS = 10.0
 """How long a call waits for another process to finish writing. A write takes milliseconds."""
@@ -73,9 +30,11 @@ _REMEDIES = {
     "unable to open": "create its folder, and make both readable and writable",
     "readonly": "make the file and its folder writable",
     "not a database": "choose another path: something else is in this file",
+    "malformed": "move the file away, a new one is made; or mend it with the sqlite3 program's .recover",
     "locked": "let the process that is writing to it finish",
     "disk is full": "free some space",
-    "surrogates not allowed": "use ids and records that can be written as UTF-8",
+    "disk I/O error": "look after the disk, its free space and its quota",
+    "surrogates not allowed": "give records as `CompactionRecord.to_json` writes them, in ASCII",
 }
 """What to do, by what SQLite's message holds."""
 
@@ -84,8 +43,8 @@ class SQLiteStore:
     """Records in one SQLite file, shared by threads and processes on one machine. Each call is atomic.
 
     The file and its table are made when missing; its folder is not. The first call in a process opens a connection, which
-    `close()` frees; later calls open it again. Not for network file systems, where SQLite's locks do not hold.
-    (https://www.sqlite.org/wal.html, "Overview".)
+    `close()` frees; later calls open it again, as they do when the file was removed or replaced. Not for network file
+    systems, where SQLite's locks do not hold. (https://www.sqlite.org/wal.html, "Overview".)
 
     Args:
         path: The file; may already hold other tables.
@@ -99,6 +58,7 @@ class SQLiteStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
+        self._file: tuple[int, int] | None = None
         self._inherited: list[sqlite3.Connection] = []
         # Opened once to fail here and not in the first compaction, then closed: a connection must not be carried into
         # forked workers (https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_file_across_a_fork_).
@@ -107,7 +67,9 @@ class SQLiteStore:
 
     def load(self, session_id: str) -> Sequence[str]:
         """Return the session's records, oldest first."""
-        rows = self._run("SELECT record FROM compaction_records WHERE session_id = ? ORDER BY position", session_id)
+        rows = self._run(
+            "SELECT record FROM compaction_records WHERE session_id = ? ORDER BY position", _storable(session_id)
+        )
         return [record for (record,) in rows]
 
     def append(self, session_id: str, record_id: str, record: str) -> None:
@@ -115,21 +77,23 @@ class SQLiteStore:
         self._run(
             "INSERT INTO compaction_records (session_id, record_id, record) VALUES (?, ?, ?)"
             " ON CONFLICT (session_id, record_id) DO NOTHING",
-            session_id,
-            record_id,
+            _storable(session_id),
+            _storable(record_id),
             record,
         )
 
     def remove(self, session_id: str, record_id: str) -> None:
         """Take a record out if it is there."""
-        self._run("DELETE FROM compaction_records WHERE session_id = ? AND record_id = ?", session_id, record_id)
+        self._run(
+            "DELETE FROM compaction_records WHERE session_id = ? AND record_id = ?",
+            _storable(session_id),
+            _storable(record_id),
+        )
 
     def close(self) -> None:
         """Free this process's connection."""
         with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-                self._connection = None
+            self._disconnect()
 
     def __enter__(self) -> SQLiteStore:
         return self
@@ -137,25 +101,34 @@ class SQLiteStore:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _run(self, statement: str, *values: str) -> list[tuple[str]]:
+    def _run(self, statement: str, *values: str | bytes) -> list[tuple[str]]:
         import sqlite3
 
-        try:
-            with self._lock:
+        with self._lock:
+            try:
                 return self._connected().execute(statement, values).fetchall()
-        except (sqlite3.Error, UnicodeEncodeError) as exc:
-            remedy = next((what for sign, what in _REMEDIES.items() if sign in str(exc)), "see the cause of this error")
-            raise RecordError(f"the record store {self._path} failed ({exc}): {remedy}") from exc
+            except (sqlite3.Error, UnicodeEncodeError) as exc:
+                remedy = next(
+                    (what for sign, what in _REMEDIES.items() if sign in str(exc)), "see the cause of this error"
+                )
+                raise RecordError(f"the record store {self._path} failed ({exc}): {remedy}") from exc
 
     def _connected(self) -> sqlite3.Connection:
-        """This process's connection, opened when there is none."""
-        if self._process != os.getpid():
-            if self._connection is not None:
-                self._inherited.append(self._connection)  # closing it here would break the parent's
-            self._connection, self._process = None, os.getpid()
+        """This process's connection to the file at the path, opened when there is none."""
+        if self._connection is not None and self._process != os.getpid():
+            self._inherited.append(self._connection)  # closing it here would break the parent's
+            self._connection = None
+        if self._file != _identity(self._path):
+            self._disconnect()  # SQLite would go on writing to the removed file
         if self._connection is None:
-            self._connection = self._open()
+            self._connection, self._process = self._open(), os.getpid()
+            self._file = _identity(self._path)
         return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None and self._process == os.getpid():
+            self._connection.close()
+            self._connection = None
 
     def _open(self) -> sqlite3.Connection:
         import sqlite3
@@ -169,3 +142,21 @@ class SQLiteStore:
             connection.close()
             raise
         return connection
+
+
+def _storable(id: str) -> str | bytes:
+    """An id as SQLite takes it: bytes, which never equal a text, where it holds lone surrogates."""
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        return id.encode("utf-8", "surrogatepass")
+    return id
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file is at a path; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,187 @@
+"""What is wrong with a history, and what is to be done about it, part by part: decided on neutral messages alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from compaction_hooks.digests import canonical_arguments, text_digest
+from compaction_hooks.messages import Message, Opaque, Part, Thinking, ToolCall, ToolResult
+from compaction_hooks.validity import (
+    Provider,
+    RuleId,
+    foreign_rule,
+    is_blank,
+    is_server_call,
+    is_server_result,
+    takes_call_id,
+)
+
+_ID_DIGITS: Final = 24
+"""Hexadecimal digits of an id that we make: with its prefix 29 characters, as many as OpenAI's own have, of the alphabet that
+every provider takes."""
+
+
+class Place(NamedTuple):
+    """Where a part stands: host message, piece of it, part of that."""
+
+    host: int
+    piece: int
+    part: int
+
+
+Pieces: TypeAlias = Sequence[Sequence[Message]]
+"""Of each host message, what the format read from it."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done, part by part.
+
+    Attributes:
+        dropped: Parts that go.
+        ids: New ids of calls and of their results.
+        results: The result of each call that has one, wherever it stands.
+        calls: The same, the other way about.
+    """
+
+    dropped: set[Place] = field(default_factory=set[Place])
+    ids: dict[Place, str] = field(default_factory=dict[Place, str])
+    results: dict[Place, Place] = field(default_factory=dict[Place, Place])
+    calls: dict[Place, Place] = field(default_factory=dict[Place, Place])
+
+
+def plan_of(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None) -> Plan:
+    """Decide what goes, which result belongs to which call, and which calls get another id, by the rules that hold."""
+    plan = Plan()
+    _match_results(pieces, plan)
+    _tell_calls_apart(pieces, plan, rules, provider)
+    plan.dropped.update(place for place, part in _parts(pieces) if _is_refused(part, rules))
+    if "open_server_call" in rules:
+        _drop_server_parts(pieces, plan)
+    if "dangling_reasoning" in rules:
+        _drop_loose_reasoning(pieces, plan, rules)
+    return plan
+
+
+def _is_refused(part: Part, rules: frozenset[RuleId]) -> bool:
+    """Whether the provider refuses the part wherever it stands."""
+    if isinstance(part, Thinking):
+        return "unsigned_reasoning" in rules and not part.opaque_chars
+    if isinstance(part, Opaque):
+        return foreign_rule(part) in rules
+    return "blank_text" in rules and is_blank(part)
+
+
+def _parts(pieces: Pieces) -> Iterator[tuple[Place, Part]]:
+    for host, read in enumerate(pieces):
+        for number, piece in enumerate(read):
+            for index, part in enumerate(piece.parts):
+                yield Place(host, number, index), part
+
+
+def _match_results(pieces: Pieces, plan: Plan) -> None:
+    """Match each result to a call with its id that waits: of the newest turn that has one, its oldest."""
+    waiting: dict[str, list[tuple[int, deque[Place]]]] = {}
+    turn = 0
+    speaker = ""
+    for host, read in enumerate(pieces):
+        for number, piece in enumerate(read):
+            turn += piece.role == "assistant" and speaker != "assistant"
+            speaker = piece.role
+            for index, part in enumerate(piece.parts):
+                place = Place(host, number, index)
+                if isinstance(part, ToolCall):
+                    of_id = waiting.setdefault(part.id, [])
+                    if not of_id or of_id[-1][0] != turn:
+                        of_id.append((turn, deque()))
+                    of_id[-1][1].append(place)
+                elif isinstance(part, ToolResult):
+                    _match(plan, place, waiting.get(part.call_id))
+
+
+def _match(plan: Plan, result: Place, waiting: list[tuple[int, deque[Place]]] | None) -> None:
+    if not waiting:
+        plan.dropped.add(result)
+        return
+    call = waiting[-1][1].popleft()
+    if not waiting[-1][1]:
+        waiting.pop()
+    plan.results[call] = result
+    plan.calls[result] = call
+
+
+def _tell_calls_apart(pieces: Pieces, plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:
+    """Give calls another id where theirs was used before, or is none that the provider takes."""
+    used: set[str] = set()
+    counts: dict[str, int] = {}
+    for place, part in _parts(pieces):
+        if not isinstance(part, ToolCall):
+            continue
+        id_ = part.id
+        is_taken = id_ != "" and id_ in used and not rules.isdisjoint(("duplicate_call", "twin_call"))
+        if is_taken or ("call_id_form" in rules and not takes_call_id(provider, id_)):
+            id_ = _fresh_id(part, used, counts)
+            plan.ids[place] = id_
+            if place in plan.results:
+                plan.ids[plan.results[place]] = id_
+        used.add(id_)
+
+
+def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
+    """Make an id from what the call is and how many such calls came before; it depends on nothing that comes after."""
+    content = f"{call.id}\n{call.name}\n{canonical_arguments(call.arguments)}"
+    while True:
+        count = counts[content] = counts.get(content, 0) + 1
+        id_ = "call_" + text_digest(f"{count}\n{content}")[:_ID_DIGITS]
+        if id_ not in used:
+            return id_
+
+
+def _drop_server_parts(pieces: Pieces, plan: Plan) -> None:
+    """Drop results of the provider's own tools without their call, and calls that the user's next words found open."""
+    waiting: dict[str, Place] = {}
+    for host, read in enumerate(pieces):
+        for number, piece in enumerate(read):
+            if piece.role == "user":
+                plan.dropped.update(waiting.values())
+                waiting.clear()
+            for index, part in enumerate(piece.parts):
+                if not isinstance(part, Opaque):
+                    continue
+                if is_server_call(part):
+                    if (earlier := waiting.get(part.call_id)) is not None:
+                        plan.dropped.add(earlier)
+                    waiting[part.call_id] = Place(host, number, index)
+                elif is_server_result(part) and waiting.pop(part.call_id, None) is None:
+                    plan.dropped.add(Place(host, number, index))
+
+
+def _drop_loose_reasoning(pieces: Pieces, plan: Plan, rules: frozenset[RuleId]) -> None:
+    """Drop the reasoning that ends a turn of the assistant: what it led to never came."""
+    ends_turn = True
+    for host in range(len(pieces) - 1, -1, -1):
+        for number in range(len(pieces[host]) - 1, -1, -1):
+            piece = pieces[host][number]
+            kept = kept_places(plan, host, number, piece)
+            if piece.role != "assistant":
+                ends_turn = ends_turn or bool(kept) or piece.role != "tool"
+                continue
+            ends_turn = ends_turn or _ends_step(plan, kept, piece, rules)
+            while ends_turn and kept and isinstance(piece.parts[kept[-1].part], Thinking):
+                plan.dropped.add(kept.pop())
+            ends_turn = ends_turn and not kept
+
+
+def _ends_step(plan: Plan, kept: Sequence[Place], piece: Message, rules: frozenset[RuleId]) -> bool:
+    """Whether results may be put right behind this message of the assistant."""
+    calls = [place for place in kept if isinstance(piece.parts[place.part], ToolCall)]
+    return bool(calls) if "split_step" in rules else any(place not in plan.results for place in calls)
+
+
+def kept_places(plan: Plan, host: int, number: int, piece: Message) -> list[Place]:
+    """Return where the parts of one piece stand that stay."""
+    places = [Place(host, number, index) for index in range(len(piece.parts))]
+    return [place for place in places if place not in plan.dropped]

@@ -1,0 +1,102 @@
+"""OpenAI chat messages, as agents keep them among data of their own, given to the builder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from compaction_hooks import Usage
+from compaction_hooks.replay.readers.builder import ConversationBuilder
+from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.values import (
+    blocks,
+    call,
+    count,
+    fields,
+    is_list,
+    is_object,
+    items,
+    result,
+    text,
+    thinking,
+)
+from compaction_hooks.replay.recorded import Fields
+
+_KEPT_BLOCKS: Final = ("thinking", "redacted_thinking")
+
+
+def add_message(
+    builder: ConversationBuilder,
+    message: Fields,
+    place: int,
+    *,
+    usage: Usage | None = None,
+    model: str = "",
+    key: str = "",
+) -> bool:
+    """Give one message to the builder; whether it held anything for it."""
+    role, content = message.get("role"), message.get("content")
+    if role in ("tool", "function"):
+        call_ids = [message.get("tool_call_id"), *items(message.get("tool_call_ids"))]  # SWE-agent has a list
+        call_id = next((each for each in call_ids if text(each)), "")
+        builder.result(result(call_id, shown(content) if is_list(content) else content), line=place)
+        return True
+    if role == "assistant":
+        said = [*reasoning_of(message), *shown(content), *calls_of(message)]
+        if said:
+            builder.answer(said, key=key, usage=usage, model=model or None)
+        return bool(said)
+    told = content if isinstance(content, str) else shown(content)
+    if told and role in ("system", "developer"):
+        builder.system(told)
+    elif told and role == "user":
+        builder.prompt(told)
+    else:
+        return False
+    return True
+
+
+def shown(content: object) -> list[Fields]:
+    """The blocks of a content: texts and images are translated, thinking stays; blocks of any other kind too."""
+    found: list[Fields] = []
+    for block in blocks(content):
+        kind = block.get("type")
+        image = fields(block.get("image_url")).get("url") or block.get("image_url")
+        if kind in ("text", "input_text", "output_text"):
+            found += [{"type": "text", "text": text(block["text"])}] if text(block.get("text")) else []
+        elif kind in ("image_url", "input_image") and (media := media_block("image", url=image)):
+            found.append(media)
+        else:
+            found.append(block)
+    return found
+
+
+def calls_of(message: Fields) -> Iterator[Fields]:
+    """The calls of an answer, those of the first API version included."""
+    asked = [fields(each) for each in items(message.get("tool_calls"))]
+    for each in asked:
+        function = fields(each.get("function")) or each
+        yield call(each.get("id"), function.get("name"), function.get("arguments"))
+    first_version = message.get("function_call")
+    if is_object(first_version) and not asked:
+        yield call("", first_version.get("name"), first_version.get("arguments"))
+
+
+def litellm_usage(counted: Fields) -> Usage | None:
+    """What LiteLLM reports: the cached part inside the prompt, whichever provider counted (E30)."""
+    whole = count(counted.get("prompt_tokens")) or count(counted.get("input_tokens"))
+    if not whole:
+        return None
+    details = fields(counted.get("prompt_tokens_details")) or fields(counted.get("input_tokens_details"))
+    return Usage(
+        input_tokens=whole,
+        output_tokens=count(counted.get("completion_tokens")) or count(counted.get("output_tokens")),
+        cache_read_tokens=count(counted.get("cache_read_input_tokens")) or count(details.get("cached_tokens")),
+        cache_write_tokens=count(counted.get("cache_creation_input_tokens")),
+    )
+
+
+def reasoning_of(message: Fields) -> list[Fields]:
+    """The reasoning beside the content: Anthropic's blocks, else its text alone."""
+    signed = [block for block in blocks(message.get("thinking_blocks")) if block.get("type") in _KEPT_BLOCKS]
+    return signed or thinking(text(message.get("reasoning_content")) or text(message.get("reasoning")))

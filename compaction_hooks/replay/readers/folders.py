@@ -1,0 +1,48 @@
+"""Sessions that are a folder: the events of an OpenHands session, the storage of OpenCode."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from compaction_hooks.replay.readers import opencode_storage, openhands
+from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.values import fields, is_object
+
+
+def load_folder(folder: Path) -> list[SessionFile]:
+    """Read the sessions of a folder: one file for each; none when it is no folder of a known kind.
+
+    The events of one session become the lines of one file, numbered as their files are. A stored session that cannot be read
+    is an empty object.
+    """
+    stored = opencode_storage.session_files(folder)
+    if stored:
+        return [SessionFile(path=path, lines=(Line(1, fields(_read(path))),)) for path in stored]
+    events = folder / "events" if (folder / "events").is_dir() else folder
+    paths = sorted(events.glob("*.json"), key=_number)
+    lines: list[Line] = []
+    skipped: list[str] = []
+    for path in paths:
+        value = _read(path)
+        if is_object(value):
+            lines.append(Line(_number(path)[0], value))
+        else:
+            skipped.append(f"{path.name}: cannot be read")
+    if not any(openhands.holds(line.value) for line in lines):
+        return []
+    return [SessionFile(path=folder, lines=tuple(lines), skipped=tuple(skipped))]
+
+
+def _read(path: Path) -> object:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _number(path: Path) -> tuple[int, str]:
+    """Events are in the order of their numbers: `7.json` before `12.json`, or `event-00007-....json`."""
+    found = re.search(r"\d+", path.name)
+    return int(found[0]) if found else -1, path.name

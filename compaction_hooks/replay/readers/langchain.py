@@ -1,0 +1,185 @@
+"""Messages dumped by LangChain and LangGraph, in every form there is.
+
+- `messages_to_dict`: `{"type": "human", "data": {...}}`;
+- `dumpd`: `{"lc": 1, "type": "constructor", "id": [..., "HumanMessage"], "kwargs": {...}}`;
+- `model_dump`, as LangGraph's server answers: `{"type": "human", "content": ...}`.
+
+They stand in a JSON list, one a line, or inside an object: a thread's state (`values`, `channel_values`), a traced run (`inputs`,
+`outputs`), where the list of messages may be a list of such lists. Records from before `tool_calls` hold OpenAI's own calls in
+`additional_kwargs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from compaction_hooks import Usage
+from compaction_hooks.replay.readers.builder import ConversationBuilder
+from compaction_hooks.replay.readers.chat import calls_of, shown
+from compaction_hooks.replay.readers.lines import Line, SessionFile
+from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.values import blocks, call, count, fields, is_object, items, result, text, thinking
+from compaction_hooks.replay.recorded import Fields, RecordedSession
+
+FORMAT_NAME: Final = "LangChain messages"
+
+_SPEAKERS: Final = ("human", "ai", "system", "tool", "function", "chat", "remove")
+_CLASSES: Final = {f"{kind.capitalize()}Message": kind for kind in _SPEAKERS} | {"AIMessage": "ai"}
+_ROLES: Final = {"user": "human", "assistant": "ai", "developer": "system"}
+_CONTAINERS: Final = ("values", "channel_values", "inputs", "outputs", "kwargs", "input", "output")
+_CALL_BLOCKS: Final = ("tool_use", "tool_call", "function_call", "input_json_delta", "tool_call_chunk")
+"""Calls among the content stand in `tool_calls` too."""
+
+
+def holds(value: Fields) -> bool:
+    """Whether this is a LangChain message, or holds some."""
+    return bool(_messages(value))
+
+
+def read(file: SessionFile) -> Iterator[RecordedSession]:
+    """One session for each list of messages in which a model answers; messages on lines of their own are one session."""
+    alone = [line for line in file.lines if _kind(line.value)]
+    if alone:
+        yield from _session(file.path.stem, "line", alone)
+        return
+    lists = [(line, messages) for line in file.lines for messages in _messages(line.value)]
+    for number, (line, messages) in enumerate(lists, 1):
+        own_id = text(line.value.get("id")) or text(line.value.get("thread_id"))
+        session_id = own_id or file.path.stem
+        numbered = [Line(place, fields(message)) for place, message in enumerate(messages)]
+        yield from _session(session_id if len(lists) == 1 else f"{session_id}#{number}", "message", numbered)
+
+
+def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[RecordedSession]:
+    builder = ConversationBuilder(unit)
+    for message in messages:
+        if not _add(builder, message):
+            builder.skipped.kind(_kind(message.value) or text(message.value.get("type")) or "unknown")
+    if builder.has_answer:
+        yield builder.session(session_id, FORMAT_NAME)
+
+
+def _add(builder: ConversationBuilder, line: Line) -> bool:
+    kind, message = _kind(line.value), _fields(line.value)
+    extra = fields(message.get("additional_kwargs"))
+    content = message.get("content")
+    if kind in ("tool", "function"):
+        is_error = message.get("status") == "error"
+        told = content if isinstance(content, str) else _shown(content)
+        builder.result(result(message.get("tool_call_id"), told, is_error=is_error), line=line.number)
+        return True
+    if kind == "ai":
+        said = [*_reasoning(extra), *_shown(content), *_calls(message, extra)]
+        if said:
+            builder.answer(said, usage=_usage(message), model=_model(message))
+        return bool(said)
+    told = content if isinstance(content, str) else _shown(content)
+    if not told or kind not in ("human", "system"):
+        return False
+    if kind == "system" or extra.get("__openai_role__") == "developer":
+        builder.system(told)
+    else:
+        builder.prompt(told)
+    return True
+
+
+def _shown(content: object) -> list[Fields]:
+    """LangChain's own blocks for media and reasoning beside those of the providers."""
+    found: list[Fields] = []
+    listed = [{"type": "text", "text": each} if isinstance(each, str) else each for each in items(content)]
+    for block in shown(listed or content):
+        kind = text(block.get("type"))
+        media = None
+        if kind in ("image", "file", "audio", "video") and "source" not in block:
+            encoded = block.get("base64") or block.get("data")
+            media = media_block(text(block.get("mime_type")) or kind, data=encoded, url=block.get("url"))
+        if kind == "reasoning":
+            said = text(block.get("reasoning")) or _summary(block)
+            found += thinking(said, text(block.get("encrypted_content")))
+        elif kind not in _CALL_BLOCKS:
+            found.append(media or block)
+    return found
+
+
+def _summary(block: Fields) -> str:
+    return "\n\n".join(text(part.get("text")) for part in blocks(block.get("summary")))
+
+
+def _reasoning(extra: Fields) -> list[Fields]:
+    said = extra.get("reasoning_content")
+    return thinking(text(said)) if isinstance(said, str) else []
+
+
+def _calls(message: Fields, extra: Fields) -> Iterator[Fields]:
+    asked = [fields(each) for each in items(message.get("tool_calls"))]
+    broken = [fields(each) for each in items(message.get("invalid_tool_calls"))]
+    for each in (*asked, *broken):
+        yield call(each.get("id"), each.get("name"), each.get("args"))
+    if not asked and not broken:
+        yield from calls_of(extra)
+
+
+def _usage(message: Fields) -> Usage | None:
+    """LangChain's counts include the cached part, whichever provider counted (E30)."""
+    counted = fields(message.get("usage_metadata"))
+    whole = count(counted.get("input_tokens"))
+    if not whole:
+        return None
+    details = fields(counted.get("input_token_details"))
+    return Usage(
+        input_tokens=whole,
+        output_tokens=count(counted.get("output_tokens")),
+        cache_read_tokens=count(details.get("cache_read")),
+        cache_write_tokens=count(details.get("cache_creation")),
+    )
+
+
+def _model(message: Fields) -> str | None:
+    metadata = fields(message.get("response_metadata"))
+    return text(metadata.get("model_name")) or text(metadata.get("model")) or None
+
+
+# -- messages, whatever the form
+
+
+def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
+    """The lists of messages an object holds, at most `depth` objects deep; the message itself counts as one."""
+    if _kind(value):
+        return [[value]]
+    listed = items(value.get("messages"))
+    lists = [each for each in map(items, listed) if each] or [listed]
+    found = [each for each in lists if any(_kind(fields(message)) for message in each)]
+    if found or not depth:
+        return found
+    # What went into a run is the beginning of what came out of it: the longest counts.
+    for name in _CONTAINERS:
+        inner = _messages(fields(value.get(name)), depth - 1)
+        found = max(found, inner, key=lambda lists: sum(map(len, lists)))
+    return found
+
+
+def _fields(value: Fields) -> Fields:
+    inner = value.get("data") if "data" in value else value.get("kwargs")
+    return inner if is_object(inner) else value
+
+
+def _kind(value: Fields) -> str:
+    """Who speaks, in LangChain's words; "" for what is no message of LangChain's."""
+    kind = text(value.get("type"))
+    if kind == "constructor":
+        names = items(value.get("id"))
+        kind = (
+            _CLASSES.get(text(names[-1]).removesuffix("Chunk"), "") if names and is_object(value.get("kwargs")) else ""
+        )
+    elif "content" not in _fields(value) or not (is_object(value.get("data")) or _is_dumped(value)):
+        return ""
+    kind = kind.removesuffix("MessageChunk").lower()
+    role = text(_fields(value).get("role"))
+    kind = _ROLES.get(role, role) if kind == "chat" else kind
+    return kind if kind in _SPEAKERS else ""
+
+
+def _is_dumped(value: Fields) -> bool:
+    """Whether a message stands without any wrapping, known by fields that others do not have."""
+    return "additional_kwargs" in value or "response_metadata" in value

@@ -1,0 +1,197 @@
+"""Sessions of OpenCode and its forks: `opencode export`, or the folder it stores them in (~/.local/share/opencode/storage).
+
+An exported session is an object with `info` and `messages`, each message with `info` and `parts`. What they do that a list of
+messages does not:
+
+- an answer holds all its steps: several calls of the model, each from `step-start` to `step-finish`, with the results between;
+- tool calls hold their own results, as far as they have run;
+- a compaction is a part of a user message; the answer after it, marked as a summary, is its product;
+- `revert` takes back everything from a message on, though it still stands there;
+- in the storage folder the session, each message and each part is a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from compaction_hooks import Usage
+from compaction_hooks.replay.readers import opencode_storage
+from compaction_hooks.replay.readers.builder import NO_RESULT, ConversationBuilder
+from compaction_hooks.replay.readers.lines import SessionFile
+from compaction_hooks.replay.readers.media import media_block
+from compaction_hooks.replay.readers.values import call, count, fields, items, result, text, thinking
+from compaction_hooks.replay.recorded import Fields, RecordedSession
+
+FORMAT_NAME: Final = "OpenCode session"
+
+_UNFINISHED: Final = ("pending", "running")
+_NEVER_SENT: Final = ("step-start", "snapshot", "patch", "agent", "retry", "subtask")
+_READ_AS_TEXT: Final = ("text/plain", "application/x-directory")
+"""Files of these kinds are told as text parts beside the file part."""
+
+
+def holds(value: Fields) -> bool:
+    """Whether this is an exported session, or the file of a session in the storage folder."""
+    return _is_exported(value) or opencode_storage.is_session(value)
+
+
+def read(file: SessionFile) -> Iterator[RecordedSession]:
+    """One session for each object in which a model answers."""
+    for line in file.lines:
+        if _is_exported(line.value):
+            yield from _session(line.value, file.path.stem, ())
+        elif opencode_storage.is_session(line.value):
+            exported, unread = opencode_storage.gather(file.path, line.value)
+            yield from _session(exported, file.path.stem, unread)
+
+
+def _session(exported: Fields, stem: str, unread: Sequence[str]) -> Iterator[RecordedSession]:
+    history = _History(text(fields(fields(exported.get("info")).get("revert")).get("messageID")))
+    for note in unread:
+        history.builder.skipped.add(note)
+    if fields(exported.get("info")).get("parentID"):
+        history.builder.skipped.add("this is the session of a sub-agent")
+    for place, message in enumerate(map(fields, items(exported.get("messages")))):
+        history.add(message, place)
+    if history.builder.has_answer:
+        yield history.builder.session(text(fields(exported.get("info")).get("id")) or stem, FORMAT_NAME)
+
+
+class _History:
+    """Feeds a builder with the messages of one session."""
+
+    def __init__(self, reverted_from: str) -> None:
+        self.builder: Final = ConversationBuilder("message")
+        self._reverted_from = reverted_from
+        self._is_reverted = False
+        self._sizes: dict[str, int] = {}
+        """For each message's id, how much the builder held before it."""
+
+    def add(self, message: Fields, place: int) -> None:
+        info = fields(message.get("info"))
+        parts = [fields(part) for part in items(message.get("parts"))]
+        self._is_reverted = self._is_reverted or (info.get("id") == self._reverted_from != "")
+        self._sizes[text(info.get("id"))] = len(self.builder)
+        if self._is_reverted:
+            self.builder.skipped.add("taken back by the user", place)
+        elif info.get("role") == "assistant" and info.get("summary") is True:
+            self.builder.summary("".join(text(part.get("text")) for part in parts if part.get("type") == "text"))
+        elif info.get("role") == "assistant":
+            self._add_answer(info, parts, place)
+        elif info.get("role") == "user":
+            self._add_prompt(info, parts, place)
+        else:
+            self.builder.skipped.add("neither a user's message nor an answer", place)
+
+    def _add_prompt(self, info: Fields, parts: Sequence[Fields], place: int) -> None:
+        if text(info.get("system")):
+            self.builder.skipped.kind("system prompt of one message")
+        told = [block for part in parts for block in _told(part)]
+        if told:
+            self.builder.prompt(told)
+        compactions = [part for part in parts if part.get("type") == "compaction"]
+        for part in compactions:
+            self._compact(part)
+        if not told and not compactions:
+            self.builder.skipped.add("a message without content", place)
+
+    def _add_answer(self, info: Fields, parts: Sequence[Fields], place: int) -> None:
+        """Each step is an answer of its own; a message with one step may count its tokens itself."""
+        steps = _steps(parts)
+        model = text(info.get("modelID")) or text(fields(info.get("model")).get("modelID"))
+        is_heard = False
+        for number, step in enumerate(steps):
+            said = [block for part in step for block in _said(part)]
+            finished = next(
+                (part for part in step if part.get("type") == "step-finish"), info if len(steps) == 1 else {}
+            )
+            if said:
+                key = f"{text(info.get('id'))} {number}"
+                self.builder.answer(said, key=key, usage=_usage(fields(finished.get("tokens"))), model=model or None)
+                is_heard = True
+            for part in step:
+                self._add_rest(part, place)
+        if not is_heard:
+            self.builder.skipped.add("an answer without content", place)
+
+    def _add_rest(self, part: Fields, place: int) -> None:
+        """What a part holds beside what the model said."""
+        kind, state = text(part.get("type")), fields(part.get("state"))
+        if kind == "tool" and state.get("status") not in _UNFINISHED:
+            self.builder.result(_result(part, state), line=place)
+        elif kind == "compaction":
+            self._compact(part)
+        elif kind in _NEVER_SENT and kind != "step-start":
+            self.builder.skipped.kind(kind)
+
+    def _compact(self, part: Fields) -> None:
+        kept = self._sizes.get(text(part.get("tail_start_id")))
+        trigger = "auto" if part.get("auto") is True else "manual"
+        self.builder.compaction(trigger=trigger, first_kept_index=kept)
+
+
+def _steps(parts: Sequence[Fields]) -> list[list[Fields]]:
+    """The parts of each call of the model; what holds no words of it belongs to the call before."""
+    steps: list[list[Fields]] = [[]]
+    for part in parts:
+        if part.get("type") == "step-start":
+            steps.append([])
+        steps[-1].append(part)
+    spoken: list[list[Fields]] = [[]]
+    for step in steps:
+        is_spoken = any(map(_said, step)) and any(map(_said, spoken[-1]))
+        spoken = [*spoken, step] if is_spoken else [*spoken[:-1], [*spoken[-1], *step]]
+    return spoken
+
+
+def _said(part: Fields) -> list[Fields]:
+    kind, said = part.get("type"), text(part.get("text"))
+    if kind == "text" and said and part.get("ignored") is not True:
+        return [{"type": "text", "text": said}]
+    if kind == "reasoning":
+        signed = fields(fields(part.get("metadata")).get("anthropic"))
+        return thinking(said, text(signed.get("signature")))
+    if kind == "tool":
+        return [call(part.get("callID"), part.get("tool"), fields(part.get("state")).get("input"))]
+    return []
+
+
+def _told(part: Fields) -> list[Fields]:
+    kind, said = part.get("type"), text(part.get("text"))
+    if kind == "text" and said and part.get("ignored") is not True:
+        return [{"type": "text", "text": said}]
+    if kind == "file" and part.get("mime") not in _READ_AS_TEXT:
+        media = media_block(text(part.get("mime")), url=part.get("url"))
+        return [media] if media else []
+    return []
+
+
+def _result(part: Fields, state: Fields) -> Fields:
+    """The output as it was first given: that OpenCode cleared it later is what its own compaction did."""
+    is_error = state.get("status") == "error"
+    said = text(state.get("output")) or text(state.get("error")) or (NO_RESULT if is_error else "")
+    files = (fields(each) for each in items(state.get("attachments")))
+    media = [found for each in files if (found := media_block(text(each.get("mime")), url=each.get("url")))]
+    content = [{"type": "text", "text": said}, *media] if media else said
+    return result(part.get("callID"), content, is_error=is_error)
+
+
+def _usage(tokens: Fields) -> Usage | None:
+    """OpenCode counts the cached part and the reasoning beside the input and the output (E30)."""
+    cache = fields(tokens.get("cache"))
+    read, written = count(cache.get("read")), count(cache.get("write"))
+    whole = count(tokens.get("input")) + read + written
+    if not whole:
+        return None
+    return Usage(
+        input_tokens=whole,
+        output_tokens=count(tokens.get("output")) + count(tokens.get("reasoning")),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def _is_exported(value: Fields) -> bool:
+    messages = [fields(each) for each in items(value.get("messages"))]
+    return any("role" in fields(each.get("info")) and isinstance(each.get("parts"), list) for each in messages)

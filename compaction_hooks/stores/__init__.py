@@ -1,0 +1,11 @@
+"""Where records live between processes: in memory, in one SQLite file, or in any key-value store.
+
+A store holds, for each session id, records as JSON texts, and knows nothing about what is in them.
+"""
+
+from compaction_hooks.stores.key_value import KeyValueStore
+from compaction_hooks.stores.memory import MemoryStore
+from compaction_hooks.stores.protocols import KeyValue, RecordStore
+from compaction_hooks.stores.sqlite import SQLiteStore
+
+__all__ = ["KeyValue", "KeyValueStore", "MemoryStore", "RecordStore", "SQLiteStore"]

@@ -1,0 +1,76 @@
+"""Records in any key-value store, through the three methods of `KeyValue`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from compaction_hooks.stores.protocols import KeyValue
+
+T = TypeVar("T")
+
+_LONGEST: Final = 120
+"""Characters of an id written out; of a longer one the beginning and a digest. Some stores have few bytes for a key: etcd's and
+S3's thousands are many, memcached's 250 are not."""
+
+
+class KeyValueStore:
+    """Records in a key-value store: one folder for each conversation, one entry for each record.
+
+    A save is one `add`, with nothing read before it, so workers never overwrite one another's records. Sync where the store's
+    methods are sync, async where they are.
+
+    Args:
+        store: Where the entries go.
+        prefix: What every folder's name begins with, to tell these entries from others in the same place.
+    """
+
+    def __init__(self, store: KeyValue, prefix: str = "compaction_records:") -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def load(self, session_id: str) -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Return the session's records, in any order."""
+        return _then(self._store.values(self._folder(session_id)), _texts)
+
+    def append(self, session_id: str, record_id: str, record: str) -> Awaitable[None] | None:
+        """Add a record unless its id is there already."""
+        return _then(self._store.add(self._folder(session_id), _key(record_id), record), _nothing)
+
+    def remove(self, session_id: str, record_id: str) -> Awaitable[None] | None:
+        """Take a record out if it is there."""
+        return _then(self._store.delete(self._folder(session_id), _key(record_id)), _nothing)
+
+    def _folder(self, session_id: str) -> str:
+        return f"{self._prefix}{_key(session_id)}"
+
+
+def _key(name: str) -> str:
+    """A key of its own for any text; readable where the text is."""
+    quoted = quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+    if 0 < len(quoted) <= _LONGEST:
+        return quoted
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{quoted[: _LONGEST // 2]}%-{digest}"  # no text quotes to "%-"
+
+
+def _then(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
+    """What `make` makes of an answer; of one that is awaited, an awaitable."""
+    if not inspect.isawaitable(answer):
+        return make(answer)
+
+    async def awaited() -> T:
+        return make(await answer)
+
+    return awaited()
+
+
+def _texts(values: Iterable[str | bytes]) -> Sequence[str]:
+    return [value.decode() if isinstance(value, bytes) else value for value in values]
+
+
+def _nothing(_: object) -> None:
+    return None

@@ -1,0 +1,148 @@
+"""Neutral messages and model answers as hosts write them: in OpenAI's chat form and in Anthropic's, as plain JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
+
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    MessageFormat,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+ChatMessage: TypeAlias = Mapping[str, object]
+
+
+def as_openai_chat(message: Message) -> ChatMessage:
+    """Return one neutral message as an OpenAI chat message. Of several results the first is taken; media must be references."""
+    match message.role:
+        case "assistant":
+            return _assistant(message)
+        case "tool":
+            result = message.results[0]
+            content = _content((Text(result.text), *result.media))
+            fields: dict[str, object] = {"role": "tool", "tool_call_id": result.call_id, "content": content}
+            return {**fields, **({"name": result.name} if result.name else {}), **_error(result)}
+        case "other":
+            return {"role": "critic", "content": _content(message.parts)}
+        case role:
+            return {"role": role, "content": _content(message.parts)}
+
+
+def _assistant(message: Message) -> ChatMessage:
+    spoken = tuple(part for part in message.parts if isinstance(part, Text))
+    fields: dict[str, object] = {"role": "assistant", "content": _content(spoken) if spoken else None}
+    thoughts = "".join(part.text for part in message.parts if isinstance(part, Thinking))
+    if thoughts:
+        fields["reasoning_content"] = thoughts
+    if message.calls:
+        fields["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    return fields
+
+
+def _content(parts: tuple[Part, ...]) -> object:
+    """One text as itself, anything else as a list of parts."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return [_openai_part(part) for part in parts]
+
+
+def _openai_part(part: Part) -> ChatMessage:
+    if isinstance(part, Media):
+        return {"type": "image_url", "image_url": {"url": part.identity}}
+    return {"type": "text", "text": part.text if isinstance(part, Text | Opaque) else ""}
+
+
+def _error(result: ToolResult) -> ChatMessage:
+    return {"is_error": True} if result.is_error else {}
+
+
+def as_anthropic(messages: Iterable[Message]) -> list[ChatMessage]:
+    """Return a conversation as Anthropic messages: results, and the user's words after them, stand in one user message.
+
+    A system message keeps its role, for the caller to take out.
+    """
+    found: list[tuple[str, list[ChatMessage]]] = []
+    for message in messages:
+        role = "user" if message.role == "tool" else message.role
+        if found and found[-1][0] == role == "user":
+            found[-1][1].extend(map(_anthropic_block, message.parts))
+        else:
+            found.append((role, list(map(_anthropic_block, message.parts))))
+    return [{"role": role, "content": blocks} for role, blocks in found]
+
+
+def _anthropic_block(part: Part) -> ChatMessage:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking(text):
+            return {"type": "thinking", "thinking": text, "signature": "c2lnbmF0dXJl"}
+        case Media():
+            return {"type": "image", "source": {"type": "url", "url": part.identity}}
+        case ToolCall():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": _object(part.arguments)}
+        case ToolResult():
+            content = [{"type": "text", "text": part.text}, *map(_anthropic_block, part.media)]
+            return {"type": "tool_result", "tool_use_id": part.call_id, "content": content, **_error(part)}
+        case Opaque():
+            return {"type": part.kind, "text": part.text}
+
+
+def _object(arguments: str) -> object:
+    """Arguments as the object that Anthropic wants; other JSON, and what is none, under one name."""
+    try:
+        value: object = json.loads(arguments or "{}")
+    except ValueError:
+        value = arguments
+    return cast("object", value) if isinstance(value, dict) else {"arguments": value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One way of writing conversations.
+
+    Attributes:
+        format: Reads it.
+        write: Makes messages of neutral ones.
+        respond: Makes a provider's response of the assistant's message and what was counted.
+    """
+
+    format: MessageFormat[ChatMessage]
+    write: Callable[[Iterable[Message]], list[ChatMessage]]
+    respond: Callable[[ChatMessage, Usage], ChatMessage]
+
+
+def _openai_response(message: ChatMessage, usage: Usage) -> ChatMessage:
+    counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+    choice = {"message": message, "finish_reason": "stop"}
+    return {"object": "chat.completion", "choices": [choice], "usage": counted}
+
+
+def _anthropic_response(message: ChatMessage, usage: Usage) -> ChatMessage:
+    counted = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return {"type": "message", **message, "stop_reason": "end_turn", "usage": counted}
+
+
+OPENAI_CHAT: Final = Dialect(
+    format=OpenAIChatFormat(),
+    write=lambda messages: [as_openai_chat(message) for message in messages],
+    respond=_openai_response,
+)
+ANTHROPIC: Final = Dialect(format=AnthropicFormat(), write=as_anthropic, respond=_anthropic_response)

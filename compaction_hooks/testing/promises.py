@@ -1,0 +1,198 @@
+"""What must hold of one view, whoever made it: said of a host's list and of what was made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Literal, TypeAlias
+
+from compaction_hooks import Message, MessageFormat
+from compaction_hooks.messages import M, Part, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.validity import provider_named, worsened
+
+Promise: TypeAlias = Literal[
+    "fits",
+    "valid",
+    "smaller",
+    "same objects",
+    "host list unchanged",
+    "current request",
+    "system messages",
+    "pins",
+    "deterministic",
+    "idempotent",
+    "stable prefix",
+    "calm",
+    "summarised once",
+]
+"""What is promised of every answer, in the words of the README and the architecture."""
+
+_SHORTENED: Final = "characters left out"
+"""Stands in every text that was shortened."""
+
+
+class BrokenPromise(AssertionError):  # noqa: N818 - a failed assertion, as tests raise them, not an error of the package
+    """Something does not hold that must always hold.
+
+    Attributes:
+        promise: Which one.
+    """
+
+    def __init__(self, promise: Promise, text: str) -> None:
+        super().__init__(f"{promise}: {text}")
+        self.promise: Promise = promise
+
+
+def demand(holds: object, promise: Promise, text: str) -> None:
+    """Raise `BrokenPromise` unless `holds`."""
+    if not holds:
+        raise BrokenPromise(promise, text)
+
+
+def check_view(
+    messages: Sequence[M], view: Sequence[M], *, format: MessageFormat[M], summaries: Collection[str] = ()
+) -> None:
+    """Check that a view is valid and holds what it must of a list: system messages, summary, pins, the newest messages.
+
+    Args:
+        messages: The host's list.
+        view: What was made from it.
+        format: How both are written; its name tells the provider whose rules apply, else all rules do.
+        summaries: Texts of the messages that stand for what was summarised (`CompactionRecord.rendered`).
+
+    Raises:
+        BrokenPromise: a system message or the current request is missing or changed; what is kept are not the host's own objects
+            in their order; something stands there that nobody said; a provider rejects more than it rejects in `messages`.
+    """
+    _Comparison(messages, view, format, summaries).check()
+
+
+@dataclass(slots=True)
+class _Comparison(Generic[M]):
+    messages: Sequence[M]
+    view: Sequence[M]
+    format: MessageFormat[M]
+    summaries: Collection[str]
+
+    def check(self) -> None:
+        host = [self.format.read(message) for message in self.messages]
+        shown = [self.format.read(message) for message in self.view]
+        broken = worsened(_flat(host), _flat(shown), provider_named(self.format.name))
+        demand(not broken, "valid", str(broken[:3]))
+        self._check_systems(host, shown)
+        request = self._request(host)
+        if request is not None:
+            self._check_request(host[request[0]][request[1]], request[0], shown)
+        self._check_kept(host, shown, request)
+
+    def _check_systems(self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]]) -> None:
+        wanted = [piece for piece in _flat(host) if piece.role == "system"]
+        found = [piece for piece in _flat(shown) if piece.role == "system"]
+        demand(wanted == found, "system messages", f"{len(found)} are shown of {len(wanted)}, or changed")
+
+    def _request(self, host: Sequence[Sequence[Message]]) -> tuple[int, int] | None:
+        """Where the current request stands: host message and piece."""
+        spoken = [(i, n) for i, pieces in enumerate(host) for n, piece in enumerate(pieces) if piece.role != "system"]
+        if spoken and host[spoken[0][0]][spoken[0][1]].text in self.summaries:
+            spoken.pop(0)
+        asked = [(i, n) for i, n in spoken if host[i][n].role == "user" and _says_something(host[i][n])]
+        return asked[-1] if asked else None
+
+    def _check_request(self, request: Message, place: int, shown: Sequence[Sequence[Message]]) -> None:
+        if not any(message is self.messages[place] for message in self.view):
+            is_alone = len(self.format.read(self.messages[place])) == 1
+            demand(not is_alone, "current request", "is not in the view as the object it was")
+            demand(any(request in pieces for pieces in shown), "current request", "is not in the view word for word")
+
+    def _check_kept(
+        self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], request: tuple[int, int] | None
+    ) -> None:
+        """From the end back, view and host go in step, a reduced copy standing for its original; before that stand pins."""
+        step = 0
+        while step < min(len(host), len(shown)):
+            place, at = len(host) - 1 - step, len(shown) - 1 - step
+            is_same = self.view[at] is self.messages[place]
+            asked = request[1] if request is not None and request[0] == place else None
+            if not is_same and not _stands_for(shown[at], host[place], asked):
+                break
+            step += 1
+        demand(step or not host, "same objects", "the newest message is missing")
+        self._check_head(host, shown, len(shown) - step, len(host) - step)
+
+    def _check_head(
+        self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], end: int, host_end: int
+    ) -> None:
+        """What stands before the newest messages: system messages, then one summary, then pins in their order."""
+        places: dict[int, list[int]] = {}
+        for place, message in enumerate(self.messages):
+            places.setdefault(id(message), []).append(place)
+        last_system = last_pin = -1
+        has_summary = False
+        for at in range(end):
+            pieces = shown[at]
+            is_system = all(piece.role == "system" for piece in pieces)
+            after = last_system if is_system else last_pin
+            found = next((p for p in places.get(id(self.view[at]), ()) if p > after), None)
+            if found is None:
+                found = next((p for p in range(after + 1, len(host)) if _is_part(pieces, host[p])), None)
+            if is_system:
+                demand(found is not None, "system messages", "one of them is in another order")
+                last_system = found if found is not None else last_system
+            elif found is not None:
+                demand(found < host_end, "same objects", f"message {found} is shown twice")
+                last_pin = found
+            else:
+                text = pieces[0].text if len(pieces) == 1 else ""
+                demand(text in self.summaries, "same objects", f"message {at} of the view is nobody's: {pieces!r:.300}")
+                demand(not has_summary and last_pin < 0, "same objects", "the summary is not what comes first")
+                has_summary = True
+
+
+def _stands_for(shown: Sequence[Message], original: Sequence[Message], asked: int | None) -> bool:
+    """Whether the one is the other with some of its pieces, or with shorter parts; `asked` is the piece that is the request."""
+    if len(shown) < len(original):
+        return _is_part(shown, original)
+    return len(shown) == len(original) and all(
+        _is_reduced(one, other, number == asked)
+        for number, (one, other) in enumerate(zip(shown, original, strict=True))
+    )
+
+
+def _flat(pieces: Sequence[Sequence[Message]]) -> list[Message]:
+    return [piece for several in pieces for piece in several]
+
+
+def _says_something(message: Message) -> bool:
+    return any(not isinstance(part, Thinking) and part != Text("") for part in message.parts)
+
+
+def _is_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
+    """Whether the one is a proper part of the other, part by part, word for word, in its order.
+
+    Pieces of one speaker that come to stand side by side may be read as one.
+    """
+    wanted = [(piece.role, part) for piece in some for part in piece.parts]
+    there = [(piece.role, part) for piece in whole for part in piece.parts]
+    rest = iter(there)
+    return 0 < len(wanted) < len(there) and all(part in rest for part in wanted)
+
+
+def _is_reduced(shown: Message, original: Message, is_request: bool) -> bool:
+    if shown.role != original.role or len(shown.parts) != len(original.parts):
+        return False
+    may_shorten = original.role in ("user", "assistant") and not (is_request and original.role == "user")
+    return all(_is_shorter(one, other, may_shorten) for one, other in zip(shown.parts, original.parts, strict=True))
+
+
+def _is_shorter(shown: Part, original: Part, may_shorten: bool) -> bool:
+    match shown, original:
+        case ToolResult(), ToolResult():
+            is_less = len(shown.text) <= len(original.text) or not shown.media
+            return shown.call_id == original.call_id and shown.name == original.name and is_less
+        case ToolCall(), ToolCall():
+            return (shown.id, shown.name) == (original.id, original.name)
+        case Text(), Text():
+            is_shortened = may_shorten and _SHORTENED in shown.text and len(shown.text) < len(original.text)
+            return shown == original or is_shortened
+        case _:
+            return shown == original

@@ -1,0 +1,419 @@
+"""A host with a conversation, and everything that can happen to it; each step is checked.
+
+A rehearsal decides nothing itself: `act` is told what happens next by a `Choose`, and the state machine of
+`compaction_hooks.testing.machine` calls the steps one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionRecord,
+    CompactionSettings,
+    ContextOverflowError,
+    Summary,
+    SummaryRequest,
+    TokenEstimator,
+    Usage,
+)
+from compaction_hooks.messages import Message
+from compaction_hooks.stores import MemoryStore, RecordStore
+from compaction_hooks.testing.asked import AskedSummaries
+from compaction_hooks.testing.checker import CheckedSession
+from compaction_hooks.testing.edits import EDITS, through_json
+from compaction_hooks.testing.generated import BEATS, Writer
+from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
+from compaction_hooks.testing.promises import demand
+from compaction_hooks.testing.texts import Choose
+
+ChatMessage = Mapping[str, object]
+
+WINDOWS: Final = (2_048, 4_096, 8_192, 16_384)
+"""Small, so that a conversation of some dozen messages is compacted several times."""
+LIES: Final = (1.0, 0.3, 0.6, 1.5, 3.0)
+"""What a provider counts for each token of the estimate; measured tokenizers lie between 0.55 and 1.06."""
+BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
+    RuntimeError("no connection"),
+    "",
+    Summary(text="## Goal\n- cut sho", finish_reason="length"),
+    "word " * 20_000,
+    RuntimeError("This model's maximum context length is 1024 tokens. However, you requested 9000 tokens."),
+)
+"""What a summariser in trouble raises and answers."""
+
+
+WORKERS: Final = 2
+"""Processes that share the store."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """One list of the host, and the sessions it is handed to: one of each worker."""
+
+    messages: list[ChatMessage]
+    session_id: str
+    sessions: list[CheckedSession[ChatMessage]]
+    worker: int = 0
+    was_sent: list[ChatMessage] | None = None
+
+    @property
+    def checked(self) -> CheckedSession[ChatMessage]:
+        """The session of the worker that has the conversation now."""
+        return self.sessions[self.worker]
+
+
+class Rehearsal:
+    """A host, its lists of messages, and real controllers on a store that outlives them.
+
+    Args:
+        window: The model's context window, in tokens.
+        settings: The policy.
+        store: Where records survive a crash; the default is memory.
+        estimator: Sizes texts and messages, in the controller and in the check.
+        dialect: How its messages are written to begin with.
+        is_async: Whether the controller's async methods are used.
+    """
+
+    def __init__(
+        self,
+        window: int = WINDOWS[0],
+        *,
+        settings: CompactionSettings | None = None,
+        store: RecordStore | None = None,
+        estimator: TokenEstimator | None = None,
+        dialect: Dialect = OPENAI_CHAT,
+        is_async: bool = False,
+    ) -> None:
+        self.window = window
+        self.settings = settings or CompactionSettings()
+        self.store = store or MemoryStore()
+        self.asked = AskedSummaries(self._summarize)
+        self.trouble: list[str | Summary | Exception] = []
+        self.lie = 1.0
+        self.dialect = dialect
+        self._estimator = estimator
+        self._is_async = is_async
+        self._sizes: dict[int, tuple[ChatMessage, int]] = {}
+        self._is_counted = False
+        self._writer = Writer(lambda _: 0)
+        self._workers = [self._start() for _ in range(WORKERS)]
+        self.branches = [self._branch([], "main")]
+        self.now = self.branches[0]
+
+    # -- what is said
+
+    def say(self, choose: Choose) -> None:
+        """The user speaks."""
+        self._add(choose, [self._with(choose).request()])
+
+    def answer(self, choose: Choose) -> None:
+        """The model answers in words."""
+        self._add(choose, [self._with(choose).answer()])
+
+    def step(self, choose: Choose) -> None:
+        """The model calls tools, and they answer."""
+        self._add(choose, list(self._with(choose).step()))
+
+    def turn(self, choose: Choose) -> None:
+        """A whole turn, unseen by the controller but for its end."""
+        self._add(choose, list(self._with(choose).turn()))
+
+    def beat(self, choose: Choose) -> None:
+        """Something that should not be in a conversation."""
+        self._add(choose, list(BEATS[choose(len(BEATS))](self._with(choose))))
+
+    def _with(self, choose: Choose) -> Writer:
+        self._writer.choose = choose
+        return self._writer
+
+    def _add(self, choose: Choose, messages: Sequence[Message]) -> None:
+        self.now.messages = [*self.now.messages, *self.dialect.write(messages)]
+        if choose(4) < 3:
+            self.send()
+
+    # -- what is asked of the controller
+
+    def send(self) -> list[ChatMessage]:
+        """Ask for the view."""
+        branch = self.now
+        branch.was_sent = branch.checked.transform_context(branch.messages)
+        return branch.was_sent
+
+    def compact(self, choose: Choose) -> None:
+        """Compact by hand."""
+        keep = (None, 0, 100, 1_000, 10_000)[choose(5)]
+        focus = (None, "the schema")[choose(2)]
+        try:
+            self.now.checked.compact(self.now.messages, keep, focus)
+        except ContextOverflowError as error:
+            _check_error(error)
+        self.now.was_sent = None
+
+    def overflow(self, choose: Choose) -> None:
+        """The provider rejects what was handed out; the host recovers."""
+        sent = self.send()
+        if self.size(sent) * max(LIES) < self.window:
+            return  # no tokenizer counts that much more
+        error = self._rejection(sent, choose)
+        try:
+            view = self.now.checked.recover(error, self.now.messages)
+        except ContextOverflowError as unfit:
+            _check_error(unfit)
+        else:
+            before, after = self.size(sent), self.size(view)
+            demand(after < before, "smaller", f"{before} tokens were rejected, {after} come back")
+        self.now.was_sent = None
+
+    def call(self, choose: Choose) -> None:
+        """Let the controller make the call, to a provider that counts otherwise and rejects what is too long for it."""
+        sends = 0
+        rejects = choose(3)
+        if self.size(self.now.messages) * max(LIES) < self.window:
+            rejects = 0  # no tokenizer counts that much more
+
+        (message,) = self.dialect.write([self._with(choose).answer()])
+
+        def send(view: list[ChatMessage]) -> ChatMessage:
+            nonlocal sends
+            sends += 1
+            if sends <= rejects or self._true_size(view) > self.window:
+                raise self._rejection(view, choose)
+            return self.dialect.respond(message, Usage(input_tokens=self._true_size(view) or 1, output_tokens=20))
+
+        try:
+            self.now.checked.call(self.now.messages, send)
+        except ContextOverflowError as error:
+            _check_error(error)
+        else:
+            self._is_counted |= self.lie != 1.0
+            self.now.messages = [*self.now.messages, message]
+        self.now.was_sent = None
+
+    def report(self, _: Choose) -> None:
+        """Tell what the provider counted; with another tokenizer it may be far off."""
+        if self.now.was_sent is not None:
+            self._is_counted |= self.lie != 1.0
+            self.now.checked.report_usage(Usage(input_tokens=self._true_size(self.now.was_sent) or 1, output_tokens=10))
+
+    def undo(self, _: Choose) -> None:
+        """Take the newest compaction back."""
+        record = self.now.checked.undo()
+        if record is not None:
+            ids = [known.id for known in self.now.checked.records()]
+            demand(record.id not in ids, "deterministic", "a record that was taken back is still there")
+
+    def pin(self, choose: Choose) -> None:
+        """Keep a message for good."""
+        spoken = [message for message in self.now.messages if message["role"] != "system"]
+        if spoken:
+            self.now.checked.pin(spoken[-1 - choose(len(spoken))])
+
+    # -- what happens to the list
+
+    def edit(self, choose: Choose) -> None:
+        """The host makes another list of it."""
+        (new,) = self.dialect.write([self._with(choose).request()])
+        self.now.messages = EDITS[choose(len(EDITS))](choose, self.now.messages, new)
+
+    def store_view(self, _: Choose) -> None:
+        """The host keeps what it was handed in place of its own list, as some frameworks do."""
+        self.now.messages = list(self.send())
+
+    def write_into(self, choose: Choose) -> None:
+        """The host writes into a message in place, one since the last answer."""
+        answers = [n for n, message in enumerate(self.now.messages) if message["role"] == "assistant"]
+        first = answers[-1] if answers else 0
+        first = max(first, len(self.now.messages) - 60)
+        recent = self.now.messages[first:]
+        old = {id(message) for message in self.now.messages[:first]}
+        self._write([message for message in recent if id(message) not in old], choose)
+
+    def write_into_old(self, choose: Choose) -> None:
+        """The host writes into any message in place; an old one is noticed when a compaction is planned."""
+        self._write(self.now.messages, choose)
+        self.now.checked.changed_in_place()
+
+    def _write(self, messages: Sequence[ChatMessage], choose: Choose) -> None:
+        if not messages:
+            return
+        message = cast("dict[str, object]", messages[-1 - choose(len(messages))])
+        content = message.get("content")
+        place, key = message, "content"
+        if isinstance(content, list) and content:
+            place, key = cast("list[dict[str, object]]", content)[0], "text"
+        text = place.get(key)
+        if isinstance(text, str) and text:
+            self._spread(message)
+            place[key] = ("#" if text[0] != "#" else "+") + text[1:]  # as long as before, so that no size changes
+
+    def _spread(self, message: ChatMessage) -> None:
+        """What stands in several lists is changed in all of them."""
+        for branch in self.branches:
+            for number, session in enumerate(branch.sessions):
+                is_now = branch is self.now and number == branch.worker
+                if not is_now and any(held is message for held in branch.messages):
+                    session.changed_in_place()
+
+    def fork(self, _: Choose) -> None:
+        """Go on with a second list, in a session of its own that takes over the records."""
+        if len(self.branches) < 4:
+            branch = self._branch(list(self.now.messages), f"fork {len(self.branches)}")
+            branch.checked.session.import_records(self.now.checked.session.export_records())
+            self.branches.append(branch)
+            self.now = branch
+
+    def switch(self, choose: Choose) -> None:
+        """Go on with another list."""
+        self.now = self.branches[choose(len(self.branches))]
+
+    def crash(self, _: Choose) -> None:
+        """The process dies; another goes on with what the store and the host's file hold."""
+        self._restart(through_json)
+
+    def translate(self, choose: Choose) -> None:
+        """Another framework goes on, with the same conversations in its own words."""
+        old, self.dialect = self.dialect, (OPENAI_CHAT, ANTHROPIC)[choose(2)]
+        written = self.dialect.write
+        self._restart(lambda messages: written([piece for message in messages for piece in old.format.read(message)]))
+
+    def _restart(self, load: Callable[[list[ChatMessage]], list[ChatMessage]]) -> None:
+        self._workers = [self._start() for _ in range(WORKERS)]
+        self._is_counted = self._is_counted and self.lie != 1.0
+        for branch in self.branches:
+            old = branch.checked
+            branch.messages = load(branch.messages)
+            branch.sessions = self._sessions(branch.session_id)
+            branch.checked.take_over(old)
+            branch.was_sent = None
+
+    def hand_over(self, choose: Choose) -> None:
+        """Another worker, with the same store, gets the next call."""
+        old = self.now.checked
+        self.now.worker = choose(WORKERS)
+        self.now.checked.take_over(old)
+        self.now.was_sent = None
+
+    def move(self, choose: Choose) -> None:
+        """Another worker with a larger or smaller window goes on."""
+        self.window = WINDOWS[choose(len(WINDOWS))]
+        self._restart(through_json)
+
+    # -- the world
+
+    def troubles(self, choose: Choose) -> None:
+        """The summariser fails the next times."""
+        self.trouble = [BAD_ANSWERS[choose(len(BAD_ANSWERS))] for _ in range(1 + choose(4))]
+
+    def lies(self, choose: Choose) -> None:
+        """Another tokenizer counts from now on."""
+        self.lie = LIES[choose(len(LIES))]
+
+    def size(self, view: Sequence[ChatMessage]) -> int:
+        """Return a list's tokens by the estimator in use."""
+        return sum(map(self._message_size, view))
+
+    def _message_size(self, message: ChatMessage) -> int:
+        held = self._sizes.get(id(message))
+        if held is None or held[0] is not message:
+            estimator = self._workers[0].engine.conversation.estimator
+            tokens = sum(map(estimator.estimate_message_tokens, self.dialect.format.read(message)))
+            held = self._sizes[id(message)] = (message, tokens)
+        return held[1]
+
+    def _true_size(self, view: Sequence[ChatMessage]) -> int:
+        return round(self.size(view) * self.lie)
+
+    def _rejection(self, view: Sequence[ChatMessage], choose: Choose) -> Exception:
+        count = max(self._true_size(view), self.window + 1)
+        self._is_counted = True
+        wordings = (
+            f"This model's maximum context length is {self.window} tokens. However, your messages resulted in {count} tokens.",
+            "prompt is too long",
+            f"prompt is too long: {count} tokens > {self.window} maximum",
+        )
+        return RuntimeError(wordings[choose(len(wordings))])
+
+    def _summarize(self, request: SummaryRequest) -> str | Summary:
+        if self.trouble:
+            answer = self.trouble.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        number = len(self.asked.answered)
+        return f"## Goal\n- summary number {number} of {len(request.messages)} messages"
+
+    def _start(self) -> CompactionController[ChatMessage]:
+        return CompactionController(
+            context_window=self.window,
+            settings=self.settings,
+            store=self.store,
+            format=self.dialect.format,
+            summarizer=self.asked,
+            estimator=self._estimator,
+        )
+
+    def _branch(self, messages: list[ChatMessage], session_id: str) -> Branch:
+        return Branch(messages, session_id, self._sessions(session_id))
+
+    def _sessions(self, session_id: str) -> list[CheckedSession[ChatMessage]]:
+        return [
+            CheckedSession(
+                worker.session(session_id),
+                self.dialect.format,
+                size=lambda view: 0 if self._is_counted else self.size(view),
+                asked=self.asked,
+                known=lambda: self._stored(session_id),
+                settings=self.settings,
+                is_async=self._is_async,
+            )
+            for worker in self._workers
+        ]
+
+    def _stored(self, session_id: str) -> list[CompactionRecord]:
+        texts = self.store.load(session_id)
+        return [CompactionRecord.from_json(text) for text in cast("Sequence[str]", texts)]  # stores here are sync
+
+    # -- one thing after another
+
+    def act(self, choose: Choose) -> str:
+        """Let one thing happen; return its name."""
+        action = ACTIONS[choose(len(ACTIONS))]
+        action(self, choose)
+        return action.__name__
+
+
+def _check_error(error: ContextOverflowError) -> None:
+    parts = ("system prompt", "tools", "current request", "pins", "last step", "hidden prefix")
+    demand(error.part in parts, "fits", f"the error names no part that cannot shrink: {error}")
+
+
+ACTIONS: Final[Sequence[Callable[[Rehearsal, Choose], None]]] = (
+    *([Rehearsal.say] * 2),
+    *([Rehearsal.step] * 8),
+    *([Rehearsal.turn] * 3),
+    *([Rehearsal.answer] * 2),
+    *([Rehearsal.beat] * 3),
+    Rehearsal.compact,
+    Rehearsal.overflow,
+    *([Rehearsal.call] * 2),
+    *([Rehearsal.report] * 2),
+    Rehearsal.undo,
+    Rehearsal.pin,
+    *([Rehearsal.edit] * 2),
+    Rehearsal.store_view,
+    Rehearsal.write_into,
+    Rehearsal.write_into_old,
+    Rehearsal.fork,
+    Rehearsal.switch,
+    Rehearsal.crash,
+    Rehearsal.move,
+    Rehearsal.translate,
+    *([Rehearsal.hand_over] * 2),
+    Rehearsal.troubles,
+    Rehearsal.lies,
+)
+"""What can happen, the usual more often."""

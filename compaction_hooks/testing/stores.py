@@ -1,0 +1,192 @@
+"""The contract of a `RecordStore`, as a check that the author of a store runs on an empty one."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+from compaction_hooks import CompactionController, SummaryRequest
+from compaction_hooks.stores import RecordStore
+
+ODD_IDS: Final = (
+    "",
+    "thread-1",
+    "thread-10",
+    "Thread-1",
+    "thread-1/sub",
+    "thread-1:sub",
+    "thread-1.sub",
+    "thread_1",
+    "thread%1",
+    "thread%2D1",
+    "thread*",
+    "../thread",
+    "~thread",
+    " thread ",
+    "two\nlines",
+    "NUL \x00 within",
+    "\x00",
+    "Gespräch 要約 😀",
+    "half \ud83d",
+    "'; DROP TABLE compaction_records; --",
+    "x" * 2_000,
+    "x" * 2_000 + "y",
+)
+"""Ids a host may give: empty, one the beginning of another, with what separates or matches in some store, beyond ASCII, very long,
+and not even Unicode."""
+
+LARGE_RECORD_BYTES: Final = 1_000_000
+WORKERS: Final = 8
+RECORDS_EACH: Final = 10
+
+
+async def check_store(open_store: Callable[[], RecordStore]) -> None:
+    """Check that a store keeps the contract of `RecordStore`. Its methods are called as an async controller calls them.
+
+    - An unknown session has no records; what was appended is there in any order, word for word, in its own session only.
+    - Appending an id that is there changes nothing; removing takes out one record, and nothing where there is none; what was loaded
+      before stays as it was.
+    - Any text is an id (see `ODD_IDS`), of a session and of a record, and a record may have a megabyte.
+    - Workers that append at once lose nothing, and of one id one record stays.
+    - A conversation compacted by one controller goes on in another without a second summary.
+
+    Args:
+        open_store: Gives the store, empty at first. It is called several times, for several workers: what one of these keeps the
+            others must find. For a store in memory give the same object each time.
+
+    Raises:
+        AssertionError: the contract is broken; the text says which sentence of it.
+    """
+    one, other = _Worker(open_store()), _Worker(open_store())
+    await _check_keeping(one, other)
+    await _check_odd_ids(one, other)
+    await _check_size(one, other)
+    await _check_at_once([_Worker(open_store()) for _ in range(WORKERS)])
+    await _check_controllers(open_store)
+
+
+class _Worker:
+    """A store, called as an async driver calls it: what is not a coroutine function runs in a thread."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+
+    async def load(self, session_id: str) -> Sequence[str]:
+        found = cast("Sequence[object]", await _called(self._store.load, session_id))
+        is_sequence = isinstance(cast("object", found), Sequence)
+        _demand(is_sequence, f"load() must give a sequence, not {type(found).__name__}")
+        _demand(all(isinstance(text, str) for text in found), "load() must give texts of type str")
+        return cast("Sequence[str]", found)
+
+    async def append(self, session_id: str, record_id: str, record: str) -> None:
+        await _called(self._store.append, session_id, record_id, record)
+
+    async def remove(self, session_id: str, record_id: str) -> None:
+        await _called(self._store.remove, session_id, record_id)
+
+
+async def _called(method: Callable[..., object], *arguments: str) -> object:
+    import asyncio
+
+    if inspect.iscoroutinefunction(method):
+        return cast("object", await method(*arguments))
+    answer = await asyncio.to_thread(method, *arguments)
+    return cast("object", await answer) if inspect.isawaitable(answer) else answer
+
+
+def _demand(is_kept: bool, broken: str) -> None:
+    if not is_kept:
+        raise AssertionError(broken)
+
+
+def _demand_same(found: Sequence[str], wanted: Sequence[str], broken: str) -> None:
+    _demand(
+        sorted(found) == sorted(wanted),
+        f"{broken}: {len(found)} records {_short(found)} instead of {len(wanted)} {_short(wanted)}",
+    )
+
+
+def _short(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
+async def _check_keeping(one: _Worker, other: _Worker) -> None:
+    _demand_same(await one.load("unknown"), [], "an unknown session must have no records: is the store empty?")
+    texts = [json.dumps({"id": name, "text": "line\n\x00 要約 \ud83d \\ ' %s {}"}) for name in "abc"]
+    for name, text in zip("abc", texts, strict=True):
+        await one.append("keeping", name, text)
+    await one.append("another", "a", texts[1])
+    loaded = await one.load("keeping")
+    _demand_same(loaded, texts, "what was appended must be loaded")
+    _demand_same(await other.load("keeping"), texts, "what one worker appended the others must find")
+    await other.append("keeping", "a", "changed")
+    _demand_same(await one.load("keeping"), texts, "appending an id that is there must change nothing")
+    await other.remove("keeping", "a")
+    await other.remove("keeping", "unknown")
+    await other.remove("unknown", "a")
+    _demand_same(loaded, texts, "what was loaded must not change afterwards")
+    _demand_same(await one.load("keeping"), texts[1:], "remove() must take out the one record it names")
+    _demand_same(await one.load("another"), texts[1:2], "remove() must leave other sessions alone")
+    await one.append("keeping", "a", texts[0])
+    _demand_same(await other.load("keeping"), texts, "a removed record must come back when it is appended again")
+
+
+async def _check_odd_ids(one: _Worker, other: _Worker) -> None:
+    for number, name in enumerate(ODD_IDS):
+        await one.append(name, "same", json.dumps(["session", number]))
+        await one.append("odd", name, json.dumps(["record", number]))
+    for number, name in enumerate(ODD_IDS):
+        wanted = [json.dumps(["session", number])]
+        _demand_same(await other.load(name), wanted, f"the session {_short(name)} must have its own records")
+    everything = [json.dumps(["record", number]) for number in range(len(ODD_IDS))]
+    _demand_same(await other.load("odd"), everything, "each record id must be kept apart from all others")
+    for number, name in enumerate(ODD_IDS):
+        await other.remove("odd", name)
+        left = everything[number + 1 :]
+        _demand_same(await one.load("odd"), left, f"remove() must find the record {_short(name)}")
+
+
+async def _check_size(one: _Worker, other: _Worker) -> None:
+    text = json.dumps("\u00fc" * (LARGE_RECORD_BYTES // 6))  # six bytes each: \u00fc
+    await one.append("large", "a", text)
+    found = await other.load("large")
+    _demand(list(found) == [text], f"a record of {len(text)} bytes must be kept whole")
+
+
+async def _check_at_once(workers: Sequence[_Worker]) -> None:
+    import asyncio
+
+    async def append(number: int, worker: _Worker) -> None:
+        for each in range(RECORDS_EACH):
+            await worker.append("crowd", f"{number}-{each}", f"{number}-{each}")
+            await worker.append("crowd", f"shared-{each}", f"shared-{each}")
+
+    await asyncio.gather(*(append(number, worker) for number, worker in enumerate(workers)))
+    names = [*map(str, range(len(workers))), "shared"]
+    wanted = [f"{name}-{each}" for name in names for each in range(RECORDS_EACH)]
+    for worker in workers:
+        _demand_same(
+            await worker.load("crowd"), wanted, "workers that append at once must lose nothing, and double nothing"
+        )
+
+
+async def _check_controllers(open_store: Callable[[], RecordStore]) -> None:
+    asked: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        asked.append(request)
+        return "## Goal\n- keep what was said"
+
+    messages: list[Mapping[str, object]] = [{"role": "system", "content": "Answer briefly."}]
+    for number in range(40):
+        messages.append({"role": "user", "content": f"Question {number}: {'what of it? ' * 40}"})
+        messages.append({"role": "assistant", "content": f"Answer {number}: {'this of it. ' * 40}"})
+    views: list[object] = []
+    for _ in range(2):
+        controller = CompactionController(context_window=8_192, summarizer=summarize, store=open_store())
+        views.append(await controller.session("controllers").transform_context(messages))
+    _demand(len(asked) == 1, f"another controller must find the record, but {len(asked)} summaries were asked for")
+    _demand(views[0] == views[1], "another controller must make the same view of the record")

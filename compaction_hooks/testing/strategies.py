@@ -1,0 +1,81 @@
+"""Hypothesis strategies for conversations: realistic, hostile, and edited by their host.
+
+    @given(histories())
+    def test_my_format_reads_back(messages): ...
+
+Needs Hypothesis: `pip install 'compaction-hooks[testing]'`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from compaction_hooks.errors import MissingExtraError
+from compaction_hooks.messages import M, Message
+from compaction_hooks.testing.edits import EDITS
+from compaction_hooks.testing.generated import MOST_BEATS, MOST_TURNS, hostile_history, realistic_history
+from compaction_hooks.testing.hosts import as_anthropic, as_openai_chat
+from compaction_hooks.testing.texts import Choose
+
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as exc:
+    raise MissingExtraError("compaction_hooks.testing.strategies", "Hypothesis", "testing") from exc
+
+MOST_CHOICES: Final = 12
+"""So many choices of one step are drawn; those after them are the plainest."""
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, most_turns: int = MOST_TURNS) -> list[Message]:
+    """Conversations as agents have them, as neutral messages: valid for every provider, with at least one user message."""
+    return realistic_history(_choose(draw), most_turns=most_turns)
+
+
+@st.composite
+def hostile_histories(draw: st.DrawFn, *, most_beats: int = MOST_BEATS) -> list[Message]:
+    """Conversations that went wrong, as neutral messages: they may break any rule of any provider, and may be empty."""
+    return hostile_history(_choose(draw), most_beats=most_beats)
+
+
+def openai_chats(
+    messages: st.SearchStrategy[list[Message]] | None = None,
+) -> st.SearchStrategy[list[Mapping[str, object]]]:
+    """Conversations as OpenAI chat messages; realistic and hostile ones by default."""
+    chosen = st.one_of(histories(), hostile_histories()) if messages is None else messages
+    return chosen.map(lambda neutral: [as_openai_chat(message) for message in neutral])
+
+
+def anthropic_chats(
+    messages: st.SearchStrategy[list[Message]] | None = None,
+) -> st.SearchStrategy[list[Mapping[str, object]]]:
+    """Conversations as Anthropic messages; realistic and hostile ones by default. System messages keep their role."""
+    chosen = st.one_of(histories(), hostile_histories()) if messages is None else messages
+    return chosen.map(as_anthropic)
+
+
+@st.composite
+def edited(draw: st.DrawFn, messages: Sequence[M], new: M) -> list[M]:
+    """Another list made of one, as hosts do it: cut back, pruned, with messages deleted, inserted, replaced, doubled or made anew.
+
+    Args:
+        new: A message nobody has said yet, for those edits that need one.
+    """
+    choose = _choose(draw)
+    return EDITS[choose(len(EDITS))](choose, messages, new)
+
+
+def choices() -> st.SearchStrategy[list[int]]:
+    """Recipes for `chosen_by`: what a step of the state machine is told, short to print and to shrink."""
+    return st.lists(st.integers(0, 999), max_size=MOST_CHOICES)
+
+
+def chosen_by(recipe: Sequence[int]) -> Choose:
+    """Return a `Choose` that follows a recipe, and chooses the plainest after its end."""
+    numbers: Iterator[int] = iter(recipe)
+    return lambda bound: next(numbers, 0) % bound
+
+
+def _choose(draw: st.DrawFn) -> Choose:
+    return lambda bound: draw(st.integers(0, bound - 1))

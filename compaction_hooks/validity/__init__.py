@@ -1,0 +1,29 @@
+"""What providers reject, as data, and one checker over neutral messages."""
+
+from compaction_hooks.validity.checker import (
+    Problem,
+    foreign_rule,
+    is_blank,
+    is_server_call,
+    is_server_result,
+    problems,
+    worsened,
+)
+from compaction_hooks.validity.rules import RULES, Provider, Rule, RuleId, provider_named, rules_of, takes_call_id
+
+__all__ = [
+    "RULES",
+    "Problem",
+    "Provider",
+    "Rule",
+    "RuleId",
+    "foreign_rule",
+    "is_blank",
+    "is_server_call",
+    "is_server_result",
+    "problems",
+    "provider_named",
+    "rules_of",
+    "takes_call_id",
+    "worsened",
+]

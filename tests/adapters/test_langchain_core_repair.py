@@ -1,0 +1,119 @@
+"""A broken history of LangChain messages is mended."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("langchain_core")
+
+from compaction_adapters.langchain_core import LangChainFormat
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages.tool import tool_call, tool_call_chunk
+
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.messages import ToolCall
+from compaction_hooks.repair import INTERRUPTED, repaired
+from tests.adapters import repair_dialects
+from tests.adapters.framework_repairs import check_broken_histories, check_whole_histories
+
+DIALECT = repair_dialects.langchain()
+FORMAT = LangChainFormat()
+
+
+def test_broken_histories_are_mended() -> None:
+    check_broken_histories(DIALECT)
+
+
+def test_whole_histories_come_back_themselves() -> None:
+    check_whole_histories(DIALECT)
+
+
+def test_a_call_without_an_answer_gets_a_failed_tool_message() -> None:
+    asked = AIMessage("", tool_calls=[tool_call(name="read", args={}, id="a")])
+    messages: list[BaseMessage] = [HumanMessage("hi"), asked, HumanMessage("and?")]
+    after = repaired(messages, FORMAT)
+    assert after[2] == ToolMessage(INTERRUPTED, tool_call_id="a", name="read", status="error")
+    assert [after[0], after[1], after[3]] == messages
+    assert after[1] is asked
+
+
+def test_a_legacy_call_gets_a_function_message() -> None:
+    asked = AIMessage("", additional_kwargs={"function_call": {"name": "old", "arguments": "{}"}})
+    assert repaired([HumanMessage("hi"), asked], FORMAT)[2] == FunctionMessage(content=INTERRUPTED, name="old")
+
+
+def test_new_ids_stand_wherever_a_message_repeats_its_calls() -> None:
+    """Content blocks, raw OpenAI calls, stream chunks and Gemini's signatures: all name the calls."""
+    blocks: list[str | dict[str, object]] = [{"type": "tool_use", "id": "a", "name": "read", "input": {}}] * 2
+    raw = [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}] * 2
+    chunk = AIMessageChunk(
+        content=blocks,
+        tool_call_chunks=[tool_call_chunk(name="read", args="{}", id="a", index=n) for n in range(2)],
+        additional_kwargs={"tool_calls": raw, "__gemini_function_call_thought_signatures__": {"a": "c2ln"}},
+    )
+    told: list[BaseMessage] = [ToolMessage("one", tool_call_id="a"), ToolMessage("two", tool_call_id="a")]
+    _, made, first, second = repaired([HumanMessage("hi"), chunk, *told], FORMAT)
+    assert isinstance(made, AIMessageChunk)
+    ids = [call["id"] for call in made.tool_calls]
+    assert ids[0] == "a"
+    assert len(set(ids)) == 2
+    assert isinstance(first, ToolMessage)
+    assert isinstance(second, ToolMessage)
+    assert [first.tool_call_id, second.tool_call_id] == ids
+    assert [block["id"] for block in made.content if isinstance(block, dict)] == ids
+    assert [call["id"] for call in made.additional_kwargs["tool_calls"]] == ids
+    assert [call["id"] for call in made.tool_call_chunks] == ids
+    assert made.additional_kwargs["__gemini_function_call_thought_signatures__"] == dict.fromkeys(ids, "c2ln")
+    assert chunk.tool_calls[1]["id"] == "a"
+
+
+def test_reasoning_beside_the_content_goes_where_nothing_came_of_it() -> None:
+    lost = AIMessage("", additional_kwargs={"reasoning_content": "hm", "refusal": None})
+    messages: list[BaseMessage] = [HumanMessage("hi"), lost, HumanMessage("and?")]
+    assert repaired(messages, FORMAT) == [messages[0], messages[2]]
+    spoken = AIMessage("so", additional_kwargs={"reasoning_content": "hm", "refusal": None})
+    assert FORMAT.drop(spoken, [(0, 0)]) == AIMessage("so", additional_kwargs={"refusal": None})
+    assert FORMAT.drop(spoken, [(0, 1)]).content == ""
+
+
+def test_calls_that_only_the_content_holds_are_renamed_there() -> None:
+    item = {"type": "function_call", "id": "fc", "call_id": "a", "name": "read", "arguments": "{}"}
+    made = FORMAT.rename(AIMessage([item]), {(0, 0): "b"})
+    assert made.content == [{**item, "call_id": "b"}]
+
+
+def test_a_call_that_carries_a_thought_signature_is_read_as_signed() -> None:
+    calls = [tool_call(name="read", args={}, id="a"), tool_call(name="read", args={}, id="b")]
+    kwargs = {"__gemini_function_call_thought_signatures__": {"a": "c2ln"}}
+    (piece,) = FORMAT.read(AIMessage("", tool_calls=calls, additional_kwargs=kwargs))
+    assert piece.parts == (ToolCall("a", "read", "{}", 4), ToolCall("b", "read", "{}"))
+
+
+def test_results_among_the_words_of_a_human_message_are_renamed_and_dropped() -> None:
+    results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in "ab"]
+    words = {"type": "text", "text": "Go on."}
+    message = HumanMessage([results[0], words, results[1]])
+    assert FORMAT.rename(message, {(2, 0): "c"}).content == [results[0], words, {**results[1], "tool_use_id": "c"}]
+    assert FORMAT.drop(message, [(0, 0), (1, 0)]).content == [results[1]]
+
+
+def test_a_system_message_inside_stays_where_its_author_put_it() -> None:
+    """Most providers of LangChain keep it there; only a format of a provider that refuses it moves it."""
+    asked = AIMessage("", tool_calls=[tool_call(name="read", args={}, id="a")])
+    messages: list[BaseMessage] = [HumanMessage("hi"), asked, SystemMessage("Be brief."), HumanMessage("and?")]
+    assert [message.type for message in repaired(messages, FORMAT)] == ["human", "ai", "tool", "system", "human"]
+    whole: list[BaseMessage] = [HumanMessage("hi"), SystemMessage("Be brief."), HumanMessage("and?")]
+    assert repaired(whole, FORMAT) is whole
+
+
+def test_only_a_call_is_answered() -> None:
+    with pytest.raises(ConfigurationError, match="names no tool call"):
+        FORMAT.answer(AIMessage("so"), (0, 0), "no")

@@ -1,0 +1,395 @@
+"""Histories that change under an agent of pydantic-ai: its user keeps the messages, and cuts, edits, stores and resumes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
+pytest.importorskip("uvicorn")
+
+from compaction_adapters.pydantic_ai import Compaction
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolDenied, capture_run_messages
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.wrapper import WrapperModel
+
+from compaction_hooks import SummaryRequest
+from compaction_hooks.stores import SQLiteStore
+from tests.adapters import pydantic_ai_stage
+from tests.adapters.changes_stage import (
+    REPAIR,
+    SUMMARISE,
+    SYSTEM,
+    WINDOW,
+    demand,
+    demand_never_rejected,
+    look,
+    looks,
+    marked,
+    marking,
+    marks,
+    summarised,
+)
+from tests.adapters.pydantic_ai_stage import Stage
+from tests.provider import Answer, Side
+
+provider = pydantic_ai_stage.provider
+stage = pydantic_ai_stage.stage
+
+
+def agent_of(
+    model: Any, *, settings: Any = SUMMARISE, tool: Any = look, output_type: Any = str, **options: Any
+) -> Agent[None, Any]:
+    """An agent with a controller of its own, as a process makes one when it starts."""
+    compaction = Compaction[None](context_window=WINDOW, settings=settings, **options)
+    return Agent(model, instructions=SYSTEM, capabilities=[compaction], tools=[tool], output_type=output_type)
+
+
+def dumped(messages: list[ModelMessage]) -> list[Any]:
+    """The parts that were said: the framework joins requests, and makes results for calls that nobody answered."""
+    stored = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+    parts: list[Any] = [part for message in stored for part in message["parts"]]
+    return [part for part in parts if part.get("outcome") != "interrupted"]
+
+
+class Talk:
+    """A conversation whose messages the user keeps."""
+
+    def __init__(self, side: Side, agent: Agent[None, Any]) -> None:
+        self.side = side
+        self.agent = agent
+        self.history: list[ModelMessage] = []
+
+    async def say(self, turns: int = 1) -> None:
+        for _ in range(turns):
+            text, before = marked(), dumped(self.history)
+            result = await self.agent.run(text, message_history=self.history)
+            assert dumped(self.history) == before
+            self.take(result.all_messages(), text)
+
+    async def say_until_summarised(self) -> None:
+        paid = len(summarised(self.side))
+        while len(summarised(self.side)) == paid:
+            await self.say()
+
+    def take(self, messages: list[ModelMessage], text: str) -> None:
+        """What was said stays as it was, and what was sent is what was said."""
+        before = dumped(self.history)
+        assert dumped(messages)[: len(before)] == before
+        demand(self.side, messages[:-1], text)
+        self.history = messages
+
+
+def opened(stage: Stage, *first: Answer, model: Any = None, **options: Any) -> Talk:
+    side = marking(stage.side(window=WINDOW), *first)
+    return Talk(side, agent_of(model or stage.openai(), **options))
+
+
+# -- the user's hand
+
+
+async def test_a_rewind_and_back(stage: Stage) -> None:
+    """E11, E12: cut to before the first compaction, to between two, and whole again."""
+    talk = opened(stage)
+    await talk.say(20)
+    whole, paid = talk.history, len(summarised(talk.side))
+    assert paid == 2
+    for cut in (4, 18, 26, len(whole)):
+        talk.history = whole[:cut]
+        await talk.say()
+    assert len(summarised(talk.side)) == paid
+    talk.history = whole[:4]
+    await talk.say(10)
+    assert len(summarised(talk.side)) == paid + 1
+    demand_never_rejected(talk.side)
+
+
+def edit_request(messages: list[ModelMessage]) -> list[ModelMessage]:
+    return [ModelRequest(parts=[UserPromptPart(marked("e"))]), *messages[1:]]
+
+
+def edit_last_answer_in_place(messages: list[ModelMessage]) -> list[ModelMessage]:
+    answer = messages[-1]
+    assert isinstance(answer, ModelResponse)
+    answer.parts = [TextPart(marked("e"))]
+    return messages
+
+
+def edit_last_answer(messages: list[ModelMessage]) -> list[ModelMessage]:
+    answer = messages[-1]
+    assert isinstance(answer, ModelResponse)
+    return [*messages[:-1], replace(answer, parts=[TextPart(marked("e"))])]
+
+
+def leave_out_a_turn(messages: list[ModelMessage]) -> list[ModelMessage]:
+    return [*messages[:2], *messages[4:]]
+
+
+def leave_out_the_beginning(messages: list[ModelMessage]) -> list[ModelMessage]:
+    return messages[4:]
+
+
+def put_a_turn_in(messages: list[ModelMessage]) -> list[ModelMessage]:
+    turn: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart(marked("e"))]),
+        ModelResponse(parts=[TextPart(marked("e"))]),
+    ]
+    return [*messages[:2], *turn, *messages[2:]]
+
+
+EDITS = (
+    edit_request,
+    edit_last_answer_in_place,
+    edit_last_answer,
+    leave_out_a_turn,
+    leave_out_the_beginning,
+    put_a_turn_in,
+)
+
+
+@pytest.mark.parametrize("change", EDITS)
+async def test_an_edit(stage: Stage, change: Callable[[list[ModelMessage]], list[ModelMessage]]) -> None:
+    """Rule 7: a summary of what is not there any more is not sent."""
+    talk = opened(stage)
+    await talk.say_until_summarised()
+    said = marks(*talk.history)
+    talk.history = change(talk.history)
+    assert marks(*talk.history) != said
+    await talk.say(3)
+    demand_never_rejected(talk.side)
+
+
+async def test_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
+    """E3, E57: messages from JSON, records from the store; rewound there, too."""
+    talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
+    await talk.say(20)
+    paid, kept = len(summarised(talk.side)), ModelMessagesTypeAdapter.dump_json(talk.history)
+    again = Talk(talk.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
+    whole = ModelMessagesTypeAdapter.validate_json(kept)
+    for cut in (len(whole), 26, len(whole)):
+        again.history = whole[:cut]
+        await again.say()
+    assert paid == 2
+    assert len(summarised(talk.side)) == paid
+    demand_never_rejected(talk.side)
+
+
+async def test_two_workers_on_one_store(stage: Stage, tmp_path: Path) -> None:
+    """They take turns on one conversation: what one paid for, the other uses."""
+    one = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
+    other = Talk(one.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
+    for _ in range(10):
+        await one.say()
+        other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(one.history))
+        await other.say()
+        one.history = other.history
+    assert len(summarised(one.side)) == 2
+    demand_never_rejected(one.side)
+
+
+async def test_two_workers_at_once(stage: Stage, tmp_path: Path) -> None:
+    """Both compact the same conversation at the same time: both views are right, and then one summary serves both."""
+    one = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
+    other = Talk(one.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
+    while not summarised(one.side):
+        other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(one.history))
+        text, asked = marked(), len(one.side.requests)
+        runs = [talk.agent.run(text, message_history=talk.history) for talk in (one, other)]
+        results = [run.all_messages() for run in await asyncio.gather(*runs)]
+        sent = [request for request in one.side.requests[asked:] if not request.is_summary]
+        assert all(marks(request.messages) == marks(*results[0][:-1]) for request in sent)
+        one.history = results[0]
+    paid, views = len(summarised(one.side)), []
+    for talk in (one, other):
+        talk.history = results[0]
+        talk.side.requests[:] = [request for request in talk.side.requests if not request.is_summary]
+        await talk.say()
+        views.append(talk.side.model_requests[-1].messages[1])
+    assert paid <= 2
+    assert views[0] == views[1]
+    assert not summarised(one.side)
+    demand_never_rejected(one.side)
+
+
+# -- runs that end in the middle
+
+
+async def test_an_overflow(stage: Stage) -> None:
+    """E54: the provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
+    talk = opened(stage, looks(2), Answer(marked("a")))
+    await talk.say(5)
+    talk.side.reject_next = 1
+    await talk.say(4)
+    assert [request.status for request in talk.side.rejections] == [400]
+    assert len(summarised(talk.side)) == 1
+
+
+async def gone_through_or_cancelled(talk: Talk, when: asyncio.Event) -> bool:
+    """Say something; cancel the run once this has come, and keep what it had gathered. Return whether it was cancelled."""
+    text, before = marked(), dumped(talk.history)
+    with capture_run_messages() as captured:
+        run = asyncio.create_task(talk.agent.run(text, message_history=talk.history))
+        coming = asyncio.create_task(when.wait())
+        await asyncio.wait([run, coming], return_when=asyncio.FIRST_COMPLETED)
+        coming.cancel()
+        if run.done():
+            talk.take(run.result().all_messages(), text)
+            return False
+        run.cancel()
+        await asyncio.wait([run])
+    assert run.cancelled()
+    assert dumped(captured)[: len(before)] == before
+    assert text in repr(captured[-1])
+    talk.history = captured
+    return True
+
+
+class Hangs(WrapperModel):
+    """A model that does not answer the first request after a summary."""
+
+    side: Side
+
+    def __init__(self, wrapped: Any) -> None:
+        super().__init__(wrapped)
+        self.asked = asyncio.Event()
+
+    async def request(self, *arguments: Any) -> ModelResponse:
+        if summarised(self.side) and not self.asked.is_set():
+            self.asked.set()
+            await asyncio.Event().wait()
+        return await self.wrapped.request(*arguments)
+
+
+async def test_cancelled_in_the_model_call(stage: Stage) -> None:
+    """E53: what was paid for before is used by the run that goes on with the captured messages."""
+    hangs = Hangs(stage.openai())
+    talk = opened(stage, model=hangs, summarizer=stage.openai())
+    hangs.side = talk.side
+    while not await gone_through_or_cancelled(talk, hangs.asked):
+        pass
+    await talk.say(3)
+    assert len(summarised(talk.side)) == 1
+    demand_never_rejected(talk.side)
+
+
+async def test_cancelled_while_a_summary_is_written(stage: Stage) -> None:
+    """E53, R96: the next run waits for nothing, and has its summary."""
+    asked, made = asyncio.Event(), list[set[str]]()
+
+    async def summarize(request: SummaryRequest) -> str:
+        if not asked.is_set():
+            asked.set()
+            await asyncio.Event().wait()
+        made.append(marks(request.prompt))
+        return "- " + " ".join(sorted(made[-1]))
+
+    talk = opened(stage, summarizer=summarize)
+    while not await gone_through_or_cancelled(talk, asked):
+        pass
+    await talk.say(3)
+    assert len(made) == 1
+    demand_never_rejected(talk.side)
+
+
+# -- calls without a result
+
+
+class Ledger:
+    """A tool that fails while the ledger is locked."""
+
+    is_locked = False
+
+    def look(self, item: str) -> str:
+        """Look an item up in the ledger."""
+        if self.is_locked:
+            raise RuntimeError("the ledger is locked")
+        return look(item)
+
+
+@pytest.mark.parametrize("settings", [SUMMARISE, REPAIR], ids=["as it is", "repaired"])
+@pytest.mark.parametrize("goes_on", ["without a prompt", "behind another request"])
+async def test_a_tool_that_raises(goes_on: str, settings: Any, stage: Stage) -> None:
+    """The captured messages end in calls that nobody answered. However the user goes on, nothing is lost or refused."""
+    ledger = Ledger()
+    talk = opened(stage, Answer(marked("a")), looks(2), settings=settings, tool=ledger.look)
+    await talk.say()
+    ledger.is_locked, text = True, marked()
+    with capture_run_messages() as captured, pytest.raises(RuntimeError, match="locked"):
+        await talk.agent.run(text, message_history=talk.history)
+    assert [isinstance(part, ToolCallPart) for message in captured for part in message.parts].count(True) == 2
+    ledger.is_locked = False
+    if goes_on == "without a prompt":
+        talk.history = captured
+        talk.take((await talk.agent.run(message_history=captured)).all_messages(), text)
+    else:
+        talk.history = [*captured, ModelRequest(parts=[UserPromptPart(marked())])]
+    await talk.say_until_summarised()
+    await talk.say()
+    demand_never_rejected(talk.side)
+
+
+async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> None:
+    """Approved or denied in another process, with the messages from JSON and a compaction in between."""
+    answers = [answer for _ in range(8) for answer in (looks(2), Answer(marked("a")))]
+    store = SQLiteStore(tmp_path / "records.db")
+    options: Any = {
+        "tool": Tool(look, requires_approval=True),
+        "output_type": [str, DeferredToolRequests],
+        "store": store,
+    }
+    talk = opened(stage, *answers, **options)
+    for turn in range(8):
+        text = marked(tokens=500)
+        stopped = await talk.agent.run(text, message_history=talk.history)
+        assert isinstance(stopped.output, DeferredToolRequests)
+        demand(talk.side, stopped.all_messages()[:-1], text)
+        talk.history = ModelMessagesTypeAdapter.validate_json(stopped.all_messages_json())
+        talk.agent = agent_of(stage.openai(), **options)
+        decision: Any = ToolDenied(f"{marked('r', 5)}: no.") if turn % 2 else True
+        decided = DeferredToolResults(approvals={call.tool_call_id: decision for call in stopped.output.approvals})
+        done = await talk.agent.run(message_history=talk.history, deferred_tool_results=decided)
+        talk.take(done.all_messages(), text)
+    assert summarised(talk.side)
+    demand_never_rejected(talk.side)
+
+
+# -- other ways to run
+
+
+async def test_streams_and_steps(stage: Stage) -> None:
+    """`run`, `run_stream` and `iter` in turns on one history; one left in the middle of its stream."""
+    talk = opened(stage)
+    for turn in range(16):
+        text = marked()
+        if turn % 4 == 0:
+            async with talk.agent.iter(text, message_history=talk.history) as steps:
+                async for _ in steps:
+                    pass
+            assert steps.result is not None
+            talk.take(steps.result.all_messages(), text)
+        elif turn % 4 == 1:
+            async with talk.agent.run_stream(text, message_history=talk.history) as stream:
+                await stream.get_output()
+            talk.take(stream.all_messages(), text)
+        elif turn % 4 == 2:
+            async with talk.agent.run_stream(text, message_history=talk.history) as stream:
+                async for _ in stream.stream_text(debounce_by=None):
+                    break  # the answer is lost; the host says something else in its place
+            demand(talk.side, [*talk.history, text], text)
+        else:
+            await talk.say()
+    assert summarised(talk.side)
+    demand_never_rejected(talk.side)

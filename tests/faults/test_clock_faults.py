@@ -1,0 +1,159 @@
+"""Clocks that jump, back or ahead: no compaction waits for ever, none is made twice, every record can be written and read."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionFinished, CompactionRecord, SummaryRequest
+from compaction_hooks.effects import Instant
+from compaction_hooks.keeping import STORE_REST_SECONDS
+from compaction_hooks.stores import MemoryStore
+from tests.conversations import assistant, talk, texts, user
+from tests.faults.harness import SIDES, Chat, Side, above_threshold, fallback_settings, rig, works
+
+YEAR = 365 * 86_400.0
+
+
+def standing_still() -> Iterator[Instant]:
+    return itertools.repeat(Instant(datetime(2026, 2, 10, tzinfo=UTC), 0.0))
+
+
+def back_by_a_year_each_time() -> Iterator[Instant]:
+    for n in itertools.count():
+        yield Instant(datetime(2026, 2, 10, tzinfo=UTC) - timedelta(days=365 * (n % 50)), -n * YEAR)
+
+
+def ahead_by_a_year_each_time() -> Iterator[Instant]:
+    for n in itertools.count():
+        yield Instant(datetime(2026, 2, 10, tzinfo=UTC) + timedelta(days=365 * (n % 50)), n * YEAR)
+
+
+def to_and_fro() -> Iterator[Instant]:
+    for n in itertools.count():
+        yield Instant(datetime(2026 if n % 2 else 1970, 1, 1, tzinfo=UTC), YEAR * (n % 2))
+
+
+def at_the_ends_of_time() -> Iterator[Instant]:
+    ends = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    for n in itertools.count():
+        yield Instant(ends[n % 2], 1e300 * (n % 2))
+
+
+def in_another_zone() -> Iterator[Instant]:
+    return itertools.repeat(Instant(datetime(2026, 2, 10, tzinfo=timezone(timedelta(hours=-11))), 5.0))
+
+
+CLOCKS = [
+    standing_still,
+    back_by_a_year_each_time,
+    ahead_by_a_year_each_time,
+    to_and_fro,
+    at_the_ends_of_time,
+    in_another_zone,
+]
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: str(clock.__name__))
+def test_a_conversation_is_compacted_as_with_a_good_clock(clock: Any, side: Side) -> None:
+    """Nothing that is decided depends on the time but how long the breaker and the store rest."""
+    views: list[list[str]] = []
+    for instants in (clock(), standing_still()):
+        driven = rig(side, summarizer=works, settings=fallback_settings(), store=MemoryStore(), clock=instants.__next__)
+        messages: list[Chat] = above_threshold()
+        seen: list[str] = []
+        for n in range(20, 40):
+            messages = [*messages, *talk(1, 300, first=n)]
+            seen.append(texts(driven.transform(messages)))
+        views.append(seen)
+        for record in driven.session.export_records():
+            assert CompactionRecord.from_dict(json.loads(json.dumps(record))).to_dict() == record
+        durations = [event.duration_seconds for event in driven.events if isinstance(event, CompactionFinished)]
+        assert len(durations) >= 3
+        assert min(durations) >= 0, "a duration below zero"
+    assert views[0] == views[1]
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("jump", [-YEAR, YEAR], ids=["back", "ahead"])
+def test_an_open_breaker_heals_although_the_clock_jumped(jump: float, side: Side) -> None:
+    """A clock that went back must not keep it open for as long as it went."""
+    is_down = True
+
+    def summarise(request: SummaryRequest) -> str:
+        if is_down:
+            raise ConnectionError("down")
+        return works(request)
+
+    driven = rig(side, summarizer=summarise, settings=fallback_settings())
+    messages = above_threshold()
+    for _ in range(3):
+        driven.transform(messages)
+    assert driven.hooks.state().breaker.startswith("open")
+    is_down = False
+    driven.clock.jump(jump)
+    driven.transform(messages)
+    driven.clock.jump(driven.hooks.settings.breaker_cooldown_seconds)
+    assert "port the parser" in texts(driven.transform(messages))
+    assert driven.hooks.state().breaker == "closed"
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("jump", [-YEAR, YEAR], ids=["back", "ahead"])
+def test_a_store_is_asked_again_although_the_clock_jumped(jump: float, side: Side) -> None:
+    is_down = True
+    kept = MemoryStore()
+
+    class Store:
+        def load(self, session_id: str) -> Any:
+            if is_down:
+                raise ConnectionError("down")
+            return kept.load(session_id)
+
+        def append(self, *arguments: str) -> None:
+            if is_down:
+                raise ConnectionError("down")
+            kept.append(*arguments)
+
+        remove = append
+
+    driven = rig(side, summarizer=works, settings=fallback_settings(), store=Store())
+    messages = above_threshold()
+    driven.transform(messages)
+    is_down = False
+    driven.clock.jump(jump)
+    driven.transform(messages)
+    driven.clock.jump(STORE_REST_SECONDS)
+    driven.transform(messages)
+    assert len(kept.load("default")) == 1
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_messages_own_timestamps_decide_nothing(side: Side) -> None:
+    """E62: hosts write monotonic milliseconds on one message and epoch milliseconds on the next; usage is found by place."""
+
+    def stamped(messages: list[Chat], stamps: Iterator[float]) -> list[Chat]:
+        return [{**message, "timestamp": next(stamps)} for message in messages]
+
+    epoch = 1_770_000_000_000.0
+    mixed = itertools.cycle([5_000.0, epoch, 12.0, epoch + 1, -1.0])
+    usage = {"prompt_tokens": 3_000, "completion_tokens": 20}
+    views: list[list[Chat]] = []
+    for stamps in (mixed, itertools.repeat(epoch)):
+        driven = rig(side, summarizer=works, settings=fallback_settings())
+        messages = stamped(above_threshold(), stamps)
+        driven.transform(messages)
+        answer: Chat = {**assistant("done"), "usage": usage, "timestamp": next(stamps)}
+        messages = [*messages, answer, *stamped([user("go on")], stamps)]
+        view = driven.transform(messages)
+        views.append([{key: value for key, value in message.items() if key != "timestamp"} for message in view])
+        state = driven.hooks.state()
+        assert state.context_tokens is not None
+        assert state.compaction_count == 1
+    assert views[0] == views[1]

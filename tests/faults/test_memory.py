@@ -1,0 +1,92 @@
+"""What was taken out of the context is let go: nothing of ours keeps it alive behind the host's back."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks.record import CompactionRecord
+from tests.conversations import assistant, call, prose, steps, system, talk, tool, user
+from tests.faults.harness import SIDES, Chat, Side, fallback_settings, rig, tokens, works
+
+
+class Output(str):
+    """A tool's output whose end can be seen."""
+
+    __slots__ = ("__weakref__",)
+
+
+def conversation(count: int, size: int) -> tuple[list[Chat], list[weakref.ref[Output]]]:
+    """Tool steps whose outputs are watched."""
+    messages: list[Chat] = [system(), user("Read everything.")]
+    watched: list[weakref.ref[Output]] = []
+    for n in range(count):
+        output = Output(f"# {n}\n{prose(size)}")
+        watched.append(weakref.ref(output))
+        messages += [assistant(None, call(f"c{n}", "read_file", path=f"{n}.py")), tool(f"c{n}", output)]
+    return messages, watched
+
+
+SETTINGS = {"clearing": CompactionSettings(), "a summary": fallback_settings()}
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("how", SETTINGS)
+def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, side: Side) -> None:
+    """E55: a host that stores the view in place of its list gets the memory back, with usage reported or not."""
+    driven = rig(side, window=32_768, summarizer=works, settings=SETTINGS[how])
+    messages, watched = conversation(24, 1_200)
+    driven.transform(messages[:-4])
+    driven.session.report_usage(Usage(input_tokens=tokens(messages[:-4]), output_tokens=10))
+    view = driven.transform(messages)
+    assert view is not messages
+    driven.session.report_usage(Usage(input_tokens=tokens(view), output_tokens=10))
+    kept = {id(message) for message in view}
+    gone = [ref for ref, message in zip(watched, messages[3::2], strict=True) if id(message) not in kept]
+    assert len(gone) >= 8
+    del messages
+    driven.handed_in.clear()
+    view = driven.transform([*view, *talk(1)])
+    driven.session.report_usage(Usage(input_tokens=tokens(view), output_tokens=10))
+    driven.handed_in.clear()
+    gc.collect()
+    assert not [ref for ref in gone if ref() is not None]
+
+
+def test_a_record_holds_no_text_of_what_it_cleared() -> None:
+    """E55: reductions name a result by place and digest; the record's size does not grow with what was cleared."""
+    sizes: list[int] = []
+    for size in (1_200, 12_000):
+        driven = rig("sync", window=size * 24)
+        messages, _ = conversation(24, size)
+        assert driven.transform(messages) is not messages
+        sizes.append(len(str(driven.session.export_records())))
+    assert sizes[1] < sizes[0] * 1.2
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_old_results_are_cleared_to_the_last_one(side: Side) -> None:
+    """E55: no early exit skips older ones: all but the protected newest are cleared, and stay so."""
+    driven = rig(side, window=32_768)
+    messages = [system(), user("Read everything."), *steps(40, 700)]
+    view = driven.transform(messages)
+    record = CompactionRecord.from_dict(driven.session.export_records()[-1])
+    assert record.reductions
+    runs = sorted(reduction.run for reduction in record.reductions)
+    assert runs == list(range(runs[0], runs[-1] + 1, 2)), "every step from the first cleared one on"
+    assert runs[0] <= 2, "from the oldest step on"
+    longer = [*messages, *steps(2, 100, first=50)]
+    assert driven.transform(longer)[: len(view)] == view
+
+
+def test_closing_a_session_frees_it() -> None:
+    driven = rig("sync")
+    messages, watched = conversation(6, 100)
+    driven.hooks.session("one").transform_context_sync(messages)
+    driven.hooks.close("one")
+    del messages
+    gc.collect()
+    assert not [ref for ref in watched if ref() is not None]

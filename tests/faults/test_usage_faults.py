@@ -1,0 +1,138 @@
+"""Usage that is missing, zero, a sum, negative, of another model or no number: sizes stay sane, and no compaction runs wild."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionFinished, Usage
+from tests.conversations import assistant, talk, user
+from tests.faults.harness import OVERFLOW, SIDES, WINDOW, Chat, Rig, Side, fallback_settings, rig, tokens, works
+
+CALLS = 40
+Report = Callable[[int, int], dict[str, Any] | None]
+"""The true size of the view, and the sum of all sizes so far, to what the provider says of a call."""
+
+
+def openai(**fields: object) -> dict[str, Any]:
+    return dict(fields)
+
+
+REPORTS: dict[str, Report] = {
+    "true": lambda size, total: openai(prompt_tokens=size, completion_tokens=20),
+    "missing": lambda size, total: None,
+    "empty": lambda size, total: openai(),
+    "all zero": lambda size, total: openai(prompt_tokens=0, completion_tokens=0, total_tokens=0),
+    "zero input": lambda size, total: openai(prompt_tokens=0, completion_tokens=20),
+    "negative input": lambda size, total: openai(prompt_tokens=-size, completion_tokens=20),
+    "negative output": lambda size, total: openai(prompt_tokens=size, completion_tokens=-1),
+    "more cached than sent": lambda size, total: openai(
+        prompt_tokens=size, completion_tokens=1, prompt_tokens_details={"cached_tokens": 9 * size}
+    ),
+    "texts": lambda size, total: openai(prompt_tokens=str(size), completion_tokens="many"),
+    "not a number": lambda size, total: openai(prompt_tokens=math.nan, completion_tokens=math.inf),
+    "booleans": lambda size, total: openai(prompt_tokens=True, completion_tokens=False),
+    "nothing but null": lambda size, total: openai(prompt_tokens=None, completion_tokens=None),
+    "details of the wrong type": lambda size, total: openai(
+        prompt_tokens=size, completion_tokens=1, prompt_tokens_details="none"
+    ),
+    "the output for the input": lambda size, total: openai(prompt_tokens=20, completion_tokens=size),
+    "a tenth": lambda size, total: openai(prompt_tokens=size // 10, completion_tokens=20),
+    "threefold": lambda size, total: openai(prompt_tokens=3 * size, completion_tokens=20),
+    "cumulative": lambda size, total: openai(prompt_tokens=total, completion_tokens=20),
+    "astronomical": lambda size, total: openai(prompt_tokens=10**18, completion_tokens=20),
+}
+"""By id: what the provider says of each call."""
+
+
+def run(driven: Rig, report: Report, model: str | None = None) -> tuple[int, list[int]]:
+    """An agent's calls through `call`, each answered with what the provider says; return compactions and sizes of views sent."""
+    messages: list[Chat] = [user("go")]
+    sizes: list[int] = []
+
+    def send(view: list[Chat]) -> dict[str, Any]:
+        if tokens(view) > WINDOW:
+            raise OVERFLOW
+        sizes.append(tokens(view))
+        answer: dict[str, Any] = {
+            "object": "chat.completion",
+            "choices": [{"message": assistant("done"), "finish_reason": "stop"}],
+        }
+        usage = report(sizes[-1], sum(sizes))
+        return {**answer, **({} if usage is None else {"usage": usage}), **({"model": model} if model else {})}
+
+    for n in range(CALLS):
+        driven.handed_in.clear()
+        driven.call(messages, send)
+        messages = [*messages, *talk(1, 200, first=n)[::-1]]
+    return sum(isinstance(event, CompactionFinished) for event in driven.events), sizes
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_report_fails_a_call_or_lets_a_view_overflow(name: str, side: Side) -> None:
+    """Every call is answered, an overflow that a false report led to is recovered from, and compactions stay rare."""
+    driven = rig(side, summarizer=works, settings=fallback_settings())
+    compactions, sizes = run(driven, REPORTS[name])
+    assert len(sizes) == CALLS
+    assert 1 <= compactions <= CALLS // 4, "a compaction every fourth call at most"
+    assert not driven.failures or name == "cumulative", "sums are believed until they cannot be true"
+
+
+IGNORED = (
+    "missing",
+    "empty",
+    "all zero",
+    "zero input",
+    "negative input",
+    "negative output",
+    "more cached than sent",
+    "texts",
+    "not a number",
+    "booleans",
+    "nothing but null",
+    "astronomical",
+)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("name", IGNORED)
+def test_a_report_that_says_nothing_true_changes_nothing(name: str, side: Side) -> None:
+    """Every view is what it is without any report."""
+    one, other = (rig(side, summarizer=works, settings=fallback_settings()) for _ in range(2))
+    assert run(one, REPORTS[name]) == run(other, REPORTS["missing"])
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_usage_of_another_model_is_not_taken_for_this_ones(side: Side) -> None:
+    """A title or an embedding by another model, counted on the same answer: ten times the size would compact at once."""
+    one, other = (rig(side, summarizer=works, settings=fallback_settings(), model="gpt-5") for _ in range(2))
+    heavy: Report = lambda size, total: openai(prompt_tokens=10 * size, completion_tokens=1)  # noqa: E731 - a row of the table
+    assert run(one, heavy, model="gpt-4o-mini") == run(other, REPORTS["missing"], model="gpt-5")
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        pytest.param(Usage(input_tokens=0, output_tokens=0), id="zero"),
+        pytest.param(Usage(input_tokens=-5, output_tokens=3), id="negative"),
+        pytest.param(Usage(input_tokens=10, output_tokens=3, cache_read_tokens=99), id="more cached than sent"),
+    ],
+)
+def test_a_nonsense_report_by_hand_is_ignored(usage: Usage) -> None:
+    driven = rig("sync")
+    messages: list[Chat] = [user("go"), *talk(3)]
+    driven.transform(messages)
+    before = driven.hooks.state()
+    driven.session.report_usage(usage)
+    driven.session.report_usage(Usage(input_tokens=5, output_tokens=1), view=[user("another list")])
+    assert driven.hooks.state() == before
+
+
+def test_a_report_before_any_call_is_ignored() -> None:
+    driven = rig("sync")
+    driven.session.report_usage(Usage(input_tokens=500, output_tokens=1))
+    assert driven.hooks.state().context_tokens is None

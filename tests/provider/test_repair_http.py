@@ -1,0 +1,103 @@
+"""Over real HTTP: a broken history is rejected, the mended one accepted, and the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+import httpx
+
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.repair import INTERRUPTED, repaired
+from tests.dialects import ANTHROPIC, CHAT
+from tests.provider import LoopbackProvider
+from tests.repairs import Dialect, broken
+from tests.test_repair import script
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[LoopbackProvider]:
+    with LoopbackProvider() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client() as made:
+        yield made
+
+
+class Sender:
+    """Sends a history in its dialect to the side of the provider that speaks it."""
+
+    def __init__(self, provider: LoopbackProvider, client: httpx.Client, dialect: Dialect) -> None:
+        provider.conversation("key", window=1_000_000)
+        self.dialect = dialect
+        self._provider = provider
+        self._client = client
+
+    def send(self, messages: list[Any]) -> httpx.Response:
+        if self.dialect is CHAT:
+            url, headers = f"{self._provider.openai_url}/chat/completions", {"Authorization": "Bearer key"}
+            body: dict[str, Any] = {"model": "m", "messages": messages}
+        else:
+            url, headers = f"{self._provider.anthropic_url}/v1/messages", {"x-api-key": "key"}
+            systems = [message["content"] for message in messages if message["role"] == "system"]
+            spoken = [message for message in messages if message["role"] != "system"]
+            body = {"model": "m", "max_tokens": 100, "system": "\n".join(systems), "messages": spoken}
+        return self._client.post(url, headers=headers, json=body)
+
+
+@pytest.fixture(params=[pytest.param(CHAT, id="chat"), pytest.param(ANTHROPIC, id="anthropic")])
+def sender(provider: LoopbackProvider, client: httpx.Client, request: pytest.FixtureRequest) -> Sender:
+    return Sender(provider, client, request.param)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("s u ?x u", "tool", id="E5-crash-before-the-tool-answered"),
+        pytest.param("s u ?x?y =x u", "tool", id="crash-between-two-tools"),
+        pytest.param("s u =x u", "tool", id="E3-orphan-result"),
+        pytest.param("s u ?x u =x u", "tool", id="late-result"),
+        pytest.param("s u ?x =x =x u", "tool", id="two-results"),
+    ],
+)
+def test_a_broken_history_is_rejected_and_the_mended_one_accepted(sender: Sender, text: str, says: str) -> None:
+    messages = script(sender.dialect, text)
+    rejected = sender.send(messages)
+    assert rejected.status_code == 400
+    assert says in rejected.json()["error"]["message"]
+    assert sender.send(repaired(messages, sender.dialect.format)).status_code == 200
+
+
+def test_broken_histories_of_every_kind_are_accepted_once_mended(sender: Sender) -> None:
+    rejected = 0
+    for seed in range(100):
+        messages = [sender.dialect.user("hi"), *broken(Random(seed), sender.dialect), sender.dialect.user("go on")]
+        rejected += sender.send(messages).status_code == 400
+        answer = sender.send(repaired(messages, sender.dialect.format))
+        assert answer.status_code == 200, answer.text
+    assert rejected > 50
+
+
+def test_a_controller_that_mends_hands_out_what_the_provider_accepts(sender: Sender) -> None:
+    """`repair=True`: the run that crashed goes on, the host's list is as it was, and each call gives the same list."""
+    hooks = CompactionController(
+        context_window=100_000, format=sender.dialect.format, settings=CompactionSettings(repair=True)
+    )
+    messages = script(sender.dialect, "s u ?x u")
+    before = list(messages)
+    view = hooks.transform_context_sync(messages)
+    assert sender.send(view).status_code == 200
+    assert messages == before
+    results = [result.text for piece in sender.dialect.read(view) for result in piece.results]
+    assert results == [INTERRUPTED]
+    assert hooks.transform_context_sync(messages) == view

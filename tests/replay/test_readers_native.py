@@ -1,0 +1,230 @@
+"""Every real file there is, and the same conversations as somebody else converted them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController
+from compaction_hooks.digests import canonical_arguments
+from compaction_hooks.events import CompactionEvent, CompactionFailed
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Media, Message, Text, ToolCall, ToolResult
+from compaction_hooks.replay import RecordedSession, ReplayError, read_sessions
+from compaction_hooks.replay.run import call_indexes
+from compaction_hooks.testing import check_view
+from tests.data import DATA, needs_data
+from tests.replay.samples import assert_calls_are_answered, blocks, read_one
+
+NATIVE = DATA / "native"
+AGENTS = "agent_sessions_fixtures/stage0/agents"
+WINDOW = 16_000
+
+KINDS = {
+    "claude_code/*.jsonl": "Claude Code session",
+    "pi/*.jsonl": "pi session",
+    "codex/*.jsonl": "Codex rollout",
+    "agent_sessions_fixtures/codex_*.jsonl": "Codex rollout",
+    "agent_sessions_fixtures/session_*.jsonl": "message lines",
+    "gemini_cli/*.json": "Gemini CLI session",
+    "langchain/*.json": "LangChain messages",
+    "pydantic_ai/*.json": "pydantic-ai messages",
+    "openhands/event_stream_basic.json": "OpenHands events",
+    "openhands/mock_output.jsonl": "OpenHands events",
+    "openhands/llm_completion_last_request.json": "OpenHands completion",
+    "mini_swe_agent/*.json": "mini-swe-agent trajectory",
+    "swe_agent/*.traj": "SWE-agent trajectory",
+    "cline/*.json": "Anthropic messages",
+    "roo/*-api_conversation_history.json": "OpenAI chat messages",
+    f"{AGENTS}/claude/**/*.jsonl": "Claude Code session",
+    f"{AGENTS}/codex/[ls]*[el].jsonl": "Codex rollout",
+    f"{AGENTS}/codex/schema_drift.jsonl": "message lines",
+    f"{AGENTS}/gemini/*.json*": "Gemini CLI session",
+    f"{AGENTS}/pi/*.jsonl": "pi session",
+    f"{AGENTS}/qwen/*.jsonl": "Qwen Code session",
+    f"{AGENTS}/opencode/*/session/*/*.json": "OpenCode session",
+    f"{AGENTS}/hermes/*.json": "OpenAI chat messages",
+}
+"""Of what kind the files are, by where they lie."""
+
+UNANSWERED = {
+    "agent_sessions_fixtures/codex_050_legacy.jsonl",
+    "agent_sessions_fixtures/codex_051_usage.jsonl",
+    "agent_sessions_fixtures/codex_052_raw.jsonl",
+    "agent_sessions_fixtures/codex_053_rate_limit.jsonl",
+    "codex/codex_050_legacy.jsonl",
+    "codex/codex_051_usage.jsonl",
+    "codex/codex_052_raw.jsonl",
+    "gemini_cli/29eb990e-c773-4302-a4e7-317f0af0001f.json",
+    f"{AGENTS}/qwen/019f0000-0000-7000-8000-000000000002.jsonl",
+    f"{AGENTS}/qwen/019f0000000070008000000000000003.jsonl",
+}
+"""Files of a known kind in which no model says anything."""
+
+FILES = {path: kind for pattern, kind in KINDS.items() for path in sorted(NATIVE.glob(pattern))}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(NATIVE).as_posix()
+
+
+each_file = pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in FILES])
+
+
+@needs_data
+def test_real_files_are_there() -> None:
+    assert len(FILES) >= 60
+    assert {name(path) for path in FILES} >= UNANSWERED
+
+
+def _read(path: Path) -> list[RecordedSession]:
+    """The sessions of a file; none where the reader says rightly that no model has answered."""
+    if name(path) not in UNANSWERED:
+        return list(read_sessions(path))
+    with pytest.raises(ReplayError, match=rf"no model has answered in it \({FILES[path].partition(' ')[0]}"):
+        list(read_sessions(path))
+    return []
+
+
+@each_file
+def test_every_real_file_is_recognised_and_read_as_a_valid_conversation(path: Path) -> None:
+    for session in _read(path):
+        assert session.format_name == FILES[path]
+        if FILES[path] not in ("OpenAI chat messages", "Anthropic messages"):
+            assert_calls_are_answered(session.messages)
+        for message in session.messages:
+            session.format.read(message)
+        for recorded in session.calls:
+            assert session.messages[recorded.index]["role"] == "assistant"
+            assert 0 <= recorded.context_start <= recorded.index
+        assert all(0 <= compaction.index <= len(session.messages) for compaction in session.compactions)
+
+
+@each_file
+def test_every_view_of_every_real_file_fits_and_is_no_less_valid_than_the_recording(path: Path) -> None:
+    """Or the file says loudly that its newest messages alone are larger than the window."""
+    for session in _read(path):
+        events: list[CompactionEvent] = []
+        controller = CompactionController(context_window=WINDOW, format=session.format, on_event=events.append)
+        conversation = controller.session(session.id)
+        indexes = call_indexes(session)
+        for index in indexes:
+            events.clear()
+            host = list(session.messages[:index])
+            view = conversation.transform_context_sync(host, system=session.system, tools=session.tools)
+            tokens = conversation.state().context_tokens or 0
+            assert tokens <= WINDOW or any(isinstance(event, CompactionFailed) for event in events)
+            # Between two compactions the view only grows by what is new.
+            if view is not host and (events or index == indexes[-1]):
+                summaries = [str(record["rendered"]) for record in conversation.export_records()]
+                check_view(host, view, format=session.format, summaries=summaries)
+
+
+# -- the same conversations as converted by others
+
+
+@cache
+def _normalised(pattern: str) -> tuple[dict[str, Any], ...]:
+    with gzip.open(DATA / "sessions" / f"{pattern}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return tuple(map(json.loads, lines))
+
+
+def _record(pattern: str, part_of_id: str) -> dict[str, Any]:
+    (record,) = (each for each in _normalised(pattern) if part_of_id in each["id"])
+    return record
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("file", "pattern", "part_of_id"),
+    [
+        pytest.param(
+            "claude_code/compacted-53ea1606-cf60-417b-928a-068324ecc7b3.jsonl", "entire_*", "53ea1606", id="compacted"
+        ),
+        pytest.param(
+            "claude_code/parallel-07d86da7-2e39-4276-a0d5-7b46a85b8750.jsonl", "entire_*", "07d86da7", id="parallel"
+        ),
+        pytest.param(
+            "claude_code/small-79eb9f8a-232c-4a72-a26b-4b4520ef2152.jsonl", "entire_*", "79eb9f8a", id="small"
+        ),
+        pytest.param("claude_code/zh-f14bdf44-1816-4feb-a233-4b501e2e69c6.jsonl", "kimi_*", "f14bdf44", id="chinese"),
+        pytest.param("pi/session-20251217-two-objects-on-a-line.jsonl", "pi_*", "20251217", id="pi"),
+    ],
+)
+def test_calls_and_usage_agree_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
+    """Somebody else's conversion of the same files is the reference."""
+    (source,) = (DATA / "sessions").glob(f"{pattern}.jsonl.gz")
+    session = read_one(NATIVE / file)
+    record = _record(source.name.partition(".")[0], part_of_id)
+    found = [block["id"] for message in session.messages for block in blocks(message) if block["type"] == "tool_use"]
+    assert found == [call["id"] for message in record["messages"] for call in message.get("tool_calls", ())]
+    assert [call.usage.input_tokens for call in session.calls] == [call["prompt_tokens"] for call in record["usage"]]
+
+
+def _atoms(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    """What digests run over: texts of one side joined, media, calls, results; without system messages and reasoning."""
+    side, said = "", ""
+    for message in messages:
+        speaker = "assistant" if message.role == "assistant" else "host"
+        for part in message.parts if message.role != "system" else ():
+            if isinstance(part, Text) and speaker == side:
+                said += part.text
+                continue
+            if said:
+                yield side, said
+            side, said = (speaker, part.text) if isinstance(part, Text) else ("", "")
+            if isinstance(part, ToolCall):
+                yield "call", f"{part.name} {canonical_arguments(part.arguments)}"
+            elif isinstance(part, ToolResult):
+                yield "result", part.text
+            elif isinstance(part, Media):
+                yield "media", f"{part.media_type.partition('/')[0]} {part.identity}"
+    if said:
+        yield side, said
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("file", "pattern", "part_of_id"),
+    [
+        pytest.param("mini_swe_agent/pvlib__pvlib-python-1072.traj.json", "miniswe_deepseek", "python-1072", id="mini"),
+        pytest.param("swe_agent/function_calling.traj", "sweagent_demos", "1867__function_calling_replace__", id="swe"),
+        *(
+            pytest.param(f"{folder}-{ending}.json", pattern, part_of_id, id=f"{folder.partition('/')[0]}-{ending}")
+            for folder in ("langchain/messages_to_dict", "pydantic_ai/model_messages")
+            for ending, pattern, part_of_id in (
+                ("parallel", "tau2_multi_model", "9-8a048b"),
+                ("swebench", "openhands_swebench", "astropy-12907"),
+                ("zh", "kimi_claude_code_zh", "410df8db"),
+                ("image", "webvoyager_images", "Allrecipes--4"),
+            )
+        ),
+        pytest.param("langchain/dumpd-parallel.json", "tau2_multi_model", "9-8a048b", id="langchain-dumpd"),
+    ],
+)
+def test_what_was_said_agrees_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
+    """All texts, calls, results, images and counts are the same, however they are cut into messages."""
+    session, record = read_one(NATIVE / file), _record(pattern, part_of_id)
+    read = OpenAIChatFormat().read
+    found = list(_atoms([piece for message in session.messages for piece in session.format.read(message)]))
+    assert found == list(_atoms([piece for message in record["messages"] for piece in read(message)]))
+    dumpd_has_no_usage = [] if "dumpd" in file else [call["prompt_tokens"] for call in record.get("usage", ())]
+    assert [call.usage.input_tokens for call in session.calls] == dumpd_has_no_usage
+
+
+@needs_data
+def test_a_logged_completion_goes_one_answer_beyond_the_normalised_recording() -> None:
+    """OpenHands logs the request with its answer; the recording ends with the request."""
+    session = read_one(NATIVE / "openhands" / "llm_completion_last_request.json")
+    record = _record("openhands_swebench", "django-11133")
+    found = list(_atoms([piece for message in session.messages for piece in session.format.read(message)]))
+    read = OpenAIChatFormat().read
+    expected = list(_atoms([piece for message in record["messages"] for piece in read(message)]))
+    assert found[: len(expected)] == expected
+    assert [kind for kind, _ in found[len(expected) :]] == ["assistant", "call", "result"]

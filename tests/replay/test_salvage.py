@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compaction_hooks.replay.readers.salvage import Salvaged, salvage
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param('{"a": 1, "b": 2, "c": ', {"a": 1, "b": 2}, id="member"),
+        pytest.param('{"a": 1, "b": "cut o', {"a": 1}, id="text"),
+        pytest.param('{"a": {"b": 1, "c": [1, 2, 3', {"a": {"b": 1, "c": [1, 2]}}, id="innermost"),
+        pytest.param('[{"a": 1}, {"b": 2, "c": [3, ', [{"a": 1}], id="object-of-a-list"),
+        pytest.param('{"m": [{"a": [{"b": 1}, {"c"', {"m": []}, id="outermost-object-of-a-list"),
+        pytest.param('[[{"a": 1}], [{"b": 2}, {"c"', [[{"a": 1}], [{"b": 2}]], id="list-of-a-list"),
+        pytest.param('{"a": "} ] \\" , {", "b": [1, 2}', {"a": '} ] " , {', "b": [1]}, id="marks-in-a-text"),
+        pytest.param('{"a": 1, "b": "bad \\q", "c": 3}', {"a": 1}, id="mistake-inside-a-text"),
+        pytest.param('{"a": 1 "b": 2}', {}, id="comma"),
+        pytest.param("[", [], id="opened"),
+    ],
+)
+def test_what_is_whole_before_the_first_mistake_is_kept(text: str, value: object) -> None:
+    found = salvage(text)
+    assert found is not None
+    assert (found.value, found.is_whole) == (value, False)
+    assert 0 < found.end <= len(text)
+
+
+def test_a_value_without_a_mistake_is_whole() -> None:
+    assert salvage('ab {"a": [1]} more', 3) == Salvaged({"a": [1]}, True, 13)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Dear diary", id="prose"),
+        pytest.param("", id="nothing"),
+        pytest.param("[" * 100_000, id="nested-too-deeply"),
+        pytest.param(f'{{"a": {"9" * 5_000}', id="number-too-long"),
+    ],
+)
+def test_what_is_no_object_or_list_is_nothing(text: str) -> None:
+    assert salvage(text) is None
+
+
+def test_every_prefix_of_a_document_gives_a_part_of_it() -> None:
+    document = json.dumps({"a": [{"b": "x"}, {"c": [1, {"d": None}]}], "e": "end"}, indent=1)
+    for end in range(1, len(document)):
+        found = salvage(document[:end])
+        assert found is not None
+        assert isinstance(found.value, dict)
+        assert found.value.get("a", []) in ([], [{"b": "x"}], [{"b": "x"}, {"c": [1, {"d": None}]}])

@@ -1,0 +1,121 @@
+"""What many runs did, together, and the table of it; figures travel from worker processes as plain values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tests.invariants import PROMISES, Report
+
+RIGID_RATIO = 0.9
+"""The untouched list may come back only where what no compaction can free takes at least this much of the window by estimate."""
+
+
+@dataclass
+class Figures:
+    """What many runs did, together.
+
+    Attributes:
+        histories: How many were run, each call by call.
+        compacted: In how many of them something was compacted.
+        above_target: Compactions after which system prompt, pins and last step alone were larger than the target.
+        forced: Compactions after less growth than a fifth, because the view would not have fitted the window.
+        unfit: Histories in which some request cannot fit: what no compaction can free takes the window.
+        worst_fill: The largest view, as a part of its window.
+        least_growth: The least the context grew by between two compactions, where it was not forced.
+        sent, sent_without: Tokens of all views, and of all whole lists.
+        broken: By promise, how often it was broken.
+        examples: Where and how, one for each history.
+    """
+
+    histories: int = 0
+    compacted: int = 0
+    calls: int = 0
+    compactions: int = 0
+    above_target: int = 0
+    forced: int = 0
+    unfit: int = 0
+    worst_fill: float = 0.0
+    least_growth: float = float("inf")
+    sent: int = 0
+    sent_without: int = 0
+    broken: dict[str, int] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, name: str, report: Report, window: int) -> None:
+        """Take in one run."""
+        self.histories += 1
+        self.compacted += report.compactions > 0
+        self.calls += report.calls
+        self.compactions += report.compactions
+        self.above_target += report.over_target
+        self.forced += report.forced
+        self.unfit += bool(report.over_window)
+        self.worst_fill = max(self.worst_fill, report.largest_view / window)
+        self.least_growth = min([self.least_growth, *report.growth])
+        self.sent += report.sent_with
+        self.sent_without += report.sent_without
+        self.broken = dict(Counter(self.broken) + Counter(promise for promise, _ in report.broken))
+        self.examples += [f"{name} in {window}: {promise}, {what}" for promise, what in report.broken[:1]]
+
+    def add_unfit(self, name: str, report: Report) -> None:
+        """Hold the lists that came back untouched against what cannot be freed."""
+        for index, rigid in report.over_window.items():
+            if rigid < RIGID_RATIO:
+                self.broken["over budget"] = self.broken.get("over budget", 0) + 1
+                self.examples.append(f"{name}, message {index}: untouched, though only {rigid:.0%} of it cannot shrink")
+
+
+def table(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return the lines of the table; rows of one name are taken together."""
+    together: dict[str, Figures] = {}
+    for name, fields in rows:
+        one = Figures(**fields)
+        together[name] = _sum(together[name], one) if name in together else one
+    head = [
+        "",
+        "histories",
+        "calls",
+        "compactions",
+        "worst fill",
+        "least growth",
+        "forced",
+        "cannot fit",
+        "fewer tokens",
+    ]
+    lines = [[name, *_cells(figures)] for name, figures in together.items()]
+    widths = [max(map(len, column)) for column in zip([*head, *PROMISES], *lines, strict=True)]
+    return [
+        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |"
+        for line in ([*head, *PROMISES], *lines)
+    ]
+
+
+def _sum(one: Figures, other: Figures) -> Figures:
+    together: dict[str, Any] = asdict(one)
+    for name, value in asdict(other).items():
+        if name == "worst_fill":
+            together[name] = max(together[name], value)
+        elif name == "least_growth":
+            together[name] = min(together[name], value)
+        elif name == "broken":
+            together[name] = dict(Counter(together[name]) + Counter(value))
+        else:
+            together[name] += value
+    return Figures(**together)
+
+
+def _cells(figures: Figures) -> list[str]:
+    return [
+        f"{figures.histories:,}",
+        f"{figures.calls:,}",
+        f"{figures.compactions:,}",
+        f"{figures.worst_fill:.1%}",
+        f"{figures.least_growth:.1%}" if figures.least_growth < float("inf") else "",
+        f"{figures.forced:,}",
+        f"{figures.unfit:,}",
+        f"{1 - figures.sent / max(figures.sent_without, 1):.0%}",
+        *(f"{figures.broken.get(promise, 0):,}" for promise in PROMISES),
+    ]

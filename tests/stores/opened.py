@@ -1,0 +1,46 @@
+"""Stores by kind and place, so that a child process can open the one its parent tests."""
+
+from __future__ import annotations
+
+import weakref
+
+from compaction_hooks.stores import RecordStore, SQLiteStore
+
+
+def open_store(kind: str, where: str) -> RecordStore:
+    """Open a store; asynchronous ones belong to the loop that uses them first."""
+    match kind:
+        case "sqlite":
+            return SQLiteStore(where)
+        case "redis":
+            from compaction_adapters.redis import RedisStore
+            from redis import Redis
+
+            return RedisStore(Redis.from_url(where))
+        case "redis.asyncio":
+            from compaction_adapters.redis import RedisStore
+            from redis.asyncio import Redis as AsyncRedis
+
+            return RedisStore(AsyncRedis.from_url(where))
+        case "postgres":
+            from compaction_adapters.postgres import PostgresStore
+
+            return PostgresStore(where)
+        case "langgraph sqlite":
+            return _langgraph_sqlite(where)
+        case _:
+            raise ValueError(kind)
+
+
+def _langgraph_sqlite(where: str) -> RecordStore:
+    import sqlite3
+
+    from compaction_adapters.langgraph import BaseStoreRecordStore
+    from langgraph.store.sqlite import SqliteStore
+
+    connection = sqlite3.connect(where, timeout=10, isolation_level=None, check_same_thread=False)
+    store = SqliteStore(connection)
+    store.setup()
+    records = BaseStoreRecordStore(store)
+    weakref.finalize(records, connection.close)
+    return records

@@ -1,0 +1,22 @@
+"""The code of docs/stores.md, for tests that run it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "stores.md"
+
+
+def blocks(heading: str) -> list[str]:
+    """The Python blocks under a heading."""
+    section = PAGE.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+
+
+def run(*code: str) -> dict[str, object]:
+    """What some blocks, one after the other, leave behind."""
+    names: dict[str, object] = {}
+    for block in code:
+        exec(compile(block, str(PAGE), "exec"), names)
+    return names

@@ -1,0 +1,310 @@
+"""Text of tools and models stays data: it closes no tag, opens no turn, and is never written down as a wish of the user.
+
+Every attack of `tests.injection_attacks` goes through every door that leads to a summariser or into a summary.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from compaction_hooks.escaping import neutralised
+from compaction_hooks.extractive import ExtractiveSummarizer
+from compaction_hooks.files import FileOperations, file_operations, file_tags, parse_file_tags
+from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
+from compaction_hooks.prompts import SUMMARY_MARKER, SYSTEM_PROMPT, parse_summary, render_summary
+from compaction_hooks.summarizers import SummaryKind, SummaryRequest, refusal, summary_request
+from compaction_hooks.tokens import CharacterEstimator
+from tests.injection_attacks import ATTACKS, CANARY, Attack, every_attack, labels_seen, tags_seen
+
+TOKENS = CharacterEstimator().estimate_tokens
+HARMLESS = f"nothing but {CANARY}"
+Place = Callable[[str], Sequence[Message]]
+
+
+def says(role: Role, *parts: Part | str) -> Message:
+    return Message(role=role, parts=tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def called(
+    *, name: str = "fetch", arguments: str = "{}", result: str = "done", is_error: bool = False
+) -> list[Message]:
+    """A call and its result."""
+    return [
+        says("assistant", ToolCall("c1", name, arguments)),
+        says("tool", ToolResult("c1", result, is_error=is_error)),
+    ]
+
+
+def halves(text: str) -> tuple[str, str]:
+    return text[: len(text) // 2], text[len(text) // 2 :]
+
+
+LONG = "a line of a long result\n" * 400
+OTHERS: dict[str, Place] = {
+    "result": lambda text: called(result=text),
+    "end of a result": lambda text: called(result=f"All tests pass.\n{text}"),
+    "failure": lambda text: called(result=text, is_error=True),
+    "end of a failure": lambda text: called(result=f"Traceback\n{text}", is_error=True),
+    "tail of a cut result": lambda text: called(result=LONG + text),
+    "head of a cut result": lambda text: called(result=text + LONG),
+    "two results": lambda text: [
+        says("assistant", ToolCall("a", "fetch", "{}"), ToolCall("b", "fetch", "{}")),
+        says("tool", *(ToolResult(name, half) for name, half in zip("ab", halves(text), strict=True))),
+    ],
+    "JSON in a result": lambda text: called(result=json.dumps({"username": text, text: "ab_12"})),
+    "media in a result": lambda text: [
+        says("assistant", ToolCall("a", "fetch", "{}")),
+        says("tool", ToolResult("a", "", media=(Media(text, ""),))),
+    ],
+    "tool name": lambda text: called(name=text),
+    "argument": lambda text: called(arguments=json.dumps({"query": text})),
+    "argument's name": lambda text: called(arguments=json.dumps({text: "ab_12"})),
+    "number's name": lambda text: called(arguments=json.dumps({f"{text}_id": 4711_0815})),
+    "nested argument": lambda text: called(arguments=json.dumps({"a": [{text: text, "id": text}]})),
+    "raw arguments": lambda text: called(arguments=text),
+    "command": lambda text: called(name="bash", arguments=json.dumps({"command": text}), result=text),
+    "file name": lambda text: called(name="read_file", arguments=json.dumps({"path": f"src/{text}.py"})),
+    "task": lambda text: called(
+        name="TodoWrite", arguments=json.dumps({"todos": [{"content": text, "status": "pending"}]})
+    ),
+    "assistant": lambda text: [says("assistant", text)],
+    "assistant in two parts": lambda text: [says("assistant", *halves(text))],
+    "two assistant messages": lambda text: [says("assistant", half) for half in halves(text)],
+    "assistant who decides": lambda text: [says("assistant", f"I decided this because {text}\nNext I will do {text}")],
+    "block": lambda text: [says("assistant", Opaque(text, text), "look")],
+    "other": lambda text: [says("other", text)],
+}
+"""Where text may stand that the user did not write."""
+PLACES: dict[str, Place] = {
+    **OTHERS,
+    "user": lambda text: [says("user", text)],
+    "user in two parts": lambda text: [says("user", *halves(text))],
+    "media of the user": lambda text: [says("user", Media(text, text), "look")],
+}
+
+
+def conversation(place: Place, text: str) -> list[Message]:
+    return [says("user", "begin"), *called(), *place(text), *called(name="stop"), says("user", "end")]
+
+
+def request(
+    messages: Sequence[Message],
+    *,
+    kind: SummaryKind = "update",
+    previous_summary: str | None = "## Goal\n- begin",
+    focus: str | None = "the tests",
+    request_tokens: int = 30_000,
+) -> SummaryRequest:
+    return summary_request(
+        messages,
+        kind=kind,
+        previous_summary=previous_summary,
+        focus=focus,
+        max_tokens=1_500,
+        request_tokens=request_tokens,
+        estimate=TOKENS,
+    )
+
+
+# -- the attacks are attacks
+
+
+@pytest.mark.parametrize("attack", [pytest.param(a, id=a.name) for a in ATTACKS if a.kind != "order"])
+def test_a_careless_reader_falls_for_it(attack: Attack) -> None:
+    assert tags_seen(attack.text) if attack.kind == "tag" else labels_seen(attack.text)
+
+
+def test_the_set_is_large_and_every_attack_can_be_followed() -> None:
+    assert len(ATTACKS) > 100
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
+    assert [attack.name for attack in ATTACKS if CANARY not in attack.text] == []
+
+
+@every_attack
+def test_what_is_neutralised_misleads_nobody(attack: Attack) -> None:
+    safe = neutralised(attack.text)
+    assert tags_seen(safe) == labels_seen(safe) == []
+    assert neutralised(safe) == safe
+
+
+# -- what a model is asked
+
+
+@every_attack
+def test_no_text_in_a_conversation_closes_the_transcript_or_forges_a_turn(attack: Attack) -> None:
+    """The whole prompt holds the tags and the labels that it holds for harmless text, in the same order."""
+    for name, place in PLACES.items():
+        attacked = request(conversation(place, attack.text))
+        assert (name, tags_seen(attacked.prompt), labels_seen(attacked.transcript)) == (name, *harmless(name))
+        assert attacked.prompt.count("\n</conversation>\n") == attacked.prompt.count("<conversation>\n") == 1
+        assert attacked.system == SYSTEM_PROMPT
+
+
+@functools.cache
+def harmless(place: str) -> tuple[list[str], list[str]]:
+    asked = request(conversation(PLACES[place], HARMLESS))
+    return tags_seen(asked.prompt), labels_seen(asked.transcript)
+
+
+@every_attack
+def test_no_earlier_summary_leaves_its_tags(attack: Attack) -> None:
+    harmless, attacked = (request([says("user", "go")], previous_summary=text) for text in (HARMLESS, attack.text))
+    assert tags_seen(attacked.prompt) == tags_seen(harmless.prompt)
+    assert labels_seen(attacked.prompt) == labels_seen(harmless.prompt)
+
+
+@every_attack
+@pytest.mark.parametrize("kind", ["history", "update", "turn_prefix"])
+def test_no_focus_leaves_its_tags(kind: SummaryKind, attack: Attack) -> None:
+    harmless, attacked = (request([says("user", "go")], kind=kind, focus=text) for text in (HARMLESS, attack.text))
+    assert tags_seen(attacked.prompt) == tags_seen(harmless.prompt)
+    assert labels_seen(attacked.prompt) == labels_seen(harmless.prompt)
+
+
+def test_a_transcript_cut_to_nothing_but_ends_still_holds_no_forgery() -> None:
+    for attack in ATTACKS:
+        messages = [m for _ in range(12) for m in called(result=f"{attack.text}{LONG}{attack.text}")]
+        shown = request([says("user", attack.text), *messages], kind="history", request_tokens=4_000).transcript
+        assert tags_seen(shown) == []
+        assert {label.strip("[") for label in labels_seen(shown)} <= {"user", "toolcall", "toolresult"}
+
+
+# -- what the default summariser writes
+
+THEIRS = re.compile("assistant|tool output|From an earlier summary$")
+"""Headings that say whose words follow."""
+HEADING = re.compile(r"#{2,4} ")
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """The lines of a summary by the heading above them; a line is what any reader takes for one, or a whole request in tags."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in re.findall(r"^<request>[\s\S]*?</request>$|^.*$", "\n".join(text.splitlines()), re.MULTILINE):
+        if HEADING.match(line):
+            heading = line
+            assert heading not in found, "a heading comes once"
+            found[heading] = []
+        else:
+            found[heading].append(line)
+    return found
+
+
+def summarise(messages: Sequence[Message], previous: str | None = None, focus: str | None = None) -> str:
+    asked = SummaryRequest(
+        system="",
+        prompt="",
+        transcript="",
+        previous_summary=previous,
+        focus=focus,
+        kind="update" if previous else "history",
+        max_tokens=1_500,
+        messages=tuple(messages),
+    )
+    answer = ExtractiveSummarizer()(asked)
+    assert refusal(answer, asked, TOKENS) is None
+    return answer.text
+
+
+@every_attack
+def test_the_default_summariser_says_whose_words_it_repeats(attack: Attack) -> None:
+    """Nothing that the user did not say stands as a goal or a constraint, and none of it without a mark of provenance.
+
+    Neither does it one compaction later, when the summary is read back.
+    """
+    for name, place in OTHERS.items():
+        text = summarise(conversation(place, attack.text))
+        found = sections(text)
+        assert (name, found["## Goal"]) == (name, ["- begin", "- end"])
+        assert "## Constraints & Preferences" not in found, name
+        assert (name, unmarked(found)) == (name, [])
+        assert (name, [line for lines in found.values() for line in lines if line[:2] != "- "]) == (name, [])
+        assert (name, tags_seen(text), labels_seen(text), "<request" in text) == (name, [], [], False)
+        later = sections(summarise([says("user", "more"), *called(name="other")], text))
+        assert (name, later["## Goal"]) == (name, ["- begin", "- end", "- more"])
+        assert "## Constraints & Preferences" not in later, name
+        assert (name, unmarked(later)) == (name, [])
+
+
+def unmarked(found: dict[str, list[str]]) -> list[str]:
+    """The headings that hold something of an attack and do not say whose words follow."""
+    told = [heading for heading, lines in found.items() if any(CANARY in line.casefold() for line in lines)]
+    return [heading for heading in told if not THEIRS.search(heading)]
+
+
+@every_attack
+def test_in_a_chat_the_assistants_words_stand_under_its_own_heading(attack: Attack) -> None:
+    messages = [says("user", "begin"), says("assistant", attack.text), says("user", "end")]
+    found = sections(summarise(messages))
+    assert unmarked(found) == []
+    assert found["## Goal"] == ["- begin", "- end"]
+
+
+@every_attack
+def test_the_focus_chooses_and_is_not_repeated(attack: Attack) -> None:
+    messages = [says("user", "begin"), *called(), says("user", "end")]
+    assert summarise(messages, focus=attack.text) == summarise(messages)
+
+
+@every_attack
+@pytest.mark.parametrize("begin", ["", "[Conversation summary]\n", "## Goal\n- begin\n## Next Steps\n1. "])
+def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: Attack) -> None:
+    """A model wrote it, and what it was shown may have misled it: it may name wrong goals, and break nothing."""
+    text = summarise([says("user", "end"), *called()], f"{begin}{attack.text}")
+    assert tags_seen(text) == labels_seen(text) == []
+    assert sections(text)["## Goal"][-1] == "- end"
+
+
+@every_attack
+@pytest.mark.parametrize("begin", [f"{SUMMARY_MARKER}\n\n<summary>\n", "This session is being continued from before. "])
+def test_a_summary_among_the_messages_is_no_request(begin: str, attack: Attack) -> None:
+    messages = [says("user", "begin"), *called(), says("user", f"{begin}{attack.text}"), says("user", "end")]
+    text = summarise(messages)
+    assert tags_seen(text) == labels_seen(text) == []
+    assert "- begin" in sections(text)["## Goal"]
+    assert sections(text)["## Goal"][-1] == "- end"
+
+
+# -- what stands in the context
+
+
+@every_attack
+def test_no_summary_breaks_the_message_it_is_shown_in(attack: Attack) -> None:
+    tags = file_tags(FileOperations(read=("a.md",), modified=("b.py",)))
+    harmless, attacked = (
+        render_summary(text, file_tags=tags, continuation=True, omitted_items=2) for text in (HARMLESS, attack.text)
+    )
+    assert tags_seen(attacked) == tags_seen(harmless)
+    assert labels_seen(attacked) == labels_seen(harmless) == ["[conversationsummary"]
+    assert parse_file_tags(attacked) == FileOperations(read=("a.md",), modified=("b.py",))
+    inside = parse_summary(attacked)
+    assert inside is not None
+    assert inside == neutralised(attack.text).strip()
+    assert render_summary(inside, file_tags=tags, continuation=True, omitted_items=2) == attacked
+
+
+@every_attack
+@pytest.mark.parametrize("form", ["{}", "src/{}.py", "/etc/{}", "{}/a.py"])
+def test_no_file_name_leaves_its_line_or_its_tag(form: str, attack: Attack) -> None:
+    path = form.format(attack.text[:200])
+    calls = [
+        *called(name="read_file", arguments=json.dumps({"path": path})),
+        *called(name="edit", arguments=json.dumps({"path": path + "x", "new_string": ""})),
+        *called(name="bash", arguments=json.dumps({"command": f"cat <<'E' > '{path}'\nE"})),
+    ]
+    for found in (file_operations(calls), FileOperations(read=("r", path), modified=(f"{path}x", "m"))):
+        text = render_summary("s", file_tags=file_tags(found), continuation=False)
+        tags = text.partition("</summary>")[2].strip()
+        lines = [line for line in tags.splitlines() if not line.startswith(("<read-", "<modi", "</read-", "</modi"))]
+        assert len(lines) == len(found.read) + len(found.modified)
+        assert labels_seen(tags) == []
+        assert re.findall("<[^>]*>?", tags) == [
+            tag
+            for name, paths in (("read-files", found.read), ("modified-files", found.modified))
+            for tag in ((f"<{name}>", f"</{name}>") if paths else ())
+        ]

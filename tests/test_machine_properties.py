@@ -1,0 +1,55 @@
+"""A host's whole life as a state machine: append, edit, rewind, fork, compact, overflow, crash, resume, undo, two workers.
+
+`COMPACTION_MACHINE_EXAMPLES` runs that many examples, and that many random walks, in place of the fast suite's few.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("hypothesis")
+
+from hypothesis import HealthCheck, settings
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.stores import SQLiteStore
+from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT
+from compaction_hooks.testing.machine import ConversationMachine
+from compaction_hooks.testing.rehearsal import WINDOWS, Rehearsal
+
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
+EXAMPLES = int(os.environ.get("COMPACTION_MACHINE_EXAMPLES", "0"))
+WALKS = EXAMPLES or 12
+"""Random walks of `WALK_STEPS`; the machine looks for short ways, these go far."""
+WALK_STEPS = 50
+REPAIRED_EVERY = 5
+"""Of so many walks, one has its history repaired."""
+
+TestConversations = ConversationMachine.TestCase
+TestConversations.settings = settings(
+    max_examples=EXAMPLES or 25,
+    stateful_step_count=50 if EXAMPLES else 20,
+    deadline=None,
+    suppress_health_check=SLOW,
+)
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
+    """The issue's list: fits, valid, smaller, the same objects, host list unchanged, request and system messages there,
+    deterministic, idempotent, no summary twice, calm; on every path, over restarts and between two workers."""
+    choose = random.Random(seed).randrange
+    with SQLiteStore(tmp_path / "records.db") as store:
+        host = Rehearsal(
+            WINDOWS[choose(len(WINDOWS))],
+            settings=CompactionSettings(clear_tool_results=bool(seed % 2), repair=seed % REPAIRED_EVERY == 4),
+            store=store,
+            dialect=ANTHROPIC if seed % 3 == 2 else OPENAI_CHAT,
+            is_async=seed % 4 == 3,
+        )
+        for _ in range(WALK_STEPS):
+            host.act(choose)

@@ -1,0 +1,377 @@
+"""What is summarised, what stays and how much the summary may hold, on situations with round numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionRecord, CompactionSettings, Message
+from compaction_hooks.digests import message_digest
+from compaction_hooks.drafts import clearing_record, summary_record
+from compaction_hooks.files import FileOperations
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.planning import SummaryPlan, dropped_marker, pinned_pieces, plan_clearing, plan_summary
+from compaction_hooks.projection import apply_record
+from compaction_hooks.prompts import SUMMARY_MARKER, render_summary
+from compaction_hooks.record import CompactionReason, known_products
+from compaction_hooks.settings import Budget
+from compaction_hooks.situation import Gauge, Situation
+from tests.conversations import assistant, call, step, steps, system, talk, tool, user
+
+Chat = Mapping[str, object]
+
+WRAPPER = len(render_summary("", file_tags="", continuation=True))
+
+
+class Flat:
+    """Every message and every part of it weighs 100 tokens; our own texts weigh their length."""
+
+    name = "flat"
+
+    def estimate_tokens(self, text: str, /) -> int:
+        return 100
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        text = message.text
+        return len(text) if text.startswith((SUMMARY_MARKER, "<read-files>", "<modified-files>")) else 100
+
+
+def budget(**tokens: int) -> Budget:
+    """A budget that bounds nothing, but for what is given."""
+    roomy = dict.fromkeys(
+        ("window", "trigger", "target", "keep", "emergency_keep", "protect_results", "summary"), 1_000_000
+    )
+    return Budget(**{**roomy, "summary": 1_000, "minimum_clear": 0, **tokens})
+
+
+def situation(
+    messages: Sequence[Chat],
+    *,
+    keep: int = 500,
+    records: Sequence[CompactionRecord] = (),
+    ratio: float = 1.0,
+    pinned: Sequence[Chat] = (),
+    settings: CompactionSettings | None = None,
+    **tokens: int,
+) -> Situation[Chat]:
+    """A situation in which the last of the records is in force."""
+    chat, flat = OpenAIChatFormat(), Flat()
+    known = known_products(records) if records else Known()
+    history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
+    record = records[-1] if records else None
+    digests = {message_digest(piece): None for message in pinned for piece in chat.read(message)}
+    return Situation(
+        history=history,
+        record=record,
+        projection=apply_record(history, record, chat, flat.estimate_message_tokens),
+        budget=budget(**tokens),
+        gauge=Gauge(ratio=ratio),
+        reason=CompactionReason.THRESHOLD,
+        pressure=1,
+        keep=keep,
+        settings=settings or CompactionSettings(),
+        format=chat,
+        estimator=flat,
+        user_pins=digests,
+    )
+
+
+def plan(messages: Sequence[Chat], **more: Any) -> SummaryPlan:
+    found = plan_summary(situation(messages, **more))
+    assert found is not None
+    return found
+
+
+def kept(messages: Sequence[Chat], **more: Any) -> list[Chat]:
+    now = situation(messages, **more)
+    found = plan_summary(now)
+    assert found is not None
+    return list(messages[now.history.piece(now.history.run_start(found.cut)).host :])
+
+
+def compacted(messages: Sequence[Chat], **more: Any) -> CompactionRecord:
+    """The record of a summary of all but the newest 500 tokens."""
+    now = situation(messages, **more)
+    found = plan_summary(now)
+    assert found is not None
+    return summary_record(now, found, "## Goal\n- go on", None, "2026-01-01T00:00:00Z")
+
+
+def words(messages: Sequence[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+# -- how much is kept
+
+
+def test_tokens_to_keep_are_the_models() -> None:
+    """Where the model counts twice what we estimate, half as much by estimate reaches the number."""
+    messages = [user("go"), *steps(10)]
+    assert kept(messages, keep=800) == messages[-8:]
+    assert kept(messages, keep=800, ratio=2.0) == messages[-4:]
+
+
+def test_what_is_kept_fills_the_target_to_the_token_beside_system_messages_and_summary() -> None:
+    """Rule 4: after a compaction the view holds at most the target, and what is kept is not less than it could be."""
+    messages = [system(), *talk(8), user("now")]
+    room = WRAPPER + int(2_000 * 1.05)
+    exactly = {"keep": 10_000, "summary": 2_000}
+    assert kept(messages, target=room + 100 + 500, **exactly) == messages[-5:]
+    assert kept(messages, target=room + 100 + 499, **exactly) == messages[-3:]
+
+
+def test_a_system_message_that_is_kept_anyway_counts_once() -> None:
+    messages = [*talk(8), user("now"), system("late")]
+    room = WRAPPER + int(1_000 * 1.05)
+    assert kept(messages, keep=10_000, target=room + 200) == messages[-2:]
+
+
+def test_the_current_request_before_the_cut_takes_its_part_of_the_target() -> None:
+    messages = [user("the request"), *steps(10)]
+    room = WRAPPER + int(1_000 * 1.05)
+    assert kept(messages, keep=10_000, target=room + 500) == messages[-4:]
+
+
+# -- how much the summary may hold
+
+
+def test_the_summary_is_allowed_its_part_of_the_budget_in_the_models_tokens() -> None:
+    assert plan(talk(8)).allowance == 1_000
+    assert plan(talk(8), ratio=2.0).allowance == 500
+
+
+def test_the_summary_is_allowed_what_is_left_under_the_trigger_beside_what_cannot_shrink() -> None:
+    """What is kept cannot shrink where it is what was said; results and arguments can, and do not count."""
+    said = [*talk(8), user("now")]
+    assert plan(said, keep=100, target=0, trigger=100 + WRAPPER + 400).allowance == 400
+    worked = [user("go"), *(message for n in range(8) for message in long_step(n))]
+    rigid = 100 + 200 - 200  # the request and the last step, without its arguments and its result
+    assert plan(worked, keep=100, target=0, trigger=rigid + WRAPPER + 400).allowance == 400
+
+
+def test_the_summary_is_always_allowed_enough_to_say_something() -> None:
+    assert plan([*talk(8), user("now")], keep=100, target=0, trigger=100 + WRAPPER).allowance == 160
+
+
+@pytest.mark.parametrize(("above", "allowance"), [(160, 160), (159, int(10_000 * 0.3) - WRAPPER)])
+def test_where_the_trigger_leaves_nothing_the_summary_gets_a_share_of_the_window(above: int, allowance: int) -> None:
+    messages = [*talk(8), user("now")]
+    found = plan(messages, keep=100, target=0, trigger=100 + above, window=10_100, summary=10_000)
+    assert found.allowance == allowance
+
+
+# -- what is summarised
+
+
+def test_all_that_is_not_kept_is_summarised_but_for_system_messages() -> None:
+    messages = [system(), *talk(6)]
+    found = plan(messages, keep=400)
+    assert words(found.history) == [str(message["content"]) for message in messages[1:-4]]
+    assert (found.prefix, found.host_messages) == ((), len(messages) - 4)
+
+
+def test_a_second_summary_covers_what_came_since_and_carries_the_first_one_on() -> None:
+    """E10."""
+    messages = [user("go"), *talk(6)]
+    record = compacted(messages)
+    longer = [*messages, *talk(6, first=6)]
+    found = plan(longer, records=[record])
+    assert found.previous_summary == record.summary
+    first_kept = situation(messages, records=[record]).history.run_start(record.covered_runs)
+    assert words(found.history) == [str(message["content"]) for message in longer[first_kept:-4]]
+
+
+def test_a_list_that_begins_with_our_summary_counts_the_messages_under_it() -> None:
+    messages = talk(6)
+    record = compacted(messages)
+    stored = apply_view(messages, record)
+    found = plan([*stored, *talk(6, first=6)], records=[record])
+    assert found.host_messages == len(stored) + 12 - 4 + record.compacted_message_count
+    assert plan([*messages, *talk(6, first=6)], records=[record]).host_messages == 24 - 4
+
+
+def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]:
+    now = situation(messages, records=[record])
+    return now.projection.view(now.history)
+
+
+@pytest.mark.parametrize(
+    "text", [f"{SUMMARY_MARKER}\n<summary>\nby another\n</summary>", f"{SUMMARY_MARKER}\nby another"]
+)
+def test_a_summary_nobody_has_a_record_of_is_carried_on_and_not_summarised(text: str) -> None:
+    found = plan([system(), user(text), *talk(6)])
+    assert found.previous_summary == "by another"
+    assert text not in words(found.history)
+
+
+# -- a turn cut in two
+
+
+@pytest.mark.parametrize(("least", "is_split"), [(9, True), (10, False)])
+def test_a_turns_first_part_gets_a_summary_of_its_own_when_it_is_long_enough(least: int, is_split: bool) -> None:
+    """R48, D8: counted in messages of the host, the request included; the turns before it stay in the history summary."""
+    messages = [*talk(3), user("the request"), *steps(6)]
+    settings = CompactionSettings(split_turn_min_prefix=least)
+    found = plan(messages, keep=400, settings=settings)
+    before = words(OpenAIChatFormat().read(messages[0])) + [str(message["content"]) for message in messages[1:6]]
+    assert words(found.prefix)[:1] == (["the request"] if is_split else [])
+    assert len(found.prefix) == (9 if is_split else 0)
+    assert words(found.history)[:6] == before
+    assert len(found.history) == (6 if is_split else 15)
+
+
+def test_a_cut_between_turns_splits_none() -> None:
+    messages = [user("go"), *steps(6), assistant("done"), user("now"), *steps(2)]
+    found = plan(messages, keep=500, settings=CompactionSettings(split_turn_min_prefix=1))
+    assert found.prefix == ()
+
+
+def test_a_turn_that_an_earlier_summary_began_is_carried_on_by_an_update() -> None:
+    messages = [user("go"), *steps(6)]
+    record = compacted(messages, settings=CompactionSettings(split_turn_min_prefix=1))
+    found = plan(
+        [*messages, *steps(6, first=6)], records=[record], settings=CompactionSettings(split_turn_min_prefix=1)
+    )
+    assert (found.prefix, len(found.history)) == ((), 12)
+
+
+def test_a_turn_that_began_after_an_earlier_summary_is_split_as_any_other() -> None:
+    messages = talk(6)
+    record = compacted(messages, keep=400)
+    longer = [*messages, user("the request"), *steps(6)]
+    settings = CompactionSettings(split_turn_min_prefix=1)
+    found = plan(longer, records=[record], settings=settings, keep=400)
+    assert words(found.prefix)[:1] == ["the request"]
+    assert len(found.history) == 4
+
+
+# -- what goes along
+
+
+@pytest.mark.parametrize(
+    ("last", "adds", "continues"),
+    [
+        pytest.param(assistant("done"), True, True, id="after the assistant"),
+        pytest.param(user("now"), True, False, id="after the user"),
+        pytest.param(assistant("done"), False, False, id="not wanted"),
+    ],
+)
+def test_the_model_is_told_to_go_on_unless_the_user_speaks_last(last: Chat, adds: bool, continues: bool) -> None:
+    before = assistant("before") if last["role"] == "user" else user("before")
+    messages = [*talk(6), before, last]
+    assert plan(messages, settings=CompactionSettings(add_continuation=adds)).has_continuation is continues
+
+
+def test_files_of_earlier_summaries_stay_and_take_their_part_of_the_allowance() -> None:
+    messages = [user("go"), *steps(6), *step(6, name="write_file"), *talk(4)]
+    record = compacted(messages)
+    found = plan([*messages, *steps(6, first=7)], records=[record])
+    assert "src/module_0.py" in found.files.read
+    assert "src/module_6.py" in found.files.modified
+    assert "src/module_6.py" in found.tags
+    assert found.allowance == 1_000 - len(found.tags)
+
+
+def test_the_file_lists_take_a_fifth_of_the_allowance_at_most() -> None:
+    """At 2.5 characters a token."""
+    messages = [user("go"), *steps(60), *talk(4)]
+    found = plan(messages)
+    assert 400 < len(found.tags) <= 500
+    assert len(plan(messages, summary=200).tags) <= 100
+
+
+def test_without_files_the_summary_has_all_of_the_allowance() -> None:
+    found = plan(talk(6))
+    assert (found.tags, found.allowance) == ("", 1_000)
+
+
+def test_files_the_host_tracks_are_named_too() -> None:
+    now = situation(talk(6))
+    found = plan_summary(replace(now, host_files=FileOperations(read=("kept.py",))))
+    assert found is not None
+    assert found.files.read == ("kept.py",)
+
+
+def test_the_digest_says_which_results_the_view_hid() -> None:
+    messages = [user("go"), *(message for n in range(12) for message in long_step(n))]
+    now = situation(messages, protect_results=200)
+    reductions = plan_clearing(now)
+    assert len(reductions) == 10
+    record = clearing_record(now, reductions, "2026-01-01T00:00:00Z")
+    hidden = plan(messages, records=[record]).digest["hidden"]
+    assert isinstance(hidden, list)
+    assert {tuple(sorted(row.items())) for row in hidden} == {
+        (("replacement", "[Old tool result cleared: 1,000 characters]"), ("tool", "look"))
+    }
+    assert plan(messages).digest["hidden"] == []
+
+
+def long_step(number: int) -> list[Chat]:
+    return [assistant(None, call(f"c{number}", "look")), tool(f"c{number}", "x" * 1_000)]
+
+
+def test_a_marker_says_how_many_messages_were_dropped_by_role() -> None:
+    found = plan([user("go"), *steps(4), *talk(4)], keep=400, settings=CompactionSettings(split_turn_min_prefix=1))
+    assert dropped_marker(found) == "[Compacted 13 messages: 6 assistant, 4 tool, 3 user]"
+
+
+# -- pins
+
+
+def test_the_current_request_is_pinned_and_not_as_the_users_pin() -> None:
+    messages = [user("go"), *steps(8)]
+    (pin,) = plan(messages, keep=400).pins
+    assert (pin.run, pin.is_users) == (0, False)
+
+
+def test_a_request_that_is_kept_is_no_pin() -> None:
+    messages = [*talk(4), user("now")]
+    assert plan(messages, keep=100).pins == ()
+    assert pinned_pieces(situation(messages), start=len(messages) - 1) == []
+
+
+def test_what_the_host_pinned_is_the_users_even_where_it_is_the_request() -> None:
+    messages = [user("go"), *steps(4), user("remember"), *steps(8, first=4)]
+    pins = plan(messages, keep=400, pinned=[messages[9], messages[2]]).pins
+    assert [pin.is_users for pin in pins] == [True, True, True]
+    assert [pin.run for pin in pins] == [1, 2, 8]
+
+
+def test_a_pinned_result_keeps_the_whole_step_it_belongs_to() -> None:
+    """R39: never a result without its call, nor a call without all its results."""
+    parallel = [assistant("look", call("a"), call("b")), tool("a", "one"), tool("b", "two")]
+    messages = [user("go"), *steps(2), *parallel, *steps(8, first=2)]
+    start = len(messages) - 4
+    assert pinned_pieces(situation(messages, pinned=[parallel[1]]), start) == [0, 5, 6, 7]
+    assert pinned_pieces(situation(messages, pinned=[parallel[0]]), start) == [0, 5, 6, 7]
+
+
+def test_a_pinned_result_keeps_the_step_it_answers_where_ids_are_used_again() -> None:
+    again = [assistant("first", call("a")), tool("a", "one"), assistant("second", call("a")), tool("a", "two")]
+    messages = [user("go"), *again, *steps(8)]
+    assert pinned_pieces(situation(messages, pinned=[again[3]]), len(messages) - 4) == [0, 3, 4]
+
+
+@pytest.mark.parametrize("first", [user("go"), assistant("hello", call("x"))], ids=["a request", "a call"])
+def test_a_pinned_result_of_nobody_stays_alone(first: Chat) -> None:
+    messages = [first, tool("nobody", "lost"), user("request"), *steps(8)]
+    assert pinned_pieces(situation(messages, pinned=[messages[1]]), len(messages) - 4) == [1, 2]
+
+
+def test_a_pinned_text_keeps_nothing_beside_it() -> None:
+    messages = [user("first"), *steps(2), user("second"), *steps(8, first=2)]
+    assert pinned_pieces(situation(messages, pinned=[messages[0]]), len(messages) - 4) == [0, 5]
+
+
+def test_a_pin_keeps_its_place_in_a_list_that_begins_with_the_summary() -> None:
+    """The stored list no longer shows in which run the pinned message stood."""
+    messages = [*talk(2), user("remember"), *steps(6)]
+    record = compacted(messages, pinned=[messages[0]])
+    places = {pin.digest: pin.run for pin in record.pins}
+    stored = apply_view(messages, record)
+    again = compacted([*stored, *steps(6, first=6)], records=[record], pinned=[messages[0]])
+    assert {pin.digest: pin.run for pin in again.pins} == places

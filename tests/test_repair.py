@@ -1,0 +1,414 @@
+"""A broken history is mended: the fault, what becomes of it, and that nothing else is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.messages import Message, Text
+from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
+from compaction_hooks.validity import problems
+from tests.dialects import ALL, ANTHROPIC, CHAT, RESPONSES
+from tests.repairs import Dialect, broken, check_prefix, check_repair, history
+
+dialects = pytest.mark.parametrize("dialect", [pytest.param(dialect, id=name) for name, dialect in ALL.items()])
+
+
+def script(dialect: Dialect, text: str) -> list[Any]:
+    """Write a history: u(ser), a(nswer), s(ystem), e(mpty) user, ?id and =id for calls and results, joined when parallel."""
+    messages: list[Any] = []
+    for number, word in enumerate(text.split()):
+        ids = [(id, number * 10 + n) for n, id in enumerate(word[1:].replace("=", "?").split("?"))]
+        match word[0]:
+            case "?":
+                messages += dialect.asks("", ids, False)
+            case "=":
+                messages += dialect.tells(ids)
+            case "a":
+                messages += dialect.asks(f"answer {number}", [], False)
+            case "s":
+                messages.append(dialect.system(f"system {number}"))
+            case "e":
+                messages.append(dialect.user(""))
+            case _:
+                messages.append(dialect.user(f"request {number}"))
+    return messages
+
+
+@dialects
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("u", id="one-request"),
+        pytest.param("s u ?x =x a u", id="a-step"),
+        pytest.param("u ?x?y =x =y a", id="parallel-calls"),
+        pytest.param("u ?x?y =y=x u", id="parallel-calls-answered-together"),
+    ],
+)
+def test_a_valid_list_comes_back_itself(dialect: Dialect, text: str) -> None:
+    messages = script(dialect, text)
+    assert repaired(messages, dialect.format) is messages
+
+
+@dialects
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        pytest.param("u ?x", "u a?x !x", id="E5-call-at-the-end"),
+        pytest.param("u ?x u", "u a?x !x u", id="E5-call-before-a-request"),
+        pytest.param("u ?x a u", "u a?x !x a u", id="call-before-an-answer"),
+        pytest.param("u ?x?y =x u", "u a?x?y =x !y u", id="half-answered-step"),
+        pytest.param("u =x a", "u a", id="E3-orphan-result"),
+        pytest.param("=x u", "u", id="E4-begins-with-a-result"),
+        pytest.param("u ?x =x =x a", "u a?x =x a", id="answered-twice"),
+        pytest.param("u ?x =x a =x u", "u a?x =x a u", id="answered-again-later"),
+        pytest.param("u ?x =y a", "u a?x !x a", id="result-under-another-id"),
+    ],
+)
+def test_a_fault_that_every_provider_refuses_is_mended(dialect: Dialect, text: str, mended: str) -> None:
+    """E3, E4, E5: after a crash each call is answered, and no result is without its call."""
+    if dialect is RESPONSES:  # each call is an item of its own
+        mended = mended.replace("a?x?y", "a?x a?y")
+    before = script(dialect, text)
+    after = check_repair(dialect, before)
+    assert " ".join(dialect.shape(after)) == mended
+
+
+@pytest.mark.parametrize("dialect", [pytest.param(CHAT, id="chat"), pytest.param(ANTHROPIC, id="anthropic")])
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        pytest.param("u ?x u =x a", "u a?x =x u a", id="words-between"),
+        pytest.param("u ?x?y =y a =x u", "u a?x?y =y =x a u", id="an-answer-between"),
+        pytest.param("u ?x u ?y =x =y", "u a?x =x u a?y =y", id="another-step-between"),
+        pytest.param("u ?x ?y =y a =x", None, id="two-call-messages"),
+    ],
+)
+def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: str, mended: str | None) -> None:
+    """E5: the result itself is kept, word for word: the same object where it stood alone."""
+    before = script(dialect, text)
+    after = check_repair(dialect, before)
+    if mended is not None:
+        assert " ".join(dialect.shape(after)) == mended
+        assert sorted(map(id, after)) == sorted(map(id, before))
+
+
+def test_responses_leaves_a_late_result_where_it_is() -> None:
+    messages = script(RESPONSES, "u ?x u =x a")
+    assert repaired(messages, RESPONSES.format) is messages
+
+
+@pytest.mark.parametrize("dialect", [pytest.param(ANTHROPIC, id="anthropic"), pytest.param(RESPONSES, id="responses")])
+def test_calls_that_share_an_id_are_told_apart_and_keep_their_results(dialect: Dialect) -> None:
+    after = check_repair(dialect, script(dialect, "u ?x =x ?x =x u ?x?x =x=x"))
+    ids = [call.id for piece in dialect.read(after) for call in piece.calls]
+    assert ids[0] == "x"
+    assert len(set(ids)) == len(ids) == 4
+    assert all(len(id) == 29 and id.startswith("call_") for id in ids[1:])
+    assert [result.call_id for piece in dialect.read(after) for result in piece.results] == ids
+
+
+def test_ids_are_the_same_in_every_process() -> None:
+    """E61: synthetic ids are stable, so that a sent prefix stays what the provider has in its cache."""
+    program = (
+        "from tests.dialects import ANTHROPIC as d; from tests.test_repair import script; "
+        "from compaction_hooks.repair import repaired; "
+        "print(*d.shape(repaired(script(d, 'u ?x =x ?x =x ?'), d.format)))"
+    )
+    here = " ".join(ANTHROPIC.shape(repaired(script(ANTHROPIC, "u ?x =x ?x =x ?"), ANTHROPIC.format)))
+    root = Path(__file__).parents[1]
+    run = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == here
+    assert here == "u a?x =x a?call_" + here.partition("a?call_")[2]
+
+
+def test_an_id_that_was_made_before_is_not_made_again() -> None:
+    """A host that stores what it was given, and uses the old id once more."""
+    stored = repaired(script(ANTHROPIC, "u ?x =x ?x =x"), ANTHROPIC.format)
+    again = check_repair(ANTHROPIC, [*stored, *script(ANTHROPIC, "u ?x =x ?x =x")[3:]])
+    ids = [call.id for piece in ANTHROPIC.read(again) for call in piece.calls]
+    assert len(set(ids)) == len(ids) == 3
+    assert again[:5] == stored
+
+
+@pytest.mark.parametrize("call_id", ["functions.read:0", ""])
+def test_an_id_that_the_provider_does_not_take_is_replaced(call_id: str) -> None:
+    before = [ANTHROPIC.user("hi"), *ANTHROPIC.asks("", [(call_id, 1)], False), *ANTHROPIC.tells([(call_id, 1)])]
+    (call,) = ANTHROPIC.read(check_repair(ANTHROPIC, before))[1].calls
+    assert call.id.startswith("call_")
+
+
+def test_chat_keeps_ids_that_are_used_again() -> None:
+    """The chat API takes them, and servers that know their own calls by id want them back."""
+    messages = script(CHAT, "u ?x =x ?x =x")
+    assert repaired(messages, CHAT.format) is messages
+
+
+def test_an_empty_message_of_the_user_gets_words_and_one_of_the_assistant_goes() -> None:
+    messages = [*script(CHAT, "u a e"), *CHAT.asks("", [], False), CHAT.user("hi")]
+    after = check_repair(CHAT, messages)
+    assert after == [*messages[:2], {"role": "user", "content": NO_WORDS}, messages[4]]
+
+
+def test_an_answer_of_reasoning_alone_goes() -> None:
+    """DeepSeek's stream broke off: there is reasoning, and null for the answer."""
+    messages = [CHAT.user("hi"), *CHAT.asks("", [], True), CHAT.user("and now?")]
+    assert check_repair(CHAT, messages) == [messages[0], messages[2]]
+
+
+def test_a_conversation_that_the_assistant_begins_gets_a_first_word() -> None:
+    messages = script(ANTHROPIC, "s a u")
+    after = check_repair(ANTHROPIC, messages)
+    assert after == [messages[0], {"role": "user", "content": NO_REQUEST}, *messages[1:]]
+    assert check_repair(CHAT, script(CHAT, "s a u")) == script(CHAT, "s a u")
+
+
+def test_a_system_message_inside_moves_up_where_the_provider_refuses_it() -> None:
+    before = script(ANTHROPIC, "s u a s u")
+    assert check_repair(ANTHROPIC, before) == [before[0], before[3], before[1], before[2], before[4]]
+    messages = script(CHAT, "s u a s u")
+    assert repaired(messages, CHAT.format) is messages
+
+
+@dialects
+def test_what_no_mending_cures_comes_back_itself(dialect: Dialect) -> None:
+    for text in ("", "s", "s s"):
+        messages = script(dialect, text)
+        assert repaired(messages, dialect.format) is messages
+
+
+# -- messages that hold several things
+
+
+def tool_use(id: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": "run", "input": {}}
+
+
+def tool_result(id: str, **fields: object) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": id, "content": f"result {id}", **fields}
+
+
+USER = {"role": "user", "content": "Mend it."}
+GO_ON = {"type": "text", "text": "Go on.", "cache_control": {"type": "ephemeral"}}
+
+
+def assistant(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def user(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks), "x_turn": 2}
+
+
+def check_anthropic(*messages: dict[str, Any]) -> list[Any]:
+    return check_repair(ANTHROPIC, list(messages))
+
+
+def test_a_missing_result_is_put_before_a_message_that_holds_the_others() -> None:
+    told = user(tool_result("a"), GO_ON)
+    after = check_anthropic(USER, assistant(tool_use("a"), tool_use("b")), told)
+    synthetic = {"type": "tool_result", "tool_use_id": "b", "is_error": True, "content": INTERRUPTED}
+    assert after[2] == {"role": "user", "content": [synthetic]}
+    assert after[3] is told
+
+
+def test_only_the_wrong_part_of_a_message_goes() -> None:
+    told = user(tool_result("a"), tool_result("z"), GO_ON)
+    after = check_anthropic(USER, assistant(tool_use("a")), told)
+    assert after[2] == {**told, "content": [told["content"][0], GO_ON]}
+    assert after[2]["content"][1] is GO_ON
+
+
+def test_words_before_a_result_in_one_message_change_places_with_it() -> None:
+    """E5: Anthropic wants the results first."""
+    told = user(GO_ON, tool_result("a"))
+    after = check_anthropic(USER, assistant(tool_use("a")), told)
+    assert [message["content"] for message in after[2:]] == [[tool_result("a")], [GO_ON]]
+
+
+def test_words_after_a_call_follow_its_result() -> None:
+    """Anthropic wants the calls of a turn at its end."""
+    asked = assistant(GO_ON, tool_use("a"), GO_ON, tool_use("b"))
+    after = check_anthropic(USER, asked, user(tool_result("b"), tool_result("a")))
+    assert [message["content"] for message in after[1:]] == [
+        [GO_ON, tool_use("a")],
+        [tool_result("a")],
+        [GO_ON, tool_use("b")],
+        [tool_result("b")],
+    ]
+    assert after[3]["content"][0] is GO_ON
+
+
+def test_a_blank_block_goes_and_the_others_stay() -> None:
+    asked = assistant({"type": "text", "text": " \n"}, tool_use("a"))
+    after = check_anthropic(USER, asked, user(tool_result("a")))
+    assert after[1] == {**asked, "content": [asked["content"][1]]}
+
+
+def test_reasoning_goes_where_nothing_came_of_it_or_it_is_not_signed() -> None:
+    signed = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    after = check_anthropic(USER, assistant(signed), user(GO_ON), assistant({**signed, "signature": ""}, GO_ON), USER)
+    assert after == [USER, user(GO_ON), assistant(GO_ON), USER]
+
+
+def test_half_a_search_of_the_provider_goes_and_a_whole_one_stays() -> None:
+    call = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+    whole = assistant(call, found, GO_ON)
+    lost = [assistant({**call, "id": "srv_2"}, GO_ON), assistant({**found, "tool_use_id": "srv_3"}, GO_ON)]
+    after = check_anthropic(USER, whole, USER, lost[0], USER, lost[1], USER)
+    assert after == [USER, whole, USER, assistant(GO_ON), USER, assistant(GO_ON), USER]
+    assert after[1] is whole
+
+
+def test_of_two_open_searches_with_one_id_the_later_waits() -> None:
+    call = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+    before = [USER, assistant(call, GO_ON), assistant(call, found)]
+    assert ("open_server_call", "srv_1") in ANTHROPIC.problems(before)
+    assert check_anthropic(*before) == [USER, assistant(GO_ON), before[2]]
+
+
+def test_a_compaction_of_another_provider_goes_and_the_own_one_stays() -> None:
+    theirs = {"type": "compaction", "id": "cmp", "encrypted_content": "gAAA"}
+    ours = {"type": "compaction", "content": "what was before"}
+    assert check_anthropic(USER, assistant(theirs, GO_ON)) == [USER, assistant(GO_ON)]
+    messages = [USER, assistant(ours, GO_ON)]
+    assert repaired(messages, ANTHROPIC.format) is messages
+    items = [RESPONSES.user("hi"), theirs, RESPONSES.user("and?")]
+    assert repaired(items, RESPONSES.format) is items
+
+
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        pytest.param(
+            {"type": "custom_tool_call", "call_id": "a", "name": "patch", "input": "***"},
+            {"type": "custom_tool_call_output", "call_id": "a", "output": INTERRUPTED},
+            id="custom",
+        ),
+        pytest.param(
+            {"type": "local_shell_call", "call_id": "a", "action": {"type": "exec", "command": ["ls"]}},
+            {"type": "local_shell_call_output", "call_id": "a", "output": INTERRUPTED},
+            id="local-shell",
+        ),
+        pytest.param(
+            {"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}},
+            {
+                "type": "shell_call_output",
+                "call_id": "a",
+                "output": [{"outcome": {"type": "exit", "exit_code": 1}, "stdout": INTERRUPTED, "stderr": ""}],
+            },
+            id="shell",
+        ),
+        pytest.param(
+            {"type": "apply_patch_call", "call_id": "a", "operation": {"type": "delete_file", "path": "a.py"}},
+            {"type": "apply_patch_call_output", "call_id": "a", "status": "failed", "output": INTERRUPTED},
+            id="apply-patch",
+        ),
+    ],
+)
+def test_each_type_of_call_is_answered_by_its_type_of_output(call: dict[str, Any], output: dict[str, Any]) -> None:
+    messages = [RESPONSES.user("hi"), call]
+    assert repaired(messages, RESPONSES.format) == [*messages, output]
+
+
+def test_a_computer_that_was_interrupted_shows_a_blank_screen() -> None:
+    call = {"type": "computer_call", "id": "cu", "call_id": "a", "action": {"type": "screenshot"}}
+    after = repaired([RESPONSES.user("hi"), call], RESPONSES.format)
+    assert (after[2]["type"], after[2]["call_id"]) == ("computer_call_output", "a")
+    assert after[2]["output"]["image_url"].startswith("data:image/png;base64,")
+
+
+def test_a_legacy_call_is_answered_by_a_function_message() -> None:
+    call: dict[str, Any] = {"role": "assistant", "content": None, "function_call": {"name": "old", "arguments": "{}"}}
+    after = repaired(list[Mapping[str, object]]([USER, call, USER]), OpenAIChatFormat())
+    assert after == [USER, call, {"role": "function", "name": "old", "content": INTERRUPTED}, USER]
+
+
+# -- formats of others
+
+
+class Reader:
+    """A format that can be read and written, and not mended."""
+
+    name = "minimal"
+
+    def read(self, message: str, /) -> Sequence[Message]:
+        return (Message(role="user", parts=(Text(message),)),)
+
+    def summary(self, text: str, /) -> str:
+        return text
+
+    def take(self, message: str, pieces: Sequence[int], /) -> str:
+        return message
+
+    def rewrite(self, message: str, texts: Mapping[tuple[int, int], str], /) -> str:
+        return texts.get((0, 0), message)
+
+
+def test_a_format_that_cannot_mend_is_refused_at_once_and_told_what_it_lacks() -> None:
+    with pytest.raises(ConfigurationError, match="minimal lacks request, answer, drop, rename"):
+        repaired(["hi"], Reader())
+
+
+# -- always
+
+
+@dialects
+def test_many_broken_histories_are_mended(dialect: Dialect) -> None:
+    """A sample that needs no hypothesis: valid, idempotent, nothing lost, the input untouched, the prefix kept."""
+    wrong = prefixes = 0
+    for seed in range(300):
+        random = Random(seed)
+        messages = broken(random, dialect)
+        wrong += bool(dialect.problems(messages))
+        check_repair(dialect, messages)
+        cut = random.randint(0, len(messages))
+        prefixes += check_prefix(dialect, messages[:cut], messages[cut:])
+    assert wrong > 150
+    assert prefixes > 20
+
+
+@dialects
+def test_histories_that_are_whole_come_back_themselves(dialect: Dialect) -> None:
+    for seed in range(200):
+        messages = history(Random(seed), dialect)
+        assert dialect.problems(messages) == []
+        assert repaired(messages, dialect.format) is messages
+
+
+def test_the_time_is_linear_in_the_messages() -> None:
+    """30 000 messages, each step broken; a quadratic repair would need minutes."""
+    asked = [CHAT.asks("", [("x", 1)], False)[0], CHAT.user("go on")]
+    orphan = CHAT.tells([("y", 1)])
+    start = time.perf_counter()
+    after = repaired([CHAT.user("hi"), *(asked + orphan) * 10_000], CHAT.format)
+    assert time.perf_counter() - start < 20
+    assert len(after) == 30_001
+
+
+def test_reused_ids_by_the_thousand_are_told_apart_in_linear_time() -> None:
+    steps = [*ANTHROPIC.asks("", [("x", 1)], False), *ANTHROPIC.tells([("x", 1)])] * 5_000
+    start = time.perf_counter()
+    after = repaired([ANTHROPIC.user("hi"), *steps], ANTHROPIC.format)
+    assert time.perf_counter() - start < 20
+    assert problems(ANTHROPIC.read(after), "anthropic") == []
+
+
+@pytest.mark.parametrize(
+    "format", [OpenAIChatFormat(), AnthropicFormat(), OpenAIResponsesFormat()], ids=lambda f: f.name
+)
+def test_every_format_of_the_core_can_mend_and_answers_calls_only(format: Any) -> None:
+    assert repaired([], format) == []
+    with pytest.raises(ConfigurationError, match="names no tool call"):
+        format.answer({"type": "message", "role": "user", "content": "hi"}, (0, 0), "no")

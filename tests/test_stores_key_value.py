@@ -1,0 +1,231 @@
+"""Records in any key-value store."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_hooks.stores import KeyValueStore, MemoryStore
+from compaction_hooks.testing import check_store
+from compaction_hooks.testing.stores import ODD_IDS
+from tests.stores.page import blocks, run
+
+
+class Folders:
+    """A key-value store that notes the keys it was given."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, dict[str, str]] = {}
+
+    def values(self, folder: str) -> Iterable[str | bytes]:
+        return (value.encode() for value in list(self.folders.get(folder, {}).values()))
+
+    def add(self, folder: str, name: str, value: str) -> int:
+        before = len(self.folders.setdefault(folder, {}))
+        self.folders[folder].setdefault(name, value)
+        return len(self.folders[folder]) - before
+
+    def delete(self, folder: str, name: str) -> bool:
+        return self.folders.get(folder, {}).pop(name, None) is not None
+
+
+class AsyncFolders:
+    """The same with async methods."""
+
+    def __init__(self) -> None:
+        self._folders = Folders()
+
+    async def values(self, folder: str) -> Iterable[str | bytes]:
+        return self._folders.values(folder)
+
+    async def add(self, folder: str, name: str, value: str) -> int:
+        return self._folders.add(folder, name, value)
+
+    async def delete(self, folder: str, name: str) -> bool:
+        return self._folders.delete(folder, name)
+
+
+@pytest.mark.parametrize("make", [Folders, AsyncFolders])
+async def test_a_key_value_store_keeps_the_contract(make: Callable[[], Any]) -> None:
+    entries = make()
+    await check_store(lambda: KeyValueStore(entries))
+
+
+def test_keys_can_be_used_anywhere() -> None:
+    """Whatever the ids: none of them can separate, match, end or overflow a key."""
+    entries = Folders()
+    store = KeyValueStore(entries, prefix="agents/")
+    for id in ODD_IDS:
+        store.append(id, id, "{}")
+    keys = [(folder.removeprefix("agents/"), name) for folder, names in entries.folders.items() for name in names]
+    assert len(set(keys)) == len(ODD_IDS)
+    for folder, name in keys:
+        assert folder == name
+        assert re.fullmatch(r"[A-Za-z0-9_%-]{1,150}", folder)
+    assert ("thread-1", "thread-1") in keys
+
+
+def test_no_two_ids_share_a_key_however_long() -> None:
+    entries = Folders()
+    store = KeyValueStore(entries)
+    ids = [*("x" * length for length in range(110, 130)), *("%" * length for length in range(1, 60)), "x" * 60 + "%-"]
+    for id in ids:
+        store.append(id, "a", id)
+    assert [store.load(id) for id in ids] == [[id] for id in ids]
+
+
+def test_two_stores_in_one_place_are_told_apart_by_prefix() -> None:
+    entries = Folders()
+    one, other = KeyValueStore(entries, prefix="one:"), KeyValueStore(entries, prefix="other:")
+    one.append("s", "a", "first")
+    other.append("s", "a", "second")
+    assert (one.load("s"), other.load("s")) == (["first"], ["second"])
+
+
+def test_async_methods_give_awaitables_and_sync_ones_do_not() -> None:
+    assert KeyValueStore(Folders()).load("s") == []
+    answer = KeyValueStore(AsyncFolders()).load("s")
+    assert isinstance(answer, Awaitable)
+
+    async def awaited() -> object:
+        return await answer
+
+    assert asyncio.run(awaited()) == []
+
+
+def test_errors_of_the_store_are_handed_on() -> None:
+    class Broken(Folders):
+        def values(self, folder: str) -> Iterable[str | bytes]:
+            raise OSError("down")
+
+    with pytest.raises(OSError, match="down"):
+        KeyValueStore(Broken()).load("s")
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["dict", "shelve"])
+def test_the_examples_of_the_docs_pass_the_check_they_name(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    *stores, check = blocks("Any other key-value store")
+    assert len(stores) == 2
+    run(stores[number], check)
+
+
+# -- the check itself
+
+
+class AsyncMemory:
+    """A `RecordStore` whose own methods are async."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    async def load(self, session_id: str) -> Sequence[str]:
+        return self._store.load(session_id)
+
+    async def append(self, session_id: str, record_id: str, record: str) -> None:
+        self._store.append(session_id, record_id, record)
+
+    async def remove(self, session_id: str, record_id: str) -> None:
+        self._store.remove(session_id, record_id)
+
+
+async def test_async_stores_are_checked_too() -> None:
+    store = AsyncMemory()
+    await check_store(lambda: store)
+
+
+class Wrong(MemoryStore):
+    """A store with one fault."""
+
+
+class Overwrites(Wrong):
+    def append(self, session_id: str, record_id: str, record: str) -> None:
+        self.remove(session_id, record_id)
+        super().append(session_id, record_id, record)
+
+
+class Live(Wrong):
+    def load(self, session_id: str) -> Any:
+        return self._sessions.setdefault(session_id, {}).values()
+
+
+class Bytes(Wrong):
+    def load(self, session_id: str) -> Any:
+        return [text.encode() for text in super().load(session_id)]
+
+
+class Mixes(Wrong):
+    def load(self, session_id: str) -> Any:
+        return [
+            text
+            for name in list(self._sessions)
+            if name.startswith(session_id)
+            for text in super(Mixes, self).load(name)
+        ]
+
+
+class FoldsCase(Wrong):
+    def append(self, session_id: str, record_id: str, record: str) -> None:
+        super().append(session_id.casefold(), record_id, record)
+
+    def load(self, session_id: str) -> Any:
+        return super().load(session_id.casefold())
+
+
+class Truncates(Wrong):
+    def append(self, session_id: str, record_id: str, record: str) -> None:
+        super().append(session_id, record_id, record[:65_535])
+
+
+class NeverRemoves(Wrong):
+    def remove(self, session_id: str, record_id: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        pytest.param(Overwrites, "an id that is there must change nothing", id="overwrites"),
+        pytest.param(Live, "must give a sequence", id="a view instead of a list"),
+        pytest.param(Bytes, "texts of type str", id="bytes"),
+        pytest.param(Mixes, "must have its own records", id="finds by the beginning of an id"),
+        pytest.param(FoldsCase, "must have its own records", id="takes no notice of case"),
+        pytest.param(Truncates, "must be kept whole", id="cuts long records"),
+        pytest.param(NeverRemoves, "remove\\(\\) must take out", id="keeps what is removed"),
+    ],
+)
+async def test_a_wrong_store_fails_the_check(make: Callable[[], MemoryStore], says: str) -> None:
+    store = make()
+    with pytest.raises(AssertionError, match=says):
+        await check_store(lambda: store)
+
+
+async def test_a_store_that_loses_what_others_append_fails_the_check() -> None:
+    """Each worker reads all, adds its own and writes all back: the mistake that `KeyValue` has no method for."""
+    content: dict[str, dict[str, str]] = {}
+
+    class Rewrites:
+        def __init__(self) -> None:
+            self._copy: dict[str, dict[str, str]] = {}
+
+        def load(self, session_id: str) -> list[str]:
+            self._copy[session_id] = dict(content.get(session_id, {}))
+            return list(self._copy[session_id].values())
+
+        def append(self, session_id: str, record_id: str, record: str) -> None:
+            own = self._copy.setdefault(session_id, dict(content.get(session_id, {})))
+            own.setdefault(record_id, record)
+            content[session_id] = dict(own)
+
+        def remove(self, session_id: str, record_id: str) -> None:
+            content.get(session_id, {}).pop(record_id, None)
+
+    with pytest.raises(AssertionError):
+        await check_store(Rewrites)

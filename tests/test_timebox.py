@@ -1,0 +1,98 @@
+"""Calls what may raise, hang or give something to wait for, from both sides."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from compaction_hooks.effects import Aborted, Answered, Failure
+from compaction_hooks.timebox import Timebox
+
+SIDES = pytest.mark.parametrize("side", ["async", "sync"])
+
+
+def ask(side: str, function: Callable[..., object], *arguments: object, **options: Any) -> object:
+    box = Timebox("the helper")
+    options.setdefault("seconds", 5.0)
+    if side == "sync":
+        return box.call_sync(function, *arguments, **options)
+    return asyncio.run(box.call(function, *arguments, **options))
+
+
+def at_once(number: int) -> int:
+    return 2 * number
+
+
+async def doubled(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+def not_yet_doubled(number: int) -> Awaitable[int]:
+    return doubled(number)
+
+
+class Doubling:
+    async def __call__(self, number: int) -> int:
+        return await doubled(number)
+
+
+@SIDES
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(at_once, id="a function"),
+        pytest.param(doubled, id="a coroutine function"),
+        pytest.param(partial(doubled), id="a partial of one"),
+        pytest.param(not_yet_doubled, id="a function that gives an awaitable"),
+        pytest.param(Doubling(), id="an object that is called so"),
+    ],
+)
+def test_whatever_can_be_called_is_called(function: Callable[..., object], side: str) -> None:
+    assert ask(side, function, 21) == Answered(42)
+
+
+@SIDES
+def test_wrong_arguments_are_its_failure(side: str) -> None:
+    answer = ask(side, doubled)
+    assert isinstance(answer, Failure)
+    assert isinstance(answer.error, TypeError)
+
+
+@SIDES
+def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many threads, or an interpreter that shuts down: a failure like any other."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("compaction_hooks.timebox.threading.Thread.start", refuse)
+    answer = ask(side, lambda: 1)
+    assert isinstance(answer, Failure)
+    assert str(answer.error) == "can't start new thread"
+
+
+@SIDES
+def test_a_signal_that_is_set_ends_the_wait(side: str) -> None:
+    signal, release = threading.Event(), threading.Event()
+
+    def works(number: int) -> int:
+        signal.set()
+        release.wait(10)
+        return number
+
+    try:
+        assert ask(side, works, 1, signal=signal) == Aborted()
+    finally:
+        release.set()
+
+
+def test_a_thread_does_not_keep_the_program_alive() -> None:
+    daemons: list[bool] = []
+    Timebox("the helper").call_sync(lambda: daemons.append(threading.current_thread().daemon), seconds=5)
+    assert daemons == [True]

@@ -1,0 +1,79 @@
+"""docs/write-an-adapter.md: the adapter for a framework nobody has is short, and passes every check it tells of."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("httpx")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_format
+from tests.provider import LoopbackProvider
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "write-an-adapter.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
+"""The files of the page, by module name, in the order they import one another."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def modules() -> Iterator[dict[str, ModuleType]]:
+    """The page's files as modules that can be imported."""
+    made: dict[str, ModuleType] = {}
+    for name, source in BLOCKS.items():
+        sys.modules[name] = made[name] = ModuleType(name)
+        exec(compile(source, f"{PAGE.name}: {name}.py", "exec"), made[name].__dict__)
+    yield made
+    for name in made:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[LoopbackProvider]:
+    with LoopbackProvider() as running:
+        yield running
+
+
+def test_the_adapter_has_fewer_than_60_lines() -> None:
+    """Imports and blank lines included."""
+    assert list(BLOCKS) == ["parley", "parley_compaction", "test_parley_compaction"]
+    assert len(BLOCKS["parley_compaction"].splitlines()) < 60
+
+
+def test_the_format_keeps_its_contract(modules: dict[str, ModuleType]) -> None:
+    check_format(modules["parley_compaction"].ParleyFormat(), modules["test_parley_compaction"].SAMPLES)
+
+
+@pytest.mark.parametrize("fact", [fact for fact in ADAPTER_FACTS if fact.needs in (None, "history")], ids=str)
+def test_the_adapter_has_every_fact(
+    fact: AdapterFact, provider: LoopbackProvider, modules: dict[str, ModuleType]
+) -> None:
+    check_adapter(modules["test_parley_compaction"].Harness(), provider, fact)
+
+
+@pytest.mark.parametrize("fact", [fact for fact in ADAPTER_FACTS if fact.needs in ("sync", "streaming")], ids=str)
+def test_what_the_framework_does_not_have_is_skipped(
+    fact: AdapterFact, provider: LoopbackProvider, modules: dict[str, ModuleType]
+) -> None:
+    with pytest.raises(unittest.SkipTest, match=f"parley has no {fact.needs}"):
+        check_adapter(modules["test_parley_compaction"].Harness(), provider, fact)
+
+
+def test_the_pages_own_tests_are_the_ones_shown(modules: dict[str, ModuleType], provider: LoopbackProvider) -> None:
+    """The page's file of tests runs, too."""
+    page = modules["test_parley_compaction"]
+    page.test_the_format_keeps_its_contract()
+    page.test_the_adapter_has_every_fact(ADAPTER_FACTS[0], provider)
+
+
+def test_the_page_explains_every_fact_and_no_other() -> None:
+    explained = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
+    assert explained == [fact.name for fact in ADAPTER_FACTS]

@@ -1,0 +1,222 @@
+"""Each promise of the checker is seen broken: a checker that cannot fail proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Unpack, cast
+
+import pytest
+
+from compaction_hooks import CallOptions, CompactionFinished, CompactionSession, Summarizer, SummaryRequest
+from compaction_hooks.events import CompactionEvent, EventHandler
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.testing import BrokenPromise, CheckedSession, check_view
+from compaction_hooks.testing.asked import AskedSummaries
+from compaction_hooks.testing.promises import Promise
+from compaction_hooks.tokens import CharacterEstimator
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
+
+FORMAT = OpenAIChatFormat()
+SUMMARY = {"role": "user", "content": "[Conversation summary]\nwhat was"}
+TEXT = str(SUMMARY["content"])
+
+SYSTEM, FIRST, LAST = system(), user("Begin."), user("And now?")
+OLD = [FIRST, *steps(3), *talk(2)]
+NEW = [assistant("Looking.", call("n1", path="x"), call("n2", path="y")), tool("n1", prose(300)), tool("n2", "y")]
+LIST = [SYSTEM, *OLD, LAST, *NEW]
+
+
+def check(view: Sequence[Chat], messages: Sequence[Chat] = LIST) -> None:
+    check_view(messages, view, format=FORMAT, summaries=[TEXT])
+
+
+def broken(view: Sequence[Chat], messages: Sequence[Chat] = LIST) -> Promise:
+    with pytest.raises(BrokenPromise) as caught:
+        check(view, messages)
+    return caught.value.promise
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(LIST, id="the list itself"),
+        pytest.param([SYSTEM, SUMMARY, LAST, *NEW], id="system, summary, suffix"),
+        pytest.param([SYSTEM, SUMMARY, FIRST, LAST, *NEW], id="with a pin"),
+        pytest.param(
+            [SYSTEM, SUMMARY, LAST, NEW[0], {**NEW[1], "content": "less"}, NEW[2]], id="with a shortened result"
+        ),
+    ],
+)
+def test_what_the_controller_may_hand_out_passes(view: list[Chat]) -> None:
+    check(view)
+
+
+@pytest.mark.parametrize(
+    ("view", "promise"),
+    [
+        pytest.param([SUMMARY, LAST, *NEW], "system messages", id="the system message is missing"),
+        pytest.param([system("Be bad."), SUMMARY, LAST, *NEW], "system messages", id="the system message is another"),
+        pytest.param([SYSTEM, SUMMARY, *NEW], "current request", id="the current request is missing"),
+        pytest.param([SYSTEM, SUMMARY, user("And now?"), *NEW], "current request", id="the current request is a copy"),
+        pytest.param([SYSTEM, SUMMARY, LAST, *NEW[:2]], "valid", id="a result is missing"),
+        pytest.param([SYSTEM, SUMMARY, LAST, *NEW[1:]], "valid", id="a call is missing"),
+        pytest.param([SYSTEM, SUMMARY, LAST], "same objects", id="the newest messages are missing"),
+        pytest.param([SYSTEM, user("made up"), LAST, *NEW], "same objects", id="something nobody said"),
+        pytest.param([SYSTEM, FIRST, SUMMARY, LAST, *NEW], "same objects", id="a pin before the summary"),
+        pytest.param([SYSTEM, SUMMARY, OLD[7], FIRST, LAST, *NEW], "same objects", id="pins in another order"),
+    ],
+)
+def test_a_view_that_breaks_a_promise_is_told(view: list[Chat], promise: Promise) -> None:
+    assert broken(view) == promise
+
+
+def test_what_was_broken_before_is_no_breach() -> None:
+    dangling = [user("Begin."), assistant(None, call("d", path="x")), user("Never mind.")]
+    check(dangling, dangling)
+
+
+# -- a session that lies
+
+Answer = Callable[[list[Chat], list[Chat], EventHandler], list[Chat]]
+"""Makes another answer of a list, the true view, and a handler of events."""
+
+
+class Lying:
+    """A real session whose answers are falsified."""
+
+    def __init__(self, answer: Answer, summarizer: Summarizer) -> None:
+        self._session = controller(4_096, summarizer=summarizer).session("lying")
+        self._answer = answer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._session, name)
+
+    def transform_context_sync(self, messages: list[Chat], **options: Unpack[CallOptions]) -> list[Chat]:
+        hear = options.get("on_event")
+        assert hear is not None
+        return self._answer(messages, self._session.transform_context_sync(messages, **options), hear)
+
+
+def told(answer: Answer, *lists: list[Chat], summarizer: Summarizer | None = None) -> Promise:
+    """Which promise is broken when these lists get this answer."""
+    asked = AskedSummaries(summarizer or Scripted("- facts"))
+    session = cast("CompactionSession[Chat]", Lying(answer, asked))  # what it has not it takes from a real one
+    checked = CheckedSession(session, FORMAT, size=size, asked=asked)
+    *first, last = lists
+    for messages in first:
+        checked.transform_context(messages)
+    with pytest.raises(BrokenPromise) as caught:
+        checked.transform_context(last)
+    return caught.value.promise
+
+
+def size(view: Sequence[Chat]) -> int:
+    estimate = CharacterEstimator().estimate_message_tokens
+    return sum(estimate(piece) for message in view for piece in FORMAT.read(message))
+
+
+SHORT = [user("Begin."), assistant("Begun.")]
+LONG = [user("Read them all."), *steps(14)]
+
+
+def finished(tokens_before: int, tokens_after: int) -> CompactionFinished:
+    (made,) = (event for event in _true_events() if isinstance(event, CompactionFinished))
+    return replace(made, tokens_before=tokens_before, tokens_after=tokens_after)
+
+
+def _true_events() -> list[CompactionEvent]:
+    events: list[CompactionEvent] = []
+    controller(4_096, events=events).transform_context_sync(LONG)
+    return events
+
+
+def test_a_list_that_is_changed_is_told() -> None:
+    def appending(messages: list[Chat], view: list[Chat], hear: object) -> list[Chat]:
+        messages.append(user("more"))
+        return view
+
+    assert told(appending, list(SHORT)) == "host list unchanged"
+
+
+def test_a_message_that_is_changed_is_told() -> None:
+    def writing(messages: list[Chat], view: list[Chat], hear: object) -> list[Chat]:
+        cast("dict[str, object]", messages[0])["content"] = "Stop."
+        return view
+
+    assert told(writing, [{**message} for message in SHORT]) == "host list unchanged"
+
+
+def test_a_copy_of_a_list_that_was_never_compacted_is_told() -> None:
+    assert told(lambda messages, view, hear: list(view), SHORT) == "same objects"
+
+
+def test_a_list_that_does_not_fit_is_told() -> None:
+    assert told(lambda messages, view, hear: messages, LONG) == "fits"
+
+
+def test_a_second_answer_that_differs_is_told() -> None:
+    views: list[list[Chat]] = []
+
+    def changing(messages: list[Chat], view: list[Chat], hear: object) -> list[Chat]:
+        views.append(view)
+        return view if len(views) == 1 else [*view[:-1], {**view[-1], "content": "another"}]
+
+    assert told(changing, LONG) == "deterministic"
+
+
+def test_a_compaction_without_gain_is_told() -> None:
+    def boasting(messages: list[Chat], view: list[Chat], hear: EventHandler) -> list[Chat]:
+        hear(finished(1_000, 950))
+        return view
+
+    assert told(boasting, SHORT) == "smaller"
+
+
+def test_a_second_compaction_of_the_same_list_is_told() -> None:
+    def repeating(messages: list[Chat], view: list[Chat], hear: EventHandler) -> list[Chat]:
+        hear(finished(1_000, 500))
+        return view
+
+    assert told(repeating, SHORT) == "idempotent"
+
+
+def test_compactions_without_growth_between_are_told() -> None:
+    messages = talk(2)
+    tokens = size(messages)
+    heard = iter([finished(2 * tokens, tokens), None, finished(tokens + 10, tokens // 2)])
+
+    def hasty(messages: list[Chat], view: list[Chat], hear: EventHandler) -> list[Chat]:
+        event = next(heard, None)
+        if event is not None:
+            hear(event)
+        return view
+
+    assert told(hasty, messages, [*messages, user("Go on.")]) == "calm"
+
+
+def test_a_summary_that_is_paid_for_twice_is_told() -> None:
+    requests: list[SummaryRequest] = []
+
+    def noting(request: SummaryRequest) -> str:
+        requests.append(request)
+        return f"- summary {len(requests)}"
+
+    asked = AskedSummaries(noting)
+    checked = CheckedSession(controller(4_096, summarizer=asked).session("s"), FORMAT, asked=asked)
+    checked.transform_context(LONG)
+    known = checked.records()
+    asked(requests[0])
+    assert asked.paid_twice(1, known) == [asked.answered[1]]
+    assert asked.paid_twice(2, known) == []
+    assert asked.paid_twice(1, []) == []
+
+
+def test_a_true_session_passes() -> None:
+    checked = CheckedSession(controller(4_096).session("true"), FORMAT, size=size)
+    for count in range(1, 15):
+        checked.transform_context([user("Read them all."), *LONG[1 : 2 * count + 1]])
+    assert checked.figures.compactions > 0
+    assert checked.figures.calls == 14
+    assert checked.figures.largest_view <= 4_096
+    assert checked.figures.loud == 0

@@ -1,0 +1,128 @@
+"""Made-up conversations: what they are promised to be, so that what is shown with them is shown of something."""
+
+from __future__ import annotations
+
+import copy
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from statistics import median
+
+import pytest
+
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.messages import Message, ToolResult
+from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.testing import (
+    as_anthropic,
+    as_openai_chat,
+    generated_history,
+    hostile_history,
+    realistic_history,
+)
+from compaction_hooks.testing.edits import EDITS, Edit, through_json
+from compaction_hooks.testing.texts import HOSTILE
+from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.validity import problems
+from tests.conversations import Chat
+
+SEEDS = range(200)
+
+
+def realistic(seed: int) -> list[Message]:
+    return realistic_history(random.Random(seed).randrange)
+
+
+def hostile(seed: int) -> list[Message]:
+    return hostile_history(random.Random(seed).randrange)
+
+
+def tokens(messages: Sequence[Message]) -> int:
+    return sum(map(CharacterEstimator().estimate_message_tokens, messages))
+
+
+def test_a_seed_gives_the_same_conversation_in_every_process() -> None:
+    script = (
+        "import hashlib, json; from compaction_hooks.testing import generated_history as g;"
+        "print(hashlib.sha256(json.dumps([g(n, is_hostile=n % 2 == 0) for n in range(20)]).encode()).hexdigest())"
+    )
+    runs = {
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout for _ in "ab"
+    }
+    assert len(runs) == 1
+    assert generated_history(1) != generated_history(2)
+
+
+def test_realistic_conversations_are_valid_for_every_provider() -> None:
+    assert [seed for seed in SEEDS if problems(realistic(seed))] == []
+
+
+def test_realistic_conversations_hold_what_agents_do() -> None:
+    all_of_them = [realistic(seed) for seed in SEEDS]
+    messages = [message for one in all_of_them for message in one]
+    assert any(len(message.calls) > 1 for message in messages)
+    assert any(result.is_error for message in messages for result in message.results)
+    assert {one[-1].role for one in all_of_them} == {"user", "assistant", "tool"}
+    assert {one[0].role for one in all_of_them} == {"system", "user"}
+    assert 20 <= median(map(len, all_of_them)) <= 60
+    assert 5_000 <= median(map(tokens, all_of_them)) <= 40_000
+
+
+def test_hostile_conversations_break_the_rules_of_every_provider() -> None:
+    broken = {problem.rule for seed in SEEDS for problem in problems(hostile(seed))}
+    assert broken >= {
+        "empty_list",
+        "only_system",
+        "first_not_user",
+        "system_inside",
+        "empty_content",
+        "dangling_reasoning",
+        "unanswered_call",
+        "orphan_result",
+        "detached_result",
+        "split_step",
+        "duplicate_result",
+        "duplicate_call",
+    }
+
+
+def test_hostile_texts_look_like_this_packages_own() -> None:
+    assert any(text.startswith(SUMMARY_MARKER) for text in HOSTILE)
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 10))
+def test_what_is_written_for_a_host_reads_back_the_same(seed: int) -> None:
+    messages = realistic(seed)
+    chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
+    assert [piece for message in messages for piece in chat.read(as_openai_chat(message))] == messages
+    read = [piece for message in as_anthropic(messages) for piece in anthropic.read(message)]
+    texts = [message.text for message in messages if message.role in ("user", "assistant")]
+    assert "".join(piece.text for piece in read if piece.role in ("user", "assistant")) == "".join(texts)
+    ids = [result.call_id for message in messages for result in message.results]
+    assert [part.call_id for piece in read for part in piece.parts if isinstance(part, ToolResult)] == ids
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+@pytest.mark.parametrize("seed", range(6))
+def test_an_edit_makes_another_list_of_the_same_objects(edit: Edit[Chat], seed: int) -> None:
+    messages: list[Chat] = list(generated_history(seed, is_hostile=seed % 2 == 0))
+    before, held = list(messages), copy.deepcopy(messages)
+    new: Chat = {"role": "user", "content": "new"}
+    made = edit(random.Random(seed).randrange, messages, new)
+    assert made is not messages
+    assert messages == held
+    assert all(one is other for one, other in zip(messages, before, strict=True))
+    assert all(any(one == other for other in [*before, new]) for one in made)
+
+
+def test_edits_of_an_empty_list_are_lists() -> None:
+    for edit in EDITS:
+        assert len(edit(lambda _: 0, [], "new")) <= 1
+
+
+def test_what_comes_back_from_json_is_equal_and_no_object_the_same() -> None:
+    messages = generated_history(3, is_hostile=True)
+    back = through_json(messages)
+    assert back == messages
+    assert not any(one is other for one, other in zip(back, messages, strict=True))
