@@ -52,4 +52,5 @@ def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
             is_async=seed % 4 == 3,
         )
         for _ in range(WALK_STEPS):
-            host.act(choose)
+            host.act(choose)  # raises BrokenPromise
+        assert host.steps == WALK_STEPS

@@ -79,7 +79,7 @@ def demand(side: Side, history: Iterable[object], newest: str) -> Received:
     return request
 
 
-def demand_never_rejected(side: Side) -> None:
+def check_never_rejected(side: Side) -> None:
     assert [request.status for request in side.rejections] == []
 
 

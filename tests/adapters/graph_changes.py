@@ -19,7 +19,7 @@ from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
 from tests.adapters.changes_stage import (
     demand,
-    demand_never_rejected,
+    check_never_rejected,
     look,
     looks,
     marked,
@@ -88,7 +88,7 @@ def opened(build: Build, stage: Stage, *first: Answer, checkpointer: Any = None,
 # -- the walks
 
 
-def travel_in_time(build: Build, stage: Stage) -> None:
+def check_travel_in_time(build: Build, stage: Stage) -> None:
     """E11, E12: back before the first compaction, between two, and forward again to what was left."""
     talk = opened(build, stage)
     talk.say(20)
@@ -101,10 +101,10 @@ def travel_in_time(build: Build, stage: Stage) -> None:
     assert len(summarised(talk.side)) == paid
     talk.say(8, start=turns[3])
     assert len(summarised(talk.side)) == paid + 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
-def fork_into_another_thread(build: Build, stage: Stage) -> None:
+def check_fork_into_another_thread(build: Build, stage: Stage) -> None:
     """E11: another thread begins as a copy of this one's past; both go on."""
     talk = opened(build, stage)
     talk.say_until_summarised()
@@ -145,7 +145,7 @@ def replace_all(messages: list[BaseMessage]) -> list[BaseMessage]:
 EDITS = (remove_first, remove_last, edit_first, edit_covered_answer, edit_last_request, replace_all)
 
 
-def edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
+def check_edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
     """Rule 7: `update_state` changes covered or kept messages by their ids; a summary of what is gone is not sent."""
     talk = opened(build, stage)
     talk.say_until_summarised()
@@ -153,10 +153,10 @@ def edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[
     talk.graph.update_state(talk.config, {"messages": change(before)})
     assert talk.messages != before
     talk.say(4)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
-def overflow(build: Build, stage: Stage) -> None:
+def check_overflow(build: Build, stage: Stage) -> None:
     """E54: the provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
     talk = opened(build, stage, looks(2), Answer(marked("a")))
     talk.say(5)
@@ -166,7 +166,7 @@ def overflow(build: Build, stage: Stage) -> None:
     assert len(summarised(talk.side)) == 1
 
 
-def crash_in_the_model_call(build: Build, stage: Stage, path: Path, **keywords: Any) -> None:
+def check_crash_in_the_model_call(build: Build, stage: Stage, path: Path, **keywords: Any) -> None:
     """The call after a second compaction fails; a new process goes on with the run from the file, and pays for nothing again.
 
     The whole list is larger than the window by then.
@@ -190,7 +190,7 @@ def crash_in_the_model_call(build: Build, stage: Stage, path: Path, **keywords: 
     assert len(summarised(talk.side)) == 2
 
 
-def ask_a_human(build: Build, stage: Stage) -> None:
+def check_ask_a_human(build: Build, stage: Stage) -> None:
     """A tool call waits for a human through a compaction: approved, then rejected with a result in its place."""
     answers = [answer for _ in range(8) for answer in (looks(2), Answer(marked("a")))]
     talk = opened(build, stage, *answers, stops=True)
@@ -207,20 +207,20 @@ def ask_a_human(build: Build, stage: Stage) -> None:
         talk.graph.invoke(None, talk.config)
         talk.demand(before, text)
     assert summarised(talk.side)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
-def leave_a_call_dangling(build: Build, stage: Stage, **options: Any) -> None:
+def check_leave_a_call_dangling(build: Build, stage: Stage, **options: Any) -> None:
     """The human says something else instead: with `repair=True` the call that was never answered is no error of the provider."""
     talk = opened(build, stage, looks(), stops=True, **options)
     text = marked()
     talk.graph.invoke({"messages": [HumanMessage(text)]}, talk.config)
     talk.say_until_summarised()
     talk.say()
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
-async def two_threads_at_once(build: Build, stage: Stage) -> None:
+async def check_two_threads_at_once(build: Build, stage: Stage) -> None:
     """One graph, two conversations with each its own marks: nothing of one reaches the other."""
     one = opened(build, stage)
     other = Talk(one.graph, one.side, "other")
@@ -232,10 +232,10 @@ async def two_threads_at_once(build: Build, stage: Stage) -> None:
     assert len(summarised(one.side)) >= 2
     for talk in (one, other):
         await asyncio.to_thread(talk.say)
-    demand_never_rejected(one.side)
+    check_never_rejected(one.side)
 
 
-def two_workers(build: Build, stage: Stage, **keywords: Any) -> None:
+def check_two_workers(build: Build, stage: Stage, **keywords: Any) -> None:
     """Two processes take turns on one thread, by one checkpointer: each uses the other's summary."""
     saver = InMemorySaver()
     one = opened(build, stage, checkpointer=saver, **keywords)

@@ -33,7 +33,7 @@ from tests.adapters.changes_stage import (
     SYSTEM,
     WINDOW,
     demand,
-    demand_never_rejected,
+    check_never_rejected,
     looks,
     marked,
     marking,
@@ -76,44 +76,44 @@ def an_agent(
 
 async def test_time_travel(stage: Stage) -> None:
     """E11, E12."""
-    graph_changes.travel_in_time(an_agent, stage)
+    graph_changes.check_travel_in_time(an_agent, stage)
 
 
 async def test_a_fork_into_another_thread(stage: Stage) -> None:
     """E11."""
-    graph_changes.fork_into_another_thread(an_agent, stage)
+    graph_changes.check_fork_into_another_thread(an_agent, stage)
 
 
 @pytest.mark.parametrize("change", graph_changes.EDITS)
 async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
-    graph_changes.edit(an_agent, stage, change)
+    graph_changes.check_edit(an_agent, stage, change)
 
 
 async def test_an_overflow(stage: Stage) -> None:
     """E54."""
-    graph_changes.overflow(an_agent, stage)
+    graph_changes.check_overflow(an_agent, stage)
 
 
 async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     """What a failed call leaves of a compaction is not in its checkpoint: across processes a store keeps it."""
     store = SQLiteStore(tmp_path / "records.db")
-    graph_changes.crash_in_the_model_call(an_agent, stage, tmp_path / "threads.db", store=store)
+    graph_changes.check_crash_in_the_model_call(an_agent, stage, tmp_path / "threads.db", store=store)
 
 
 async def test_a_run_that_waits_for_a_human(stage: Stage) -> None:
-    graph_changes.ask_a_human(an_agent, stage)
+    graph_changes.check_ask_a_human(an_agent, stage)
 
 
 async def test_a_call_that_is_left_dangling(stage: Stage) -> None:
-    graph_changes.leave_a_call_dangling(an_agent, stage, settings=REPAIR)
+    graph_changes.check_leave_a_call_dangling(an_agent, stage, settings=REPAIR)
 
 
 async def test_two_threads_at_once(stage: Stage) -> None:
-    await graph_changes.two_threads_at_once(an_agent, stage)
+    await graph_changes.check_two_threads_at_once(an_agent, stage)
 
 
 async def test_two_workers(stage: Stage) -> None:
-    graph_changes.two_workers(an_agent, stage)
+    graph_changes.check_two_workers(an_agent, stage)
 
 
 async def test_messages_from_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_a_human_decides_on_calls(stage: Stage) -> None:
         talk.graph.invoke(Command(resume={"decisions": [decision]}), talk.config)
         talk.demand(before, text)
     assert summarised(talk.side)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_a_tool_that_raises(stage: Stage) -> None:
@@ -164,7 +164,7 @@ async def test_a_tool_that_raises(stage: Stage) -> None:
         talk.graph.invoke({"messages": [HumanMessage(marked())]}, talk.config)
     talk.say_until_summarised()
     talk.say()
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 class Total(BaseModel):
@@ -179,7 +179,7 @@ async def test_structured_output(stage: Stage) -> None:
     talk.say_until_summarised()
     talk.say(2)
     assert talk.graph.get_state(talk.config).values["structured_response"].total.startswith("t90")
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_a_fallback_model_gets_the_view_too(stage: Stage) -> None:
@@ -239,7 +239,7 @@ async def test_middleware_inside_adds_to_the_view(stage: Stage) -> None:
         assert said <= sent
         assert [mark[0] for mark in sent - said] == ["m"]
     assert not any(mark.startswith("m") for summary in summarised(side) for mark in summary)
-    demand_never_rejected(side)
+    check_never_rejected(side)
 
 
 async def test_middleware_removes_old_messages_from_the_state(stage: Stage) -> None:

@@ -27,7 +27,7 @@ from langgraph.store.memory import InMemoryStore
 
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import graph_changes, langchain_core_stage
-from tests.adapters.changes_stage import REPAIR, SUMMARISE, SYSTEM, WINDOW, demand_never_rejected, marking, summarised
+from tests.adapters.changes_stage import REPAIR, SUMMARISE, SYSTEM, WINDOW, check_never_rejected, marking, summarised
 from tests.adapters.graph_changes import LOOK, Build
 from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langgraph_stage import ModelInput, react_agent
@@ -88,29 +88,29 @@ both = pytest.mark.parametrize("build", [a_graph, a_react_agent])
 @both
 async def test_time_travel(build: Build, stage: Stage) -> None:
     """E11, E12."""
-    graph_changes.travel_in_time(build, stage)
+    graph_changes.check_travel_in_time(build, stage)
 
 
 @both
 async def test_a_fork_into_another_thread(build: Build, stage: Stage) -> None:
     """E11."""
-    graph_changes.fork_into_another_thread(build, stage)
+    graph_changes.check_fork_into_another_thread(build, stage)
 
 
 @both
 @pytest.mark.parametrize("change", graph_changes.EDITS)
 async def test_an_edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
-    graph_changes.edit(build, stage, change)
+    graph_changes.check_edit(build, stage, change)
 
 
 async def test_an_overflow(stage: Stage) -> None:
     """E54."""
-    graph_changes.overflow(a_graph, stage)
+    graph_changes.check_overflow(a_graph, stage)
 
 
 @both
 async def test_a_crash_in_the_model_call(build: Build, stage: Stage, tmp_path: Path) -> None:
-    graph_changes.crash_in_the_model_call(build, stage, tmp_path / "threads.db")
+    graph_changes.check_crash_in_the_model_call(build, stage, tmp_path / "threads.db")
 
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -174,27 +174,27 @@ async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path
                 talk.demand(before, str(before[-1].text))
             talk.say(2)
         assert len(summarised(side)) == 1
-        demand_never_rejected(side)
+        check_never_rejected(side)
 
 
 @both
 async def test_a_human_in_the_loop(build: Build, stage: Stage) -> None:
-    graph_changes.ask_a_human(build, stage)
+    graph_changes.check_ask_a_human(build, stage)
 
 
 async def test_a_call_that_is_left_dangling(stage: Stage) -> None:
-    graph_changes.leave_a_call_dangling(a_graph, stage, settings=REPAIR)
+    graph_changes.check_leave_a_call_dangling(a_graph, stage, settings=REPAIR)
 
 
 @both
 async def test_two_threads_at_once(build: Build, stage: Stage) -> None:
-    await graph_changes.two_threads_at_once(build, stage)
+    await graph_changes.check_two_threads_at_once(build, stage)
 
 
 @both
 async def test_two_workers(build: Build, stage: Stage) -> None:
-    graph_changes.two_workers(build, stage)
+    graph_changes.check_two_workers(build, stage)
 
 
 async def test_two_workers_with_a_store(stage: Stage) -> None:
-    graph_changes.two_workers(a_graph, stage, store=BaseStoreRecordStore(InMemoryStore()))
+    graph_changes.check_two_workers(a_graph, stage, store=BaseStoreRecordStore(InMemoryStore()))

@@ -26,7 +26,7 @@ from tests.adapters.changes_stage import (
     SYSTEM,
     WINDOW,
     demand,
-    demand_never_rejected,
+    check_never_rejected,
     look,
     looks,
     marked,
@@ -110,7 +110,7 @@ async def test_a_rewind_and_back(stage: Stage) -> None:
     talk.messages = whole[:5]
     await talk.say(10)
     assert len(summarised(talk.side)) == paid + 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 EDITS: dict[str, Callable[[list[Chat]], object]] = {
@@ -133,7 +133,7 @@ async def test_an_edit(stage: Stage, change: Callable[[list[Chat]], object]) -> 
     change(talk.messages)
     assert marks(*talk.messages) != said
     await talk.say(3)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_a_restart(stage: Stage, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def test_two_conversations_interleaved(stage: Stage, names: tuple[str, str
         await one.say()
         await other.say()
     assert len(summarised(one.side)) >= 2
-    demand_never_rejected(one.side)
+    check_never_rejected(one.side)
 
 
 # -- calls that fail
@@ -214,7 +214,7 @@ async def test_cancelled_in_the_model_call(stage: Stage) -> None:
     await talk.go_on(text)
     await talk.say()
     assert len(summarised(talk.side)) == 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_a_router_that_falls_back_pays_once(stage: Stage) -> None:
@@ -247,4 +247,4 @@ async def test_a_call_without_a_result(stage: Stage) -> None:
     del talk.messages[-1]
     await talk.say_until_summarised()
     await talk.say()
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)

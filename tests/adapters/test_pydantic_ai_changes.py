@@ -35,7 +35,7 @@ from tests.adapters.changes_stage import (
     SYSTEM,
     WINDOW,
     demand,
-    demand_never_rejected,
+    check_never_rejected,
     look,
     looks,
     marked,
@@ -114,7 +114,7 @@ async def test_a_rewind_and_back(stage: Stage) -> None:
     talk.history = whole[:4]
     await talk.say(10)
     assert len(summarised(talk.side)) == paid + 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 def edit_request(messages: list[ModelMessage]) -> list[ModelMessage]:
@@ -169,7 +169,7 @@ async def test_an_edit(stage: Stage, change: Callable[[list[ModelMessage]], list
     talk.history = change(talk.history)
     assert marks(*talk.history) != said
     await talk.say(3)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ async def test_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
         await again.say()
     assert paid == 2
     assert len(summarised(talk.side)) == paid
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_two_workers_on_one_store(stage: Stage, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_two_workers_on_one_store(stage: Stage, tmp_path: Path) -> None:
         await other.say()
         one.history = other.history
     assert len(summarised(one.side)) == 2
-    demand_never_rejected(one.side)
+    check_never_rejected(one.side)
 
 
 async def test_two_workers_at_once(stage: Stage, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_two_workers_at_once(stage: Stage, tmp_path: Path) -> None:
     assert paid <= 2
     assert views[0] == views[1]
     assert not summarised(one.side)
-    demand_never_rejected(one.side)
+    check_never_rejected(one.side)
 
 
 # -- runs that end in the middle
@@ -282,7 +282,7 @@ async def test_cancelled_in_the_model_call(stage: Stage) -> None:
         pass
     await talk.say(3)
     assert len(summarised(talk.side)) == 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_cancelled_while_a_summary_is_written(stage: Stage) -> None:
@@ -301,7 +301,7 @@ async def test_cancelled_while_a_summary_is_written(stage: Stage) -> None:
         pass
     await talk.say(3)
     assert len(made) == 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 # -- calls without a result
@@ -338,7 +338,7 @@ async def test_a_tool_that_raises(goes_on: str, settings: Any, stage: Stage) -> 
         talk.history = [*captured, ModelRequest(parts=[UserPromptPart(marked())])]
     await talk.say_until_summarised()
     await talk.say()
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ async def test_calls_that_wait_for_approval(stage: Stage, tmp_path: Path) -> Non
         done = await talk.agent.run(message_history=talk.history, deferred_tool_results=decided)
         talk.take(done.all_messages(), text)
     assert summarised(talk.side)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 # -- other ways to run
@@ -392,4 +392,4 @@ async def test_streams_and_steps(stage: Stage) -> None:
         else:
             await talk.say()
     assert summarised(talk.side)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)

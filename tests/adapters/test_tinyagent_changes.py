@@ -35,7 +35,7 @@ from tests.adapters.changes_stage import (
     SYSTEM,
     WINDOW,
     demand,
-    demand_never_rejected,
+    check_never_rejected,
     look,
     looks,
     marked,
@@ -141,7 +141,7 @@ async def test_a_rewind_and_back(opened: Callable[..., Talk]) -> None:
     talk.agent.replace_messages(whole[:4])
     await talk.say(10)
     assert len(summarised(talk.side)) == paid + 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 EDITS: dict[str, Callable[[list[AgentMessage]], list[AgentMessage]]] = {
@@ -164,7 +164,7 @@ async def test_an_edit(opened: Callable[..., Talk], change: Callable[[list[Agent
     talk.agent.replace_messages(change(talk.messages))
     assert marks(*talk.messages) != said
     await talk.say(3)
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_a_restart(opened: Callable[..., Talk], tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_a_restart(opened: Callable[..., Talk], tmp_path: Path) -> None:
     again.agent.replace_messages(loaded(dumped(talk.messages))[:-2])
     await again.say()
     assert len(summarised(talk.side)) == 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 # -- runs that end in the middle
@@ -217,7 +217,7 @@ async def test_aborted_while_a_summary_is_written(opened: Callable[..., Talk]) -
     talk.agent.replace_messages(before)
     await talk.say(3)
     assert len(made) == 1
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)
 
 
 async def test_a_call_without_a_result(opened: Callable[..., Talk]) -> None:
@@ -228,4 +228,4 @@ async def test_a_call_without_a_result(opened: Callable[..., Talk]) -> None:
     talk.agent.replace_messages([message for message in talk.messages if message is not results[0]])
     await talk.say_until_summarised()
     await talk.say()
-    demand_never_rejected(talk.side)
+    check_never_rejected(talk.side)

@@ -142,7 +142,7 @@ LARGE: dict[str, Callable[[], list[Chat]]] = {
 """By id: lists above the threshold of `WINDOW`."""
 
 
-def go(side: Side, path: Path, messages: list[Chat]) -> None:
+def check_run(side: Side, path: Path, messages: list[Chat]) -> None:
     """Take a path; what cannot be made to fit is a typed error that names the part and what to do, or the host's own error."""
     driven = rig(side)
     error: Exception | None = None
@@ -170,7 +170,7 @@ def test_a_list_with_nothing_to_do_comes_back_as_it_is(name: str, side: Side) ->
         driven = rig(side)
         driven.go(path, messages)
         assert driven.transform(messages) is messages
-    go(side, "recover", SMALL[name]())
+    check_run(side, "recover", SMALL[name]())
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -178,7 +178,7 @@ def test_a_list_with_nothing_to_do_comes_back_as_it_is(name: str, side: Side) ->
 def test_an_extreme_list_is_compacted_or_is_said_not_to_fit(name: str, side: Side) -> None:
     """On each path: it fits and is valid, or comes back as it was with a loud event, or an error names what cannot shrink."""
     for path in PATHS:
-        go(side, path, LARGE[name]())
+        check_run(side, path, LARGE[name]())
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -214,16 +214,16 @@ def many(count: int) -> list[Chat]:
 @pytest.mark.parametrize("make", [large_result, large_request], ids=["in a result", "in an old request"])
 def test_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side) -> None:
     """Cut to what fits, in time that grows with its length; 50 MB are run in the soak session."""
-    go(side, "over the window", make(1_000_000))
+    check_run(side, "over the window", make(1_000_000))
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_many_thousands_of_messages(side: Side) -> None:
     """Compacted once, and the next call looks at what is new alone; 100,000 are run in the soak session."""
-    compacts_many(side, 6_000)
+    check_many(side, 6_000)
 
 
-def compacts_many(side: Side, count: int) -> None:
+def check_many(side: Side, count: int) -> None:
     messages = many(count)
     driven = rig(side)
     assert len(driven.transform(messages)) < 3_000

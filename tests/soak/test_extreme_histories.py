@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.harness import SIDES, Chat, Side
-from tests.faults.test_extreme_histories import compacts_many, go, large_request, large_result
+from tests.faults.test_extreme_histories import check_many, check_run, large_request, large_result
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -16,12 +16,12 @@ from tests.faults.test_extreme_histories import compacts_many, go, large_request
 def test_fifty_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side) -> None:
     messages = make(50_000_000)
     started = time.perf_counter()
-    go(side, "over the window", messages)
+    check_run(side, "over the window", messages)
     print(f"50 MB in one message, {side}: {time.perf_counter() - started:.1f} s, the checks included")
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_a_hundred_thousand_messages(side: Side) -> None:
     started = time.perf_counter()
-    compacts_many(side, 100_000)
+    check_many(side, 100_000)
     print(f"100,000 messages, {side}: {time.perf_counter() - started:.1f} s, the checks included")
