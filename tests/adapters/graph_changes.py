@@ -18,8 +18,8 @@ from openai import InternalServerError
 from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
 from tests.adapters.changes_stage import (
-    demand,
     check_never_rejected,
+    demand,
     look,
     looks,
     marked,
