@@ -197,7 +197,7 @@ def _looks(line: str) -> str:
 
 
 _LABEL = re.compile(
-    rf"[^\w\\\"'{{(]*(?:[\[【]+(?:{_OURS})(?!\w)|</?user>|(?:{'|'.join(map(seen, _SPEAKERS.split()))}):)"
+    rf"[^\w\\\"'{{(]*(?:[\[【]+(?:{_OURS})(?![\w.-])|</?user>|(?:{'|'.join(map(seen, _SPEAKERS.split()))}):)"
 )
 
 
