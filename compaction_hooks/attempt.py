@@ -164,12 +164,10 @@ class Compaction(Generic[M]):
         return self._order.reason is CompactionReason.MANUAL
 
     def _may_ask(self, now: Instant) -> bool:
-        if self._is_manual:
-            return True
-        if self._is_known_unfit():
+        if not self._order.may_ask or (self._is_known_unfit() and not self._is_manual):
             return False
         cooldown = self._shared.settings.breaker_cooldown_seconds
-        return self._order.may_ask and self._conversation.breaker.allows(now.monotonic, cooldown)
+        return self._is_manual or self._conversation.breaker.allows(now.monotonic, cooldown)
 
     def _is_known_unfit(self) -> bool:
         unfit, standing = self._conversation.unfit, self._standing
@@ -260,6 +258,8 @@ class Compaction(Generic[M]):
     def _settle(self, draft: Draft[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Put the record in force, store it, tell."""
         conversation = self._conversation
+        if draft.record.parent in conversation.undone:
+            return (yield from self._discard(start))
         conversation.add_own_record(draft.record)
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
@@ -283,6 +283,12 @@ class Compaction(Generic[M]):
         )
         yield Emit(self._finished(draft, len(view), end.seconds_since(start)))
         return self._result(view, CompactionOutcome.COMPACTED, draft)
+
+    def _discard(self, start: Instant) -> Flow[CompactionResult[M]]:
+        """What was made continues a compaction that was undone meanwhile: it is not put in force."""
+        self._standing = look(self._conversation, self._shared, self._standing.call)
+        self.is_outdated = not self._standing.fits_window
+        return (yield from self._stay(start, CompactionOutcome.NO_GAIN, "undone"))
 
     def _stay(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
         end: Instant = yield Now()
@@ -331,7 +337,7 @@ class Compaction(Generic[M]):
         part, size = largest_fixed_part(self._situation)
         what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
         smallest = min([self._standing.pressure, *(draft.tokens for draft in self._drafts)])
-        window = self._budget.window
+        size, window = min(size, smallest), self._budget.window
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
             f"{smallest:,}, of which {what} takes about {size:,}; shorten {what} or use a model with a larger window",

@@ -163,7 +163,8 @@ class CompactionController(ConversationMethods[M]):
         Args:
             id: Names the conversation; records in the store are kept under it.
             format: How this conversation's messages are written, where it is not the controller's format. A conversation may be
-                written in several: each has a session of its own, and all of them share the records. None: the format last used.
+                written in several: each has a session of its own, which takes over the records of the others, and what was undone
+                there, whenever it is asked for here. None: the format last used.
         """
         with self._lock:
             formats = self._formats.setdefault(id, [])

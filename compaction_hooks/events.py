@@ -68,9 +68,9 @@ class CompactionSkipped:
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarise", "breaker open", "undone"; "no progress" while the context has hardly grown
-            since the last compaction; or what was wrong with the best result there was: "no gain", "too large" or "invalid:"
-            with the rule it would have broken.
+        why: "aborted", "nothing to summarise", "breaker open", "undone"; "the history was changed meanwhile", where it is tried
+            again at once; "no progress" while the context has hardly grown since the last compaction; or what was wrong with the
+            best result there was: "no gain", "too large" or "invalid:" with the rule it would have broken.
         tokens: Size of the context that is handed out, in tokens.
         usage: What a summary cost that was thrown away, or None.
     """

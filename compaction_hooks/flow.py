@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Generic, TypeAlias
 
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order
@@ -154,7 +155,9 @@ class ConversationFlow(Generic[M]):
             learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
         budget = self._budget(standing)
-        if others_end == "settled" and standing.pressure <= budget.trigger:
+        # Somebody compacted since, here or in another worker: what is in force now is not what was rejected.
+        is_another_view = sent is not None and standing.measured.record_id != sent.measured.record_id
+        if (others_end == "settled" or is_another_view) and standing.pressure <= budget.trigger:
             return self._hand_out(standing)
         try:
             attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=True))
@@ -281,17 +284,21 @@ class ConversationFlow(Generic[M]):
         return Compaction(self._conversation, self._shared, self._verified(standing), budget, order)
 
     def _compacted(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
-        """Compact; once more when the host changed the history meanwhile."""
+        """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
         attempt, result = yield from self._led(call, order)
-        if attempt.is_outdated:
-            attempt, result = yield from self._led(call, order)
+        for may_ask in (True, False):
+            if attempt.is_outdated:
+                attempt, result = yield from self._led(call, order, may_ask=may_ask)
         return attempt, result
 
-    def _led(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+    def _led(
+        self, call: Call[M], order: OrderFor[M], *, may_ask: bool = True
+    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Lead an attempt on which other callers of this conversation wait."""
         standing = self._look(call)
         budget = self._budget(standing)
-        attempt = self._compaction(standing, budget, order(standing, budget))
+        ordered = order(standing, budget)
+        attempt = self._compaction(standing, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
         with self._flight() as flight:
             result = yield from attempt.run()
             flight.done.set_result(_END[result.outcome])

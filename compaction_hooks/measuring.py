@@ -196,8 +196,10 @@ def report_usage(
         conversation.calibrations.pop(sent.measured.model, None)
         return
     _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
-    # Only a compaction takes this back: the answer itself may have said so before its usage came.
-    conversation.has_overflowed |= sent.budget is not None and usage.input_tokens > sent.budget.window
+    # Only a compaction takes this back: the answer itself may have said so before its usage came. Of a view that was replaced
+    # meanwhile it says nothing that is not cured.
+    is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
+    conversation.has_overflowed |= is_over and sent.measured.record_id == conversation.in_force
 
 
 def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:

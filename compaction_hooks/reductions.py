@@ -284,6 +284,21 @@ def reducible_texts(
     ]
 
 
+def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
+    """Return the reductions of texts that stand in this history: in full, or as they are shown."""
+    texts = {
+        (place.kind, run, place.ordinal): part_digest(place.kind, place.text)
+        for run in {item.run for item in reductions}
+        if history.base <= run < history.run_count
+        for place in places(history, run)
+    }
+    return tuple(
+        item
+        for item in reductions
+        if texts.get((item.kind, item.run, item.ordinal)) in (item.digest, item.shown_digest)
+    )
+
+
 def _parts(history: History[M], first_run: int) -> Iterator[tuple[int, Place, Part]]:
     for run in range(max(first_run, history.base), history.run_count):
         for place in places(history, run):
@@ -299,6 +314,8 @@ def _reducible(
     in_force: Mapping[tuple[PartKind, int, int], Reduction],
 ) -> Reducible:
     applied = in_force.get((place.kind, run, place.ordinal))
+    if applied is not None and part_digest(place.kind, place.text) != applied.digest:
+        applied = None  # it was made for another text, which stood here before a rewind or an edit
     shown = applied.apply(place.text) if applied else place.text
     alone = Message(role="other", parts=(with_text(part, shown) if applied else part,))
     return Reducible(

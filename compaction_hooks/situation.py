@@ -13,7 +13,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, Text
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionReason, CompactionRecord
-from compaction_hooks.reductions import Reduction
+from compaction_hooks.reductions import Reduction, still_true
 from compaction_hooks.settings import Budget, CompactionSettings
 from compaction_hooks.tokens import TokenEstimator
 
@@ -73,8 +73,8 @@ class Situation(Generic[M]):
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        """The parts that the view in force shows smaller."""
-        return self.record.reductions if self.record else ()
+        """The parts that the view in force shows smaller; not those that were, before a rewind or an edit."""
+        return still_true(self.history, self.record.reductions) if self.record else ()
 
     @property
     def estimated(self) -> int:

@@ -42,6 +42,7 @@ PUBLIC_MODULES = {
     "compaction_hooks.events",
     "compaction_hooks.formats",
     "compaction_hooks.messages",
+    "compaction_hooks.repair",
     "compaction_hooks.replay",
     "compaction_hooks.stores",
     "compaction_hooks.testing",
