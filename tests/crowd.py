@@ -83,8 +83,8 @@ class Seen:
 
     @property
     def memory_growth(self) -> int:
-        """Bytes held after the last round beyond those after the first."""
-        return self.memory[-1] - self.memory[0]
+        """Bytes held after the last round beyond those half-way, when as many sessions are kept as may be."""
+        return self.memory[-1] - self.memory[len(self.memory) // 2 - 1]
 
     @property
     def peak_growth(self) -> float:

@@ -252,10 +252,11 @@ class _Run:
         return any(message["role"] == "tool" and message.get("tool_call_id") not in shown for message in new)
 
     def _keeps_least(self, host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> bool:
-        """Whether beside system messages, summary and pins the last step alone is kept, or what a summary would be larger than."""
+        """Whether beside system messages, summary, pins and request the last step alone is kept, or less than a summary takes."""
         spoken = [message for message in host if message["role"] != "system"]
         kept = [message for message in view if message["role"] != "system"]
-        more = kept[: len(kept) - (len(spoken) - _last_step(spoken))]
+        request = next((message for message in reversed(host) if message["role"] == "user"), None)
+        more = [m for m in kept[: len(kept) - (len(spoken) - _last_step(spoken))] if m is not request]
         return len(more) <= 2 or self._sizer.messages(more) <= LEAST_SUMMARY_TOKENS
 
     def _check_compaction(self, event: CompactionFinished, host: list[ChatMessage], view: list[ChatMessage]) -> None:

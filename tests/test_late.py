@@ -55,7 +55,7 @@ async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_th
     answers = await asyncio.gather(
         hooks.call(messages, lambda view: send(view, False)), hooks.call(messages, lambda view: send(view, True))
     )
-    assert answers == ["fine", "fine"]
+    assert [*answers] == ["fine", "fine"]
     assert views[0] == views[1]
     assert paid.count == 1
 
