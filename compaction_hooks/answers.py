@@ -6,11 +6,16 @@ OpenAI-compatible services answer in the first shape.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from compaction_hooks.formats._common import STOP_REASONS, read_usage
 from compaction_hooks.messages import Message
+from compaction_hooks.tokens import is_counted
+
+logger = logging.getLogger("compaction_hooks")
 
 
 def read_answer(response: object) -> Message | None:
@@ -29,6 +34,25 @@ def read_answer(response: object) -> Message | None:
         usage=usage,
         model=model if isinstance(model, str) else None,
         stop_reason=STOP_REASONS.get(ending or ""),
+    )
+
+
+def read_quietly(read: Callable[[object], object], response: object) -> Message | None:
+    """Return what a foreign reader makes of a response, less what is of no use of it; None where it fails or gives no message."""
+    try:
+        answer = read(response)
+    except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+        logger.warning("an answer could not be read (%s)", type(error).__name__)
+        return None
+    if not isinstance(answer, Message):
+        if answer is not None:
+            logger.warning("an answer was read, but not into a Message (%s)", type(answer).__name__)
+        return None
+    model: object = answer.model
+    return replace(
+        answer,
+        usage=answer.usage if is_counted(answer.usage) else None,
+        model=model if isinstance(model, str) else None,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,7 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.streams import guarded, guarded_sync
 from compaction_hooks.summarizers import Summarizer, SummaryRequest
-from compaction_hooks.timebox import POLL_SECONDS, Signal, Timebox, is_async, until_set
+from compaction_hooks.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, is_async, until_set
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ HANDLER_TIMEOUT_SECONDS = 5.0
 """An event handler that takes longer is left behind: an agent must not wait for its telemetry."""
 HANDLER_REST_SECONDS = 60.0
 """So long it hears of nothing then: each event would cost the agent its time-out."""
+WAIT_SUMMARIES = 4
+"""Another's compaction is waited for as long as so many summaries may take: two of a split turn, each asked for once more."""
 HUNG_SUMMARIES = 8
 """So many hung sync summarisers are left behind by all conversations of a controller together; each leaves one at most."""
 
@@ -75,6 +78,9 @@ class World:
     telling: tuple[Timebox, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        # A thread cannot wait for longer than that, "for ever" is no number of seconds to it.
+        seconds = min(self.summary_timeout_seconds, threading.TIMEOUT_MAX)
+        object.__setattr__(self, "summary_timeout_seconds", seconds)
         object.__setattr__(self, "telling", tuple(Timebox("an event handler") for _ in self.handlers))
 
 
@@ -94,6 +100,10 @@ class Caller:
     summarizer: Summarizer | None = None
     on_event: EventHandler | None = None
 
+    def __post_init__(self) -> None:
+        if self.signal is not None:
+            object.__setattr__(self, "signal", QuietSignal(self.signal))
+
 
 NOBODY = Caller()
 
@@ -110,6 +120,7 @@ class Driver:
         self._lock = lock
         self._summaries = Timebox("the summariser", within=world.summaries)
         self._telling = Timebox("an event handler")
+        self._given_up: Flight | None = None
 
     async def run(self, flow: Flow[T], caller: Caller = NOBODY) -> T:
         """Run a flow to its end, awaiting what can be awaited.
@@ -140,6 +151,12 @@ class Driver:
         except StopIteration as end:
             result: T = end.value
             return result
+        except RuntimeError as error:
+            # PEP 479: a generator cannot raise the `StopIteration` of the host's own `send`.
+            raised = answer.error if isinstance(answer, Failure) else None
+            if isinstance(raised, StopIteration) and error.__cause__ is raised:
+                raise raised from None
+            raise
         finally:
             with self._lock:
                 flow.close()
@@ -179,11 +196,15 @@ class Driver:
     async def _wait(self, flight: Flight, signal: Signal | None) -> FlightEnd:
         import asyncio
 
+        if self._is_lost(flight):
+            return "failed"
         landed: asyncio.Future[FlightEnd] = asyncio.wrap_future(flight.done)
         watch = asyncio.ensure_future(until_set(signal))
         try:
-            await asyncio.wait((landed, watch), return_when=asyncio.FIRST_COMPLETED)
-            return landed.result() if landed.done() else "aborted"
+            await asyncio.wait((landed, watch), timeout=self._most_seconds(), return_when=asyncio.FIRST_COMPLETED)
+            if landed.done():
+                return landed.result()
+            return "aborted" if watch.done() else self._give_up(flight)
         finally:
             landed.cancel()
             watch.cancel()
@@ -214,16 +235,34 @@ class Driver:
 
     def _wait_sync(self, flight: Flight, signal: Signal | None) -> FlightEnd:
         """Wait in this thread, unless a loop runs in it: that loop may be the one that leads the flight."""
-        if _loop_is_running_here():
+        if _loop_is_running_here() or self._is_lost(flight):
             return "failed"
-        while True:
+        left = self._most_seconds()
+        while left > 0:
+            step = left if signal is None else min(left, POLL_SECONDS)
             try:
-                return flight.done.result(timeout=POLL_SECONDS if signal is not None else None)
+                return flight.done.result(timeout=step)
             except FutureTimeoutError:
-                if signal is not None and signal.is_set():
-                    return "aborted"
+                left -= step
+            if signal is not None and signal.is_set():
+                return "aborted"
+        return self._give_up(flight)
 
     # -- both
+
+    def _is_lost(self, flight: Flight) -> bool:
+        """Whether nobody leads a flight here: it was given up before, or its leader stayed behind in another process."""
+        return not flight.done.done() and (flight is self._given_up or flight.pid != os.getpid())
+
+    def _most_seconds(self) -> float:
+        """How long another's compaction is waited for: its loop may have been stopped, and then it never ends."""
+        seconds = WAIT_SUMMARIES * self._world.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
+        return min(seconds, threading.TIMEOUT_MAX)
+
+    def _give_up(self, flight: Flight) -> FlightEnd:
+        logger.warning("a compaction by another caller does not come to its end: going on without")
+        self._given_up = flight
+        return "failed"
 
     def _summarizer(self, caller: Caller) -> Summarizer:
         return self._world.summarizer or caller.summarizer or ExtractiveSummarizer()
@@ -294,5 +333,7 @@ def _plain(answer: Answered | Failure | Aborted) -> Answered | Failure:
         return answer
     try:
         return Answered(tuple(cast("Sequence[object]", value)))
-    except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
         return Failure(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from concurrent.futures import Future
@@ -54,10 +55,11 @@ def _landing() -> Future[FlightEnd]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flight:
-    """A compaction under way, on which other callers of the same conversation wait."""
+    """A compaction under way, on which other callers of the same conversation wait. After a fork the child has no leader of it."""
 
     done: Future[FlightEnd] = field(default_factory=_landing)
     thread: int = field(default_factory=threading.get_ident)
+    pid: int = field(default_factory=os.getpid)
 
 
 FlightEnd: TypeAlias = Literal["settled", "failed", "aborted"]
@@ -67,7 +69,8 @@ FlightEnd: TypeAlias = Literal["settled", "failed", "aborted"]
 class Wait:
     """Waits for somebody else's compaction; answered by its `FlightEnd`.
 
-    "aborted" when the caller's own signal was set meanwhile, "failed" when waiting would block the loop that leads it.
+    "aborted" when the caller's own signal was set meanwhile, "failed" when waiting would block the loop that leads it,
+    when nobody leads it here any longer, and when it takes too long.
     """
 
     flight: Flight

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias
 
+from compaction_hooks.answers import read_quietly
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order
 from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Send, Wait
@@ -250,11 +251,7 @@ class ConversationFlow(Generic[M]):
         if isinstance(response, GuardedStream | GuardedAsyncStream):
             response.on_chunk = lambda chunk: self._take_chunk(chunk, sent, read)
             return None
-        try:
-            answer = read(response)
-        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
-            logger.warning("an answer could not be read (%s)", type(error).__name__)
-            return None
+        answer = read_quietly(read, response)
         if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
             report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
         # A plain text is what the model wrote, and may speak of overflows without being one.

@@ -10,6 +10,7 @@ from typing import Generic
 
 from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured
+from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Usage
@@ -166,7 +167,10 @@ def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> tuple[int,
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # odd keys, circular, nested too deeply
+        raise ConfigurationError(f"`system` and `tools` must be text or JSON: {described(error)}") from error
 
 
 # -- usage

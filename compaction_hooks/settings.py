@@ -70,7 +70,7 @@ class CompactionSettings:
             or n (the newest n are kept).
         max_summary_tokens: The most a summary may hold, at most 10 % of the window.
         summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model.
-        summary_timeout_seconds: After this a summariser counts as failed.
+        summary_timeout_seconds: After this a summariser counts as failed; `math.inf`: never.
         repair: Whether a history that was broken before it came here (a call that was never answered, a result without its call)
             is mended in the list that is handed out. That reads the whole list in every call.
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
@@ -123,7 +123,7 @@ class CompactionSettings:
             value = getattr(self, name)
             if isinstance(value, float) and name.endswith("_tokens"):
                 raise ConfigurationError(f"{name}={value} must be a whole number of tokens")
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:  # nan is not
                 raise ConfigurationError(f"{name}={value} must be above zero")
         for tool, rule in self.tool_rules.items():
             if rule not in ("never", "first") and (type(rule) is not int or rule < 0):

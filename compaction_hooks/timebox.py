@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import inspect
+import logging
 import math
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Protocol
 
 from compaction_hooks.effects import Aborted, Answered, Failure
+from compaction_hooks.errors import described
+
+logger = logging.getLogger("compaction_hooks")
 
 POLL_SECONDS = 0.05
 """How often a signal is looked at that cannot be awaited (a `threading.Event`, a flag)."""
@@ -31,10 +35,28 @@ class Signal(Protocol):
         ...
 
 
+class QuietSignal:
+    """A signal of which errors count as "not set"; the first one is logged."""
+
+    def __init__(self, signal: Signal) -> None:
+        self.signal = signal
+        self._has_failed = False
+
+    def is_set(self) -> bool:
+        """Whether the caller gave up, as far as the signal can tell."""
+        try:
+            return bool(self.signal.is_set())
+        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+            if not self._has_failed:
+                logger.warning("a signal failed (%s)", described(error))
+            self._has_failed = True
+            return False
+
+
 class Timebox:
     """Calls one thing, sync or async, for a limited time. While a call hangs in its thread, no other is begun.
 
-    What it raises comes back as a `Failure`, `SystemExit` too. `KeyboardInterrupt` is the person at the keyboard: from what runs
+    What it raises comes back as a `Failure`, no `Exception` too. `KeyboardInterrupt` is the person at the keyboard: from what runs
     in the caller's loop it goes on to the caller. A call that is cancelled (async) or not waited for any longer is left behind: its
     answer is thrown away.
 
@@ -126,11 +148,16 @@ async def until_set(signal: Signal | None) -> None:
 
     if signal is None:
         await asyncio.Event().wait()
-    elif isinstance(signal, asyncio.Event):
-        await signal.wait()
-    else:
-        while not signal.is_set():  # noqa: ASYNC110 - a foreign signal offers nothing to await
-            await asyncio.sleep(POLL_SECONDS)
+        return
+    event = signal.signal if isinstance(signal, QuietSignal) else signal
+    if isinstance(event, asyncio.Event):
+        try:
+            await event.wait()
+            return
+        except Exception:  # noqa: BLE001 - it belongs to another loop, that waited on it first: there it can only be looked at
+            logger.debug("an event of another loop is polled")
+    while not signal.is_set():  # noqa: ASYNC110 - such a signal offers nothing to await
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def is_async(function: object) -> bool:
@@ -139,10 +166,14 @@ def is_async(function: object) -> bool:
 
 
 async def _given_here(function: Callable[..., object], *arguments: object) -> Answered | Failure:
+    import asyncio
+
     try:
         result = function(*arguments)
         return Answered(await result if inspect.isawaitable(result) else result)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - rule 5; a panic in a Rust module is no `Exception`
         return Failure(error)
 
 

@@ -170,12 +170,22 @@ def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
     """Whether a usage report may be believed.
 
     Not when the call failed or was aborted, when no input was counted (truncated streams report zeros), and when the numbers
-    contradict one another: one is negative, or the cached parts exceed the whole they are parts of.
+    contradict one another: one is negative, one is no whole number, or the cached parts exceed the whole they are parts of.
     """
+    if not is_counted(usage):
+        return False
     if stop_reason in ("error", "aborted") or usage.input_tokens <= 0 or usage.output_tokens < 0:
         return False
     cached = (usage.cache_read_tokens, usage.cache_write_tokens)
     return min(cached) >= 0 and sum(cached) <= usage.input_tokens
+
+
+def is_counted(usage: object) -> bool:
+    """Whether this is a usage report of whole numbers: one made by hand or by a foreign reader may hold anything."""
+    if not isinstance(usage, Usage):
+        return False
+    numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    return all(isinstance(n, int) and not isinstance(n, bool) for n in cast("Iterable[object]", numbers))
 
 
 def context_tokens(usage: Usage) -> int:

@@ -162,6 +162,35 @@ def test_threads_and_loops_share_one_summary() -> None:
     assert all("- shared" in texts(view) for view in views)
 
 
+def test_a_thread_that_may_give_up_waits_as_long_as_it_does_not() -> None:
+    """A signal that is looked at again and again, and never set: the other thread's summary is shared."""
+    started, release = threading.Event(), threading.Event()
+    requests: list[int] = []
+
+    def slow(request: SummaryRequest) -> str:
+        requests.append(1)
+        started.set()
+        release.wait(10)
+        return "- shared"
+
+    class Watched:
+        looks = 0
+
+        def is_set(self) -> bool:
+            self.looks += 1
+            if self.looks > 3:
+                release.set()
+            return False
+
+    hooks, messages = controller(8_192, summarizer=slow), long()
+    with ThreadPoolExecutor(1) as pool:
+        leader = pool.submit(hooks.transform_context_sync, messages)
+        assert started.wait(10)
+        assert "- shared" in texts(hooks.transform_context_sync(messages, Watched()))
+        assert "- shared" in texts(leader.result(10))
+    assert len(requests) == 1
+
+
 async def test_conversations_do_not_mix() -> None:
     async def echo(request: SummaryRequest) -> str:
         await asyncio.sleep(0)

@@ -620,8 +620,8 @@ def test_facts_of_a_chat_survive_later_rounds_and_tools() -> None:
 
 # -- speed
 
-MINIMUM_BYTES_PER_CPU_SECOND = 1_000_000
-"""A third of what is promised, so that a busy machine does not fail."""
+MINIMUM_BYTES_PER_CPU_SECOND = 300_000
+"""A tenth of what is promised, so that neither a busy machine nor a tracer fails; what is not linear is far slower."""
 
 
 def _speed(messages: Sequence[Message], size: int) -> float:

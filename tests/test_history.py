@@ -98,6 +98,21 @@ def test_a_shorter_history_stays_true_while_a_longer_one_grows() -> None:
     assert (short.tokens(), short.run_count, short.request) == (tokens, runs, request)
 
 
+def test_two_histories_that_grow_from_one_do_not_see_each_other() -> None:
+    """Forks of one conversation: each reads as if it had been read alone."""
+    reads, shared = reader(), talk(3)
+    start = reads.sync(None, shared, Known())
+    branches = [[*shared, user("left"), assistant("l")], [*shared, *steps(1), user("right"), assistant("r")]]
+    grown = [reads.sync(start, branch, Known()) for branch in branches]
+    for history_of_branch, branch in zip(grown, branches, strict=True):
+        alone = history(branch)
+        assert history_of_branch.pieces() == alone.pieces()
+        assert list(history_of_branch.boundaries(0)) == list(alone.boundaries(0))
+        runs = range(alone.run_count)
+        assert [history_of_branch.digest_before(run) for run in runs] == [alone.digest_before(run) for run in runs]
+    assert (start.host_count, start.tokens()) == (len(shared), history(shared).tokens())
+
+
 def test_equal_objects_made_anew_are_not_read_again() -> None:
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, MARKER)

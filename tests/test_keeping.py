@@ -66,6 +66,30 @@ class Flaky(MemoryStore):
         super().remove(session_id, record_id)
 
 
+class OfOneLoop(MemoryStore):
+    """An async store whose connection belongs to the loop it was made in, as that of most async clients does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+
+    def _check(self) -> None:
+        if asyncio.get_running_loop() is not self.loop:
+            raise RuntimeError("attached to a different loop")
+
+    async def load(self, session_id: str) -> Sequence[str]:  # type: ignore[override]
+        self._check()
+        return super().load(session_id)
+
+    async def append(self, session_id: str, record_id: str, record: str) -> None:  # type: ignore[override]
+        self._check()
+        super().append(session_id, record_id, record)
+
+    async def remove(self, session_id: str, record_id: str) -> None:  # type: ignore[override]
+        self._check()
+        super().remove(session_id, record_id)
+
+
 def worker(
     store: RecordStore,
     summarizer: Callable[[SummaryRequest], str] | Scripted | None = None,
@@ -170,6 +194,50 @@ def test_a_store_that_failed_is_left_alone_for_a_while() -> None:
     assert store.asked == ["load", "load"]
 
 
+def test_a_store_that_failed_before_a_summary_is_not_asked_before_the_next_one_either() -> None:
+    """The records were read; that they cannot be read once more keeps nobody from compacting, and is told once."""
+    store, clock, events = Flaky(), Clock(), list[CompactionEvent]()
+    hooks = worker(store, Scripted(ConnectionError("down")), events, clock)
+    hooks.transform_context_sync(long(4))
+    store.failing.add("load")
+    messages = long(20)
+    for _ in range(3):
+        assert hooks.transform_context_sync(messages) is messages
+    assert store.asked == ["load", "load"]
+    assert failures(events) == [("load", "OSError: cannot load now")]
+    clock.seconds += 31
+    hooks.transform_context_sync(messages)
+    assert store.asked == ["load", "load", "load"]
+
+
+class Slow(OfOneLoop):
+    """An async store that writes when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+        self.begun, self.release = asyncio.Event(), asyncio.Event()
+
+    async def append(self, session_id: str, record_id: str, record: str) -> None:  # type: ignore[override]
+        self.writes.append(record_id)
+        self.begun.set()
+        await self.release.wait()
+        await super().append(session_id, record_id, record)
+
+
+async def test_a_record_that_is_being_written_is_not_written_by_another_caller_too() -> None:
+    store = Slow()
+    hooks = worker(store, Scripted("- made once"))
+    messages = long()
+    leader = asyncio.create_task(hooks.transform_context(messages))
+    await store.begun.wait()
+    assert "- made once" in texts(await hooks.transform_context(messages))
+    assert len(store.writes) == 1
+    store.release.set()
+    assert "- made once" in texts(await leader)
+    assert len(store.writes) == len(await store.load("default")) == 1
+
+
 def test_an_undo_the_store_missed_reaches_it_later() -> None:
     store, clock = Flaky("remove"), Clock()
     hooks = worker(store, Scripted(), clock=clock)
@@ -202,6 +270,20 @@ def test_imported_records_are_written_to_the_store() -> None:
     hooks = worker(store)
     hooks.session("default").import_records(origin.session("default").export_records())
     hooks.transform_context_sync(messages)
+    assert "- from elsewhere" in store.load("default")[0]
+
+
+def test_records_that_are_imported_later_reach_the_store_too() -> None:
+    """They are written with the next call, though the store was read already and need not be read again."""
+    origin = worker(MemoryStore(), Scripted("- from elsewhere"))
+    messages = long()
+    origin.transform_context_sync(messages)
+    store = Flaky()
+    hooks = worker(store)
+    hooks.transform_context_sync(long(4))
+    assert hooks.session("default").import_records(origin.session("default").export_records()) == 1
+    assert "- from elsewhere" in texts(hooks.transform_context_sync(messages))
+    assert store.asked == ["load", "append"]
     assert "- from elsewhere" in store.load("default")[0]
 
 
@@ -310,30 +392,6 @@ def test_a_record_without_a_version_is_read_as_the_first() -> None:
     store.append("default", "old", json.dumps({name: OF_VERSION_1[name] for name in needed}))
     view = worker(store).transform_context_sync(then())
     assert "As it was rendered then." in texts(view)
-
-
-class OfOneLoop(MemoryStore):
-    """An async store whose connection belongs to the loop it was made in, as that of most async clients does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.get_running_loop()
-
-    def _check(self) -> None:
-        if asyncio.get_running_loop() is not self.loop:
-            raise RuntimeError("attached to a different loop")
-
-    async def load(self, session_id: str) -> Sequence[str]:  # type: ignore[override]
-        self._check()
-        return super().load(session_id)
-
-    async def append(self, session_id: str, record_id: str, record: str) -> None:  # type: ignore[override]
-        self._check()
-        super().append(session_id, record_id, record)
-
-    async def remove(self, session_id: str, record_id: str) -> None:  # type: ignore[override]
-        self._check()
-        super().remove(session_id, record_id)
 
 
 async def test_an_undo_reaches_an_async_store_from_within_its_own_loop() -> None:

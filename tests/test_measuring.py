@@ -175,6 +175,24 @@ def test_usage_that_messages_carry_is_used() -> None:
     assert 50_000 < tokens(hooks) < 50_200
 
 
+def test_usage_that_messages_carry_is_followed_from_call_to_call() -> None:
+    """R21, R23: as the list grows, the newest of them counts, where it is smaller too and further from the estimate."""
+    hooks = controller(200_000)
+    messages: list[Chat] = [user(prose(12_000))]
+    for counted in (12_000, 13_000, 9_000):
+        messages = [*messages, carrying(counted), user("b")]
+        hooks.transform_context_sync(messages)
+        assert counted < tokens(hooks) < counted + 200
+
+
+def test_usage_no_provider_can_have_counted_for_this_list_is_passed_over() -> None:
+    """A sum over all calls, written to the message: the one before it counts."""
+    hooks = controller(200_000)
+    messages = [user("a"), carrying(50_000), user("b"), carrying(3_000_000), user("c")]
+    assert hooks.transform_context_sync(messages) is messages
+    assert 50_000 < tokens(hooks) < 50_400
+
+
 @pytest.mark.parametrize("stop_reason", ["error", "aborted"])
 def test_usage_of_a_failed_call_is_passed_over(stop_reason: str) -> None:
     """R14, E28: the last successful one counts."""

@@ -3,9 +3,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compaction_hooks import CompactionRecord, CompactionSettings, project
-from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.projection import apply_record
+from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Scripted, assistant, call, controller, prose, steps, system, talk, texts, tool, user
 
 Chat = Mapping[str, object]
@@ -106,6 +111,34 @@ def test_a_reduction_of_something_else_is_not_applied() -> None:
     changed[2] = {**messages[2], "content": "another result " + prose(400)}
     assert project(changed, record)[2] is changed[2]
     assert project(changed, record)[4] is not changed[4]
+
+
+def test_after_a_rewind_the_reductions_of_what_is_gone_are_passed_over() -> None:
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    view = hooks.transform_context_sync(messages)
+    record = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    assert not record.rendered
+    assert len(record.reductions) > 2
+    assert project(messages[:5], record) == view[:5]
+    assert view[2] != messages[2]
+
+
+def test_a_reduction_of_what_is_covered_changes_nothing() -> None:
+    """Another implementation may leave in a record what its summary covers by now."""
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    hooks.transform_context_sync(messages)
+    cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    summed = compacted(messages)
+    assert min(item.run for item in cleared.reductions) < summed.covered_runs
+    left_in = [item for item in cleared.reductions if item.run < summed.covered_runs]
+    both = replace(summed, reductions=(*summed.reductions, *left_in))
+    assert project(messages, both) == project(messages, summed)
+    chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
+    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
+    sizes = [apply_record(history, record, chat, estimate).tokens(history) for record in (both, summed)]
+    assert sizes[0] == sizes[1]
 
 
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:

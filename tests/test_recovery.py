@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -12,6 +13,7 @@ from compaction_hooks import (
     CompactionSettings,
     ContextOverflowError,
     Message,
+    SummaryRequest,
     Usage,
 )
 from tests.conversations import Scripted, assistant, controller, prose, steps, system, talk, texts, user
@@ -103,6 +105,62 @@ def test_a_second_overflow_is_reported_with_its_cause() -> None:
         controller(8_192).call_sync([system(), user("go"), *steps(20, 300)], provider)
     assert len(provider.sent) == 2
     assert caught.value.__cause__ is provider.error
+
+
+def test_another_error_of_the_second_try_is_the_callers() -> None:
+    """R85: what was sent again was rejected for another reason; that one is told, untouched."""
+    errors = [TooLongError(9_000, 8_000), ConnectionError("reset by peer")]
+    reset = errors[1]
+
+    def send(view: list[Chat]) -> str:
+        raise errors.pop(0)
+
+    with pytest.raises(ConnectionError) as caught:
+        controller(None, summarizer=Scripted()).call_sync([user("go"), *talk(20)], send)
+    assert caught.value is reset
+    assert not errors
+
+
+def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
+    """R64: nothing was compacted, so what was rejected is rejected still; no error of ours stands before it."""
+    signal, left, error = threading.Event(), threading.Event(), TooLongError(9_000, 8_000)
+
+    def interrupted(request: SummaryRequest) -> str:
+        signal.set()
+        left.wait(10)
+        return "- late"
+
+    hooks = controller(None, summarizer=interrupted)
+    try:
+        with pytest.raises(TooLongError) as caught:
+            hooks.recover_sync(error, [user("go"), *talk(20)], signal)
+    finally:
+        left.set()
+    assert caught.value is error
+    assert hooks.session("default").export_records() == []
+
+
+async def test_a_summariser_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
+    """R16, D7: who waited for a compaction that failed recovers without a model."""
+    requests = 0
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def fails(request: SummaryRequest) -> str:
+        nonlocal requests
+        requests += 1
+        started.set()
+        await release.wait()
+        raise ConnectionError("down")
+
+    hooks, messages = controller(8_192, summarizer=fails), [system(), *talk(15)]
+    leader = asyncio.create_task(hooks.transform_context(messages))
+    await started.wait()
+    waiter = asyncio.create_task(hooks.recover(TooLongError(9_000, 8_192), messages))
+    await asyncio.sleep(0)
+    release.set()
+    assert await leader is messages
+    assert "[Compacted " in texts(await waiter)
+    assert requests == 1
 
 
 def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() -> None:
@@ -290,6 +348,42 @@ def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
     assert hooks.call_sync([user("go"), *steps(12, 300)], send) is short
     assert not answers
+
+
+def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile() -> None:
+    signal, left = threading.Event(), threading.Event()
+
+    def interrupted(request: SummaryRequest) -> str:
+        signal.set()
+        left.wait(10)
+        return "- late"
+
+    short, sent = answered("length", 8_150, 0), list[list[Chat]]()
+
+    def send(view: list[Chat]) -> object:
+        sent.append(view)
+        return short
+
+    settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
+    hooks = controller(8_192, summarizer=interrupted, settings=settings)
+    try:
+        assert hooks.call_sync([user("go"), *steps(12, 300)], send, signal) is short
+    finally:
+        left.set()
+    assert len(sent) == 1
+
+
+def test_an_answer_that_cannot_be_read_is_handed_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Rule 5: a reader of the host's that fails costs a warning, not the answer."""
+
+    def broken(response: object) -> Message | None:
+        raise KeyError("usage")
+
+    response = object()
+    hooks = controller(200_000)
+    assert hooks.call_sync([user("go")], lambda view: response, answer=broken) is response
+    assert "KeyError" in caplog.text
+    assert hooks.state().is_estimate
 
 
 def test_usage_of_an_answer_is_reported_by_the_call_itself() -> None:

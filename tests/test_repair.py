@@ -102,6 +102,35 @@ def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: 
         assert sorted(map(id, after)) == sorted(map(id, before))
 
 
+@dialects
+@pytest.mark.parametrize(
+    ("stored", "added", "mended"),
+    [
+        pytest.param("u ?x", "=x", "u a?x =x", id="at-once"),
+        pytest.param("u ?x u a", "=x", "u a?x =x u a", id="after-other-words"),
+        pytest.param("u ?x?y =y u", "=x a", "u a?x?y =y =x u a", id="of-a-parallel-call"),
+        pytest.param("u ?x", "=x =x", "u a?x =x", id="twice"),
+        pytest.param("u ?x u", "?x =x", "u a?x !x u a?x =x", id="of-a-later-call-with-the-same-id"),
+    ],
+)
+def test_a_real_result_takes_the_place_of_what_we_said_for_it(
+    dialect: Dialect, stored: str, added: str, mended: str
+) -> None:
+    """E5: a host that stored the mended list learns later what the tool answered."""
+    kept = check_repair(dialect, script(dialect, stored))
+    news = script(dialect, f"{'u ' * 7}{added}")[7:]
+    after = repaired([*kept, *news], dialect.format)
+    assert dialect.problems(after) == []
+    assert repaired(after, dialect.format) is after
+    texts = [result.text for piece in dialect.read(after) for result in piece.results]
+    told = {result.text for piece in dialect.read(news) for result in piece.results}
+    assert set(texts) & told
+    assert texts.count(INTERRUPTED) == mended.count("!")
+    assert len(texts) == mended.count("!") + mended.count("=")
+    if dialect is CHAT:
+        assert " ".join(dialect.shape(after)) == mended
+
+
 def test_responses_leaves_a_late_result_where_it_is() -> None:
     messages = script(RESPONSES, "u ?x u =x a")
     assert repaired(messages, RESPONSES.format) is messages
@@ -145,6 +174,30 @@ def test_an_id_that_the_provider_does_not_take_is_replaced(call_id: str) -> None
     before = [ANTHROPIC.user("hi"), *ANTHROPIC.asks("", [(call_id, 1)], False), *ANTHROPIC.tells([(call_id, 1)])]
     (call,) = ANTHROPIC.read(check_repair(ANTHROPIC, before))[1].calls
     assert call.id.startswith("call_")
+
+
+@pytest.mark.parametrize("content", [{"content": None}, {}], ids=["null", "absent"])
+def test_an_answer_of_audio_alone_stays(content: dict[str, Any]) -> None:
+    spoken = {"role": "assistant", **content, "audio": {"id": "audio_1"}}
+    messages: list[Any] = [CHAT.user("hi"), spoken, CHAT.user("go on")]
+    assert repaired(messages, CHAT.format) is messages
+
+
+def test_an_empty_list_of_calls_is_taken_out_of_a_copy() -> None:
+    """OpenAI: "Invalid 'messages[1].tool_calls': empty array" (https://github.com/openai/openai-node/issues/1341)."""
+    said = {"role": "assistant", "content": "hello", "tool_calls": [], "x": 1}
+    messages: list[Any] = [CHAT.user("hi"), said, CHAT.user("go on")]
+    mended = repaired(messages, CHAT.format)
+    assert mended == [messages[0], {"role": "assistant", "content": "hello", "x": 1}, messages[2]]
+    assert said["tool_calls"] == []
+    assert mended[0] is messages[0]
+    assert repaired(mended, CHAT.format) is mended
+
+
+def test_an_empty_list_of_calls_is_mended_beside_other_faults() -> None:
+    empty: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": []}
+    messages = [CHAT.user("hi"), empty, {**empty, "content": "so"}, *script(CHAT, "=x u")]
+    assert repaired(messages, CHAT.format) == [messages[0], {"role": "assistant", "content": "so"}, messages[4]]
 
 
 def test_chat_keeps_ids_that_are_used_again() -> None:
@@ -359,6 +412,18 @@ class Reader:
 def test_a_format_that_cannot_mend_is_refused_at_once_and_told_what_it_lacks() -> None:
     with pytest.raises(ConfigurationError, match="minimal lacks request, answer, drop, rename"):
         repaired(["hi"], Reader())
+
+
+def test_a_format_of_another_name_leaves_system_messages_where_they_are() -> None:
+    """It is translated further on: whether the provider takes them inside is not known here, and their place means something."""
+
+    class OfAFramework(OpenAIChatFormat):
+        name = "framework"
+
+    messages = script(CHAT, "s u a s u ?x u")
+    mended = repaired(messages, OfAFramework())
+    assert [*mended[:6], *mended[7:]] == messages
+    assert mended[6]["content"] == INTERRUPTED
 
 
 # -- always

@@ -52,6 +52,17 @@ def test_a_pinned_message_stays_in_every_view_from_then_on() -> None:
     assert hooks.state().compaction_count >= 2
 
 
+def test_pinning_a_system_message_shows_it_once() -> None:
+    """It stays anyway; what the user says in the same words does not."""
+    rule, said = system("Never touch the public API."), user("Never touch the public API.")
+    hooks = controller(8_192, summarizer=Scripted())
+    messages = [rule, said, assistant("understood"), *talk(15)]
+    hooks.pin(rule)
+    view = hooks.transform_context_sync(messages)
+    assert [message for message in view if message["role"] == "system"] == [rule]
+    assert said not in view
+
+
 def test_a_pinned_tool_result_keeps_its_call() -> None:
     result = tool("plan", "the plan: first parse, then port")
     hooks = controller(8_192, summarizer=Scripted())

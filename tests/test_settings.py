@@ -70,6 +70,9 @@ def test_target_is_six_tenths_of_the_trigger() -> None:
         pytest.param({"reserve_tokens": 0}, "reserve_tokens=0", id="zero"),
         pytest.param({"keep_recent_tokens": -5}, "keep_recent_tokens=-5", id="negative"),
         pytest.param({"summary_timeout_seconds": 0.0}, "summary_timeout_seconds", id="no time"),
+        pytest.param(
+            {"summary_timeout_seconds": float("nan")}, "summary_timeout_seconds=nan", id="no number of seconds"
+        ),
         pytest.param({"trigger_ratio": 1.5}, "trigger_ratio=1.5", id="ratio above one"),
         pytest.param({"trigger_ratio": 0.8, "trigger_tokens": 5}, "exclude one another", id="two thresholds"),
         pytest.param({"trigger_ratio": "a"}, "trigger_ratio='a'", id="no number"),

@@ -184,6 +184,33 @@ class Truncates(Wrong):
         super().append(session_id, record_id, record[:65_535])
 
 
+class Strips(Wrong):
+    def load(self, session_id: str) -> Sequence[str]:
+        return super().load(session_id.strip())
+
+    def append(self, session_id: str, record_id: str, record: str) -> None:
+        super().append(session_id.strip(), record_id, record)
+
+    def remove(self, session_id: str, record_id: str) -> None:
+        super().remove(session_id.strip(), record_id)
+
+
+class RaisesWhereNothingIs(Wrong):
+    def remove(self, session_id: str, record_id: str) -> None:
+        before = len(self.load(session_id))
+        super().remove(session_id, record_id)
+        if len(self.load(session_id)) == before:
+            raise KeyError(record_id)
+
+
+class RaisesForUnknown(Wrong):
+    def load(self, session_id: str) -> Sequence[str]:
+        found = super().load(session_id)
+        if not found:
+            raise KeyError(session_id)
+        return found
+
+
 class NeverRemoves(Wrong):
     def remove(self, session_id: str, record_id: str) -> None:
         pass
@@ -198,6 +225,14 @@ class NeverRemoves(Wrong):
         pytest.param(Mixes, "must have its own records", id="finds by the beginning of an id"),
         pytest.param(FoldsCase, "must have its own records", id="takes no notice of case"),
         pytest.param(Truncates, "must be kept whole", id="cuts long records"),
+        pytest.param(Strips, "must have its own records", id="takes no notice of white space around an id"),
+        pytest.param(
+            RaisesWhereNothingIs, r"do nothing where there is none, but remove\(.*raised KeyError", id="removal raises"
+        ),
+        pytest.param(
+            RaisesForUnknown, r"none where it is unknown, but load\('unknown'\) raised KeyError", id="load raises"
+        ),
+        pytest.param(object, "object is no RecordStore: it lacks load, append, remove", id="no store"),
         pytest.param(NeverRemoves, "remove\\(\\) must take out", id="keeps what is removed"),
     ],
 )
@@ -205,6 +240,11 @@ async def test_a_wrong_store_fails_the_check(make: Callable[[], MemoryStore], sa
     store = make()
     with pytest.raises(AssertionError, match=says):
         await check_store(lambda: store)
+
+
+async def test_a_store_instead_of_a_function_that_opens_it_is_named() -> None:
+    with pytest.raises(AssertionError, match="give a function that opens the store, not the MemoryStore itself"):
+        await check_store(MemoryStore())  # type: ignore[arg-type]
 
 
 async def test_a_store_that_loses_what_others_append_fails_the_check() -> None:

@@ -98,6 +98,7 @@ async def test_after_the_first_chunk_the_error_surfaces() -> None:
 
 async def test_an_empty_stream_ends_and_falsy_chunks_are_kept() -> None:
     assert [chunk async for chunk in await guarded(AsyncChunks())] == []  # type: ignore[attr-defined]
+    assert list(guarded_sync(Chunks())) == []  # type: ignore[call-overload]
     assert list(guarded_sync(Chunks(0, "", None))) == [0, "", None]  # type: ignore[call-overload]
 
 
@@ -109,6 +110,26 @@ async def test_the_rest_of_a_stream_is_its_own() -> None:
         assert stream.request_id == "req-1"
     assert plain.is_closed
     assert later.is_closed
+
+
+async def test_a_stream_is_closed_as_its_client_closes_it_or_left_alone() -> None:
+    """Some async clients close without waiting; a generator function's own iterator may not be closable at all."""
+
+    class ClosedAtOnce(AsyncChunks):
+        aclose = None  # type: ignore[assignment]
+
+    at_once = ClosedAtOnce("a")
+    async with await guarded(at_once) as stream:  # type: ignore[attr-defined]
+        assert [chunk async for chunk in stream] == ["a"]
+    assert at_once.is_closed
+
+    class NeverClosed(AsyncChunks):
+        aclose = close = None  # type: ignore[assignment]
+
+    async with await guarded(NeverClosed("a")) as stream:  # type: ignore[attr-defined]
+        assert [chunk async for chunk in stream] == ["a"]
+    with guarded_sync(iter(["a"])) as plain:  # type: ignore[attr-defined]
+        assert list(plain) == ["a"]
 
 
 @pytest.mark.parametrize("response", ["text", ["a"], {"choices": []}, None])

@@ -270,6 +270,15 @@ def test_a_summariser_that_overflows_is_shown_less_and_asked_again() -> None:
     assert 2 <= len(small.requests) <= 3
 
 
+def test_a_summariser_that_overflows_on_next_to_nothing_is_not_shown_nothing() -> None:
+    """R62, E34: where no half of the transcript is left, that was the last try."""
+    asked = Scripted(ValueError("This model's maximum context length is 20 tokens, however you requested 5000 tokens"))
+    messages = [user("hi"), assistant("ok"), user("next")]
+    result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=0)
+    assert result.outcome is CompactionOutcome.FAILED
+    assert [request.transcript for request in asked.requests] == ["[User]: hi\n\n[Assistant]: ok"]
+
+
 async def test_a_summariser_that_hangs_is_given_up_after_the_timeout() -> None:
     async def never(request: SummaryRequest) -> str:
         await asyncio.Event().wait()

@@ -65,6 +65,46 @@ def test_wrong_arguments_are_its_failure(side: str) -> None:
 
 
 @SIDES
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(BaseException("a panic"), id="no Exception"),
+        pytest.param(GeneratorExit(), id="GeneratorExit"),
+        pytest.param(SystemExit(3), id="SystemExit"),
+        pytest.param(BaseExceptionGroup("several", [BaseException()]), id="a group"),
+    ],
+)
+def test_whatever_is_raised_is_its_failure(error: BaseException, side: str) -> None:
+    async def fails() -> None:
+        raise error
+
+    answer = ask(side, fails)
+    assert isinstance(answer, Failure)
+    assert answer.error is error
+
+
+def test_a_helper_that_says_it_was_cancelled_has_failed() -> None:
+    async def fails() -> None:
+        raise asyncio.CancelledError
+
+    assert isinstance(ask("async", fails), Failure)
+
+
+def test_a_cancelled_caller_is_cancelled() -> None:
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    async def cancelled() -> bool:
+        task = asyncio.ensure_future(Timebox("the helper").call(hangs, seconds=5))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        return task.cancelled()
+
+    assert asyncio.run(cancelled())
+
+
+@SIDES
 def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many threads, or an interpreter that shuts down: a failure like any other."""
 

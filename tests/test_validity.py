@@ -61,6 +61,7 @@ TALK = [USER, ANSWER, SAID]
         pytest.param([USER, ASK_BOTH, TELL_BOTH, USER], id="parallel-in-one-message"),
         pytest.param([message("user", Media("image/png", "x")), ANSWER], id="only-an-image"),
         pytest.param([USER, message("other", "no")], id="unknown-role"),
+        pytest.param([USER, message("assistant", Opaque("a_kind_of_tomorrow", "{}"), "Done.")], id="unknown-kind"),
     ],
 )
 @pytest.mark.parametrize("provider", [*ALL, None])

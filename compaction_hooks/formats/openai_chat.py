@@ -14,6 +14,7 @@ from compaction_hooks.formats._common import (
     check_pieces,
     fields_of,
     list_of,
+    media_from_base64,
     message_fields,
     opaque,
     part_at,
@@ -27,7 +28,18 @@ from compaction_hooks.formats._common import (
     without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
-from compaction_hooks.messages import Message, Opaque, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    PartAddress,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 
 _ROLES: Final[Mapping[str, Role]] = {**ROLES, "tool": "tool", "function": "tool"}
 
@@ -113,7 +125,7 @@ class OpenAIChatFormat:
         return fields
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
-        """Return a copy without these reasoning or content parts; the rest are the same objects."""
+        """Return a copy without these parts of reasoning, content, audio or refusal; the rest are the same objects."""
         fields = message_fields(message)
         gone = {index for _, index in parts}
         content = fields.get("content")
@@ -124,10 +136,22 @@ class OpenAIChatFormat:
             changes = _less_thinking(fields, gone)
         if gone & set(range(start, max(end, start + (content == "")))):
             changes["content"] = without_items(content, {index - start for index in gone})
-        if end in gone and text_of(fields.get("refusal")):
-            changes["refusal"] = None
+        said = [name for name, _ in _beside_content(fields)] if fields.get("role") == "assistant" else []
+        changes.update({name: None for index, name in enumerate(said, end) if index in gone})
         made = {**fields, **changes}
         return {key: value for key, value in made.items() if key == "content" or key not in changes or value}
+
+    def tidy(self, message: Fields, /) -> Fields:
+        """Return a copy without an empty list of calls; the message itself where it has none.
+
+        OpenAI refuses the list: "Invalid 'messages[1].tool_calls': empty array" (https://github.com/openai/openai-node/issues/1341).
+        No part shows it: `repair=True` asks for this beside what it finds in the parts.
+        """
+        fields = message_fields(message)
+        calls = list_of(fields.get("tool_calls"))
+        if calls is None or calls or fields.get("role") != "assistant":
+            return message
+        return {key: value for key, value in fields.items() if key != "tool_calls"}
 
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
         """Return a copy whose named calls or result have these ids. Calls of the legacy kind have none, and stay."""
@@ -143,17 +167,32 @@ class OpenAIChatFormat:
 
 
 def _assistant_parts(fields: Fields) -> tuple[Part, ...]:
-    """Thinking first, then content and refusal, then one part for each entry of `tool_calls`, then `function_call`."""
+    """Thinking first, then content, audio and refusal, then one part for each entry of `tool_calls`, then `function_call`."""
     parts = read_content(fields.get("content"), PARTS)
     if thinking := _thinking(fields):
         parts = thinking + parts
-    if refusal := text_of(fields.get("refusal")):
-        parts += (Text(refusal),)
+    parts += tuple([part for _, part in _beside_content(fields)])
     if calls := list_of(fields.get("tool_calls")):
         parts += tuple([_call(call) for call in calls])
     if legacy := _legacy_call(fields):
         parts += (ToolCall("", text_of(legacy.get("name")), as_json_text(legacy.get("arguments"))),)
     return parts
+
+
+def _beside_content(fields: Fields) -> list[tuple[str, Part]]:
+    """What the assistant says in fields of its own, each with the name of the field.
+
+    Audio goes back by its id alone, with a null content or none (https://platform.openai.com/docs/guides/audio); the answer it
+    came in holds the sound too.
+    """
+    said: list[tuple[str, Part]] = []
+    if audio := fields_of(fields.get("audio")):
+        id_, data = text_of(audio.get("id")), text_of(audio.get("data"))
+        part = media_from_base64(data, "audio") if data and not id_ else Media("audio", id_, is_reference=True)
+        said.append(("audio", part))
+    if refusal := text_of(fields.get("refusal")):
+        said.append(("refusal", Text(refusal)))
+    return said
 
 
 def _thinking(fields: Fields) -> tuple[Part, ...]:

@@ -5,7 +5,8 @@ strayed from its call moves up behind it; ids that two calls share are told apar
 always mended the same way, in every process.
 
 Where new messages only follow, what stood before is mended as it was: the prefix holds, and with it the provider's cache. It
-moves where the new ones answer a call that was taken for interrupted.
+moves where the new ones answer a call that was taken for interrupted: the real result takes the place of what we said, also
+where the mended list was stored.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final, cast
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import M, MessageFormat, RepairingFormat
-from compaction_hooks.repair.plan import plan_of
-from compaction_hooks.repair.rebuilding import INTERRUPTED, NO_REQUEST, NO_WORDS, Rebuilder
+from compaction_hooks.repair.plan import INTERRUPTED, plan_of
+from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
 from compaction_hooks.validity import RuleId, problems, provider_named, rules_of
 
 __all__ = ["INTERRUPTED", "NO_REQUEST", "NO_WORDS", "repaired"]
@@ -39,6 +40,7 @@ def repaired(messages: list[M], format: MessageFormat[M]) -> list[M]:
         FormatError: a message cannot be read.
     """
     mender = _repairing(format)
+    messages = _tidied(messages, mender)
     provider = provider_named(format.name)
     pieces = [tuple(format.read(message)) for message in messages]
     rules = rules_of(provider) - _NOT_OURS
@@ -48,6 +50,15 @@ def repaired(messages: list[M], format: MessageFormat[M]) -> list[M]:
     if all(problem.rule not in rules for problem in found):
         return messages
     return Rebuilder(messages, pieces, mender, rules, plan_of(pieces, rules, provider)).run()
+
+
+def _tidied(messages: list[M], format: MessageFormat[M]) -> list[M]:
+    """Mend what no part shows, where the format knows of such things; the very same list when there is nothing."""
+    tidy = getattr(format, "tidy", None)
+    if not callable(tidy):
+        return messages
+    tidied = [cast("M", tidy(message)) for message in messages]
+    return tidied if any(new is not old for new, old in zip(tidied, messages, strict=True)) else messages
 
 
 def _repairing(format: MessageFormat[M]) -> RepairingFormat[M]:

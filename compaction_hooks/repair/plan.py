@@ -24,6 +24,13 @@ _ID_DIGITS: Final = 24
 every provider takes."""
 
 
+INTERRUPTED: Final = (
+    "[No result: the run was interrupted before this tool answered. "
+    "Whether it did its work, in part or in full, is not known.]"
+)
+"""What the model reads as the result of a call that nobody answered."""
+
+
 class Place(NamedTuple):
     """Where a part stands: host message, piece of it, part of that."""
 
@@ -56,7 +63,9 @@ class Plan:
 def plan_of(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None) -> Plan:
     """Decide what goes, which result belongs to which call, and which calls get another id, by the rules that hold."""
     plan = Plan()
-    _match_results(pieces, plan)
+    # A host that stored a mended list may learn the real result later: it comes before what stood in for it.
+    _match_results(pieces, plan, ours=False)
+    _match_results(pieces, plan, ours=True)
     _tell_calls_apart(pieces, plan, rules, provider)
     plan.dropped.update(place for place, part in _parts(pieces) if _is_refused(part, rules))
     if "open_server_call" in rules:
@@ -82,8 +91,12 @@ def _parts(pieces: Pieces) -> Iterator[tuple[Place, Part]]:
                 yield Place(host, number, index), part
 
 
-def _match_results(pieces: Pieces, plan: Plan) -> None:
-    """Match each result to a call with its id that waits: of the newest turn that has one, its oldest."""
+def _match_results(pieces: Pieces, plan: Plan, *, ours: bool) -> None:
+    """Match each result to a call with its id that waits: of the newest turn that has one, its oldest.
+
+    Args:
+        ours: Whether the results are matched that say INTERRUPTED, or all others.
+    """
     waiting: dict[str, list[tuple[int, deque[Place]]]] = {}
     turn = 0
     speaker = ""
@@ -93,12 +106,12 @@ def _match_results(pieces: Pieces, plan: Plan) -> None:
             speaker = piece.role
             for index, part in enumerate(piece.parts):
                 place = Place(host, number, index)
-                if isinstance(part, ToolCall):
+                if isinstance(part, ToolCall) and place not in plan.results:
                     of_id = waiting.setdefault(part.id, [])
                     if not of_id or of_id[-1][0] != turn:
                         of_id.append((turn, deque()))
                     of_id[-1][1].append(place)
-                elif isinstance(part, ToolResult):
+                elif isinstance(part, ToolResult) and (part.text == INTERRUPTED) is ours:
                     _match(plan, place, waiting.get(part.call_id))
 
 

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from typing import Final, Generic
 
 from compaction_hooks.messages import M, Message, Part, PartAddress, RepairingFormat, Text, Thinking, ToolCall
-from compaction_hooks.repair.plan import Pieces, Place, Plan, kept_places
+from compaction_hooks.repair.plan import INTERRUPTED, Pieces, Place, Plan, kept_places
 from compaction_hooks.validity import RuleId
-
-INTERRUPTED: Final = (
-    "[No result: the run was interrupted before this tool answered. "
-    "Whether it did its work, in part or in full, is not known.]"
-)
-"""What the model reads as the result of a call that nobody answered."""
 
 NO_WORDS: Final = "[empty message]"
 """What stands for a user's message without content."""

@@ -18,6 +18,7 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
+from compaction_hooks.testing.shapes import Watched
 
 M = TypeVar("M")
 
@@ -56,20 +57,20 @@ def check_format(message_format: MessageFormat[M], samples: Sequence[M]) -> None
     Raises:
         AssertionError: the contract is broken; the text says which sentence of it, and on which sample.
     """
-    _demand(bool(message_format.name), "name must be a non-empty string")
+    mends = _check_methods(message_format)
     untouched = deepcopy(list(samples))
-    _check_coverage([piece for sample in samples for piece in message_format.read(sample)])
-    mending = _mending(message_format)
+    watched = Watched(message_format)
+    _check_coverage(watched, samples)
     for number, sample in enumerate(samples):
-        where = f"sample {number} ({_short(sample)})"
-        _check_read(message_format, sample, where)
-        _check_take(message_format, sample, where)
-        _check_rewrite(message_format, sample, where)
+        where = watched.where = f"sample {number} ({_short(sample)})"
+        _check_read(watched, sample, where)
+        _check_take(watched, sample, where)
+        _check_rewrite(watched, sample, where)
         _demand(_same(sample, untouched[number]), f"{where}: the message itself was changed")
     for text in SUMMARY_TEXTS:
-        _check_summary(message_format, text)
-    if mending is not None:
-        _check_mending(mending, samples)
+        _check_summary(watched, text)
+    if mends:
+        _check_mending(watched, samples)
 
 
 def _demand(is_kept: bool, broken: str) -> None:
@@ -86,7 +87,32 @@ def _same(one: object, other: object) -> bool:
     return one == other or repr(one) == repr(other)  # not every framework's messages compare by content
 
 
-def _check_coverage(pieces: Sequence[Message]) -> None:
+def _check_methods(message_format: object) -> bool:
+    """Demand that it is a format with all its methods; return whether it mends messages too."""
+    kind = type(message_format).__name__
+    if isinstance(message_format, type):
+        raise AssertionError(f"give a format, not the class {message_format.__name__}: {message_format.__name__}()")
+    lacks = [name for name in ("read", "take", "rewrite", "summary") if not _has(message_format, name)]
+    _demand(not lacks, f"{kind} is no MessageFormat: it lacks {', '.join(lacks)}")
+    name = cast("object", getattr(message_format, "name", None))
+    _demand(isinstance(name, str) and name != "", "name must be a non-empty string")
+    mends = [name for name in MENDING if _has(message_format, name)]
+    _demand(
+        not mends or len(mends) == len(MENDING),
+        f"a format that mends messages has {', '.join(MENDING)}; this one has only {', '.join(mends)}",
+    )
+    return bool(mends)
+
+
+def _has(message_format: object, method: str) -> bool:
+    return callable(getattr(message_format, method, None))
+
+
+def _check_coverage(watched: Watched[M], samples: Sequence[M]) -> None:
+    pieces: list[Message] = []
+    for number, sample in enumerate(samples):
+        watched.where = f"sample {number} ({_short(sample)})"
+        pieces.extend(watched.read(sample))
     has_text = any(piece.role == "user" and piece.text for piece in pieces)
     has_call = any(piece.calls for piece in pieces)
     has_result = any(piece.results for piece in pieces)
@@ -235,18 +261,9 @@ RESULT_TEXT: Final = "[no result \u2702]"
 CALL_ID: Final = "call_0123456789abcdef"
 
 
-def _mending(message_format: MessageFormat[M]) -> RepairingFormat[M] | None:
-    has = [name for name in MENDING if callable(getattr(message_format, name, None))]
-    _demand(
-        not has or len(has) == len(MENDING),
-        f"a format that mends messages has {', '.join(MENDING)}; this one has only {', '.join(has)}",
-    )
-    return cast("RepairingFormat[M]", message_format) if has else None
-
-
-def _check_mending(mending: RepairingFormat[M], samples: Sequence[M]) -> None:
+def _check_mending(mending: Watched[M], samples: Sequence[M]) -> None:
     for number, sample in enumerate(samples):
-        where = f"sample {number} ({_short(sample)})"
+        where = mending.where = f"sample {number} ({_short(sample)})"
         untouched = deepcopy(sample)
         _check_answers(mending, sample, where)
         _check_drop(mending, sample, where)

@@ -24,6 +24,7 @@ ODD_IDS: Final = (
     "thread*",
     "../thread",
     "~thread",
+    "thread",
     " thread ",
     "two\nlines",
     "NUL \x00 within",
@@ -34,8 +35,8 @@ ODD_IDS: Final = (
     "x" * 2_000,
     "x" * 2_000 + "y",
 )
-"""Ids a host may give: empty, one the beginning of another, with what separates or matches in some store, beyond ASCII, very long,
-and not even Unicode."""
+"""Ids a host may give: empty, one the beginning of another, one another but for case or outer white space, with what separates
+or matches in some store, beyond ASCII, very long, and not even Unicode."""
 
 LARGE_RECORD_BYTES: Final = 1_000_000
 WORKERS: Final = 8
@@ -59,6 +60,7 @@ async def check_store(open_store: Callable[[], RecordStore]) -> None:
     Raises:
         AssertionError: the contract is broken; the text says which sentence of it.
     """
+    _demand(callable(open_store), f"give a function that opens the store, not the {type(open_store).__name__} itself")
     one, other = _Worker(open_store()), _Worker(open_store())
     await _check_keeping(one, other)
     await _check_odd_ids(one, other)
@@ -67,24 +69,41 @@ async def check_store(open_store: Callable[[], RecordStore]) -> None:
     await _check_controllers(open_store)
 
 
+_PROMISES: Final[Mapping[str, str]] = {
+    "load": "load() must give the records of a session, and none where it is unknown",
+    "append": "append() must keep any record under any id, and change nothing where the id is there",
+    "remove": "remove() must take out the record it names, and do nothing where there is none",
+}
+"""What each method must do instead of raising."""
+
+
 class _Worker:
     """A store, called as an async driver calls it: what is not a coroutine function runs in a thread."""
 
     def __init__(self, store: RecordStore) -> None:
+        lacks = [name for name in _PROMISES if not callable(getattr(store, name, None))]
+        _demand(not lacks, f"{type(store).__name__} is no RecordStore: it lacks {', '.join(lacks)}")
         self._store = store
 
     async def load(self, session_id: str) -> Sequence[str]:
-        found = cast("Sequence[object]", await _called(self._store.load, session_id))
+        found = cast("Sequence[object]", await self._called("load", session_id))
         is_sequence = isinstance(cast("object", found), Sequence)
         _demand(is_sequence, f"load() must give a sequence, not {type(found).__name__}")
         _demand(all(isinstance(text, str) for text in found), "load() must give texts of type str")
         return cast("Sequence[str]", found)
 
     async def append(self, session_id: str, record_id: str, record: str) -> None:
-        await _called(self._store.append, session_id, record_id, record)
+        await self._called("append", session_id, record_id, record)
 
     async def remove(self, session_id: str, record_id: str) -> None:
-        await _called(self._store.remove, session_id, record_id)
+        await self._called("remove", session_id, record_id)
+
+    async def _called(self, name: str, *arguments: str) -> object:
+        try:
+            return await _called(getattr(self._store, name), *arguments)
+        except Exception as error:
+            call = f"{name}({', '.join(map(_short, arguments))})"
+            raise AssertionError(f"{_PROMISES[name]}, but {call} raised {type(error).__name__}: {error}") from error
 
 
 async def _called(method: Callable[..., object], *arguments: str) -> object:

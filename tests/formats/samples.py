@@ -70,6 +70,7 @@ CHAT: list[dict[str, Any]] = [
     },
     {"role": "tool", "tool_call_id": "call_3", "content": "done"},
     {"role": "assistant", "content": "", "refusal": "I cannot."},
+    {"role": "assistant", "content": None, "audio": {"id": "audio_1"}, "refusal": "Not aloud."},
     {"role": "assistant", "content": None, "function_call": {"name": "old", "arguments": "{}"}},
     {"role": "function", "name": "old", "content": "legacy"},
     {"role": "critic", "content": "I disagree.", "weight": 0.5},

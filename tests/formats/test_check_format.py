@@ -189,6 +189,73 @@ def test_a_broken_format_is_found(broken: Any, says: str) -> None:
         check_format(broken, samples)
 
 
+def read_parts(*parts: Any, role: Any = "user") -> Callable[[object], Sequence[Message]]:
+    return lambda _: [Message(role=role, parts=parts)]
+
+
+def read_one_piece(message: Mapping[str, object]) -> Message:
+    return READ(message)[0]
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        pytest.param(OpenAIChatFormat, r"not the class OpenAIChatFormat: OpenAIChatFormat\(\)", id="a-class"),
+        pytest.param(object(), "object is no MessageFormat: it lacks read, take, rewrite, summary", id="no-format"),
+        pytest.param(Broken(name=7), "name must be", id="a-number-for-a-name"),  # type: ignore[arg-type]
+        pytest.param(
+            Broken(read=read_one_piece),
+            r"sample 0 .*read\(\) must give a sequence of Message.*not Message",
+            id="one-message",
+        ),
+        pytest.param(
+            Broken(read=lambda _: None), r"sample 0 .*read\(\) must give a sequence.*not NoneType", id="nothing"
+        ),
+        pytest.param(
+            Broken(read=lambda _: ["hi"]), "sample 0 .*pieces of type Message, not str", id="texts-for-pieces"
+        ),
+        pytest.param(
+            Broken(read=read_parts("hi")), "sample 0 .*Message.parts must hold Text, .*not str", id="texts-for-parts"
+        ),
+        pytest.param(
+            Broken(read=lambda _: [Message(role="user", parts="hi")]),  # type: ignore[arg-type]
+            "sample 0 .*Message.parts must be a tuple of parts, not str",
+            id="a-text-for-the-parts",
+        ),
+        pytest.param(
+            Broken(read=read_parts(ToolCall("a", "f", {}), role="assistant")),  # type: ignore[arg-type]
+            "sample 0 .*ToolCall.arguments must be a str, not dict",
+            id="arguments-as-a-dict",
+        ),
+        pytest.param(
+            Broken(read=read_parts(ToolResult("a", "ok", media=("x",)), role="tool")),  # type: ignore[arg-type]
+            "sample 0 .*ToolResult.media must hold Media, not str",
+            id="texts-for-media",
+        ),
+        pytest.param(
+            Broken(read=read_parts(role="bot")), "sample 0 .*the role 'bot': it must be one of system, user,", id="role"
+        ),
+        pytest.param(
+            Broken(read=lambda message: message["no"]), r"sample 0 .*read\(\) raised KeyError: 'no'", id="read"
+        ),
+        pytest.param(
+            Broken(summary=lambda text: text),
+            r"summary\(.*must give a message of your framework that read\(\) takes: read\(\) raised FormatError",
+            id="a-text-for-a-summary",
+        ),
+        pytest.param(
+            Broken(request=lambda text: text), r"request\(.*must give a message.*FormatError", id="a-text-for-a-request"
+        ),
+        pytest.param(Broken(take=lambda message: message), r"sample 0 .*take\(\) raised TypeError", id="take-of-one"),
+        pytest.param(Broken(rewrite=lambda message, _: None), "sample 0 .*FormatError", id="rewrite-gives-nothing"),
+        pytest.param(Broken(answer=lambda *_: "no"), "sample 1 .*FormatError", id="answer-gives-a-text"),
+    ],
+)
+def test_what_a_method_may_not_give_is_named(broken: Any, says: str) -> None:
+    with pytest.raises(AssertionError, match=says):
+        check_format(broken, deepcopy(SAMPLES))
+
+
 def test_a_reading_that_json_changes_is_found() -> None:
     def read(message: dict[Any, Any]) -> Sequence[Message]:
         return read_key_types(message) if 7 in message or "7" in message else READ(message)

@@ -211,6 +211,25 @@ def test_reads_a_refusal_as_text() -> None:
     assert read({"role": "assistant", "content": None, "refusal": "I cannot."}).parts == (Text("I cannot."),)
 
 
+def test_reads_the_audio_of_an_answer_by_its_id() -> None:
+    whole = {"id": "audio_1", "data": IMAGE, "expires_at": 1, "transcript": "Hello."}
+    audio = Media("audio", "audio_1", is_reference=True)
+    for sent in ({"id": "audio_1"}, whole):
+        assert read({"role": "assistant", "content": None, "audio": sent}).parts == (audio,)
+        assert read({"role": "assistant", "audio": sent}).parts == (audio,)
+    assert read({"role": "assistant", "content": None, "audio": {"data": IMAGE}}).parts == (Media("audio", IMAGE_HASH),)
+    assert (
+        read({"role": "assistant", "content": None, "audio": None, "function_call": None, "refusal": None}).parts == ()
+    )
+
+
+def test_drops_audio_and_refusal_each_alone() -> None:
+    message = {"role": "assistant", "content": "hi", "audio": {"id": "audio_1"}, "refusal": "no"}
+    assert FORMAT.drop(message, [(0, 1)]) == {"role": "assistant", "content": "hi", "refusal": "no"}
+    assert FORMAT.drop(message, [(0, 2)]) == {"role": "assistant", "content": "hi", "audio": {"id": "audio_1"}}
+    assert FORMAT.rewrite(message, {(0, 2): "cut"}) == {**message, "refusal": "cut"}
+
+
 def test_reads_the_legacy_call_and_its_result() -> None:
     call = read({"role": "assistant", "content": None, "function_call": {"name": "old", "arguments": "{}"}})
     result = read({"role": "function", "name": "old", "content": "42"})

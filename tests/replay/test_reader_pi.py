@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from compaction_hooks.messages import Usage
 from compaction_hooks.replay.recorded import RecordedCompaction
 from tests.replay.samples import Json, assert_calls_are_answered, blocks, read_one, shape, text, write
@@ -101,6 +103,19 @@ def test_only_the_path_to_the_last_entry_counts(tmp_path: Path) -> None:
     assert shape(session) == ["user:text", "assistant:text", "user", "user:text", "assistant:text"]
     assert "tried the wrong way" in str(session.messages[2]["content"])
     assert session.skipped == ("2 entries on branches the user went back from",)
+
+
+@pytest.mark.parametrize("lost", [pytest.param({"id": None}, id="null"), pytest.param({"id": 7}, id="a-number")])
+def test_an_entry_that_lost_its_id_and_its_parent_follows_the_one_before(tmp_path: Path, lost: Json) -> None:
+    path = write(
+        tmp_path / "s.jsonl",
+        {**HEADER, "version": 3},
+        entry(user("hello"), "e1"),
+        {**entry(answer(text("hi")), "e2"), **lost},
+    )
+    session = read_one(path)
+    assert shape(session) == ["user:text", "assistant:text"]
+    assert session.skipped == ("line 3: it has neither an id nor a parent, the entry before it is taken",)
 
 
 def test_a_lost_line_does_not_lose_what_stood_before_it(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ RECORD = {"id": "r1", "harness": "test", "license": "MIT", "messages": CHAT}
             id="unanswered",
         ),
         pytest.param(b"\x1f\x8bnot really", ": is a damaged gzip file", id="damaged-gzip"),
-        pytest.param(gzip.compress(json.dumps(RECORD).encode())[:-9], ": is a damaged gzip file", id="cut-gzip"),
+        pytest.param(gzip.compress(json.dumps(RECORD).encode())[:12], ": is a damaged gzip file", id="cut-gzip"),
         pytest.param(b"[" * 100_000, ", line 1: not JSON: '[[[", id="nested-too-deep"),
     ],
 )
@@ -70,6 +70,27 @@ def test_a_gzipped_file_is_read_by_what_it_is_not_by_its_name(tmp_path: Path) ->
     path = tmp_path / "session.json"
     path.write_bytes(gzip.compress(json.dumps(RECORD).encode()))
     assert read_one(path).messages == tuple(CHAT)
+
+
+def test_a_gzipped_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
+    """Two files one behind the other, as logs are appended to; the second lacks its end."""
+    path = tmp_path / "session.jsonl.gz"
+    said = [{"role": role, "content": f"{role} says so"} for role in ("user", "assistant", "user", "assistant")]
+    lines = [{"type": "session", "cwd": "/"}, *({"type": "message", "message": message} for message in said)]
+    texts = ["".join(json.dumps(line) + "\n" for line in part).encode() for part in (lines[:3], lines[3:])]
+    first, second = (gzip.compress(text, mtime=0) for text in texts)
+    path.write_bytes(first + second[: len(second) // 2])
+    session = read_one(path)
+    assert [message["role"] for message in session.messages[:2]] == ["user", "assistant"]
+    assert session.skipped[0] == "the gzip file is cut off: what was before the cut is read"
+
+
+def test_a_gzipped_file_without_its_check_sum_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "session.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(RECORD).encode())[:-8])
+    session = read_one(path)
+    assert session.messages == tuple(CHAT)
+    assert session.skipped == ("the gzip file is cut off: what was before the cut is read",)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_session(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Unpack, cast
 
@@ -210,6 +210,20 @@ def test_a_summary_that_is_paid_for_twice_is_told() -> None:
     assert asked.paid_twice(1, known) == [asked.answered[1]]
     assert asked.paid_twice(2, known) == []
     assert asked.paid_twice(1, []) == []
+
+
+def test_an_async_summariser_cannot_be_listened_to_and_is_told() -> None:
+    class Later:
+        def __await__(self) -> Iterator[None]:
+            yield None
+
+    listening = AskedSummaries(cast("Summarizer", lambda request: Later()))
+    request = SummaryRequest(
+        system="", prompt="", transcript="", previous_summary=None, focus=None, kind="history", max_tokens=100
+    )
+    with pytest.raises(TypeError, match="sync summarisers only"):
+        listening(request)
+    assert listening.answered == []
 
 
 def test_a_true_session_passes() -> None:

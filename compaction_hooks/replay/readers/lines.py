@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,9 @@ from compaction_hooks.replay.readers.values import is_list, is_object
 from compaction_hooks.replay.recorded import Fields
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+"""By adding 16 zlib is told to expect a gzip header (https://docs.python.org/3/library/zlib.html#zlib.decompress)."""
+_CUT: Final = "the gzip file is cut off: what was before the cut is read"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """Codex compresses rollouts it has archived."""
 _HEAD_BYTES: Final = 8192
@@ -53,7 +56,12 @@ def load(path: Path) -> SessionFile:
     Raises:
         ReplayError: there is no such file, it is a folder, empty, binary, or holds no JSON object.
     """
-    content = _content(path)
+    raw, is_cut = _bytes(path)
+    file = _session_file(path, _text(path, raw))
+    return replace(file, skipped=(_CUT, *file.skipped)) if is_cut else file
+
+
+def _session_file(path: Path, content: str) -> SessionFile:
     if not content.strip():
         raise ReplayError(path, "the file is empty", _GIVE_A_SESSION)
     try:
@@ -106,11 +114,11 @@ def _next_value(content: str, place: int) -> int:
     return place
 
 
-def _content(path: Path) -> str:
+def _bytes(path: Path) -> tuple[bytes, bool]:
+    """Return what the file holds, decompressed, and whether it is a gzip file that breaks off."""
     try:
         raw = path.read_bytes()
-        if raw.startswith(_GZIP_MAGIC):
-            raw = gzip.decompress(raw)
+        return _decompressed(raw) if raw.startswith(_GZIP_MAGIC) else (raw, False)
     except FileNotFoundError:
         raise ReplayError(path, "there is no such file", "check the path") from None
     except IsADirectoryError:
@@ -119,6 +127,23 @@ def _content(path: Path) -> str:
         raise ReplayError(path, f"is a damaged gzip file ({broken})", "copy it again") from None
     except OSError as problem:
         raise ReplayError(path, f"cannot be read ({problem.strerror})", "check its permissions") from None
+
+
+def _decompressed(raw: bytes) -> tuple[bytes, bool]:
+    try:
+        return gzip.decompress(raw), False
+    except EOFError:
+        found = bytearray()
+        while raw.startswith(_GZIP_MAGIC):  # one file may be several, one behind the other
+            member = zlib.decompressobj(_GZIP_WINDOW)
+            found += member.decompress(raw)
+            raw = member.unused_data.lstrip(b"\0")
+        if not found.strip():
+            raise
+        return bytes(found), True
+
+
+def _text(path: Path, raw: bytes) -> str:
     if raw.startswith(_ZSTD_MAGIC):
         raise ReplayError(path, "is compressed with zstd", f"decompress it first: zstd -d {path}")
     if b"\0" in raw[:_HEAD_BYTES]:

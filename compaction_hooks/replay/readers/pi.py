@@ -106,21 +106,28 @@ def _add_compaction(builder: ConversationBuilder, value: Fields, entries: Sequen
 
 def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     """The entries that lead to the last one, oldest first, and notes on the others."""
-    places = {text(line.value.get("id")): index for index, line in enumerate(lines) if "parentId" in line.value}
-    if not places:
+    tree = {index for index, line in enumerate(lines) if "parentId" in line.value}
+    if not tree:
         return list(lines), []
+    places = {text(lines[index].value.get("id")): index for index in sorted(tree)}
+    # An entry that lost its id is nobody's parent: an entry without a parent would lead to it.
+    places.pop("", None)
     notes: list[str] = []
     path: list[int] = []
-    place: int | None = max(places.values())
+    place: int | None = max(tree)
     while place is not None:
         path.append(place)
-        parent = text(lines[place].value.get("parentId"))
+        value = lines[place].value
+        parent = text(value.get("parentId"))
         above = places.get(parent)
+        damage = "" if parent or text(value.get("id")) else "it has neither an id nor a parent"
         if parent and (above is None or above >= place):
-            notes.append(f"line {lines[place].number}: its parent is missing, the entry before it is taken")
-            above = place - 1 if place - 1 in places.values() else None
+            damage = "its parent is missing"
+        if damage:
+            notes.append(f"line {lines[place].number}: {damage}, the entry before it is taken")
+            above = place - 1 if place - 1 in tree else None
         place = above
-    left = len(places) - len(path)
+    left = len(tree) - len(path)
     if left:
         notes.append(f"{left} entries on branches the user went back from")
     return [lines[place] for place in reversed(path)], notes

@@ -1,0 +1,114 @@
+"""A format that is watched: what its methods give must have the shape that `MessageFormat` promises."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Generic, TypeVar, cast, get_args
+
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    MessageFormat,
+    Opaque,
+    PartAddress,
+    RepairingFormat,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+M = TypeVar("M")
+
+_TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
+    Text: ("text",),
+    Thinking: ("text",),
+    Media: ("media_type", "identity"),
+    ToolCall: ("id", "name", "arguments"),
+    ToolResult: ("call_id", "text", "name"),
+    Opaque: ("kind", "text", "call_id"),
+}
+"""The parts there are, and which of their fields hold text."""
+
+
+class Watched(Generic[M]):
+    """A format whose answers are looked at before they are used, so that a wrong one is named where it comes from.
+
+    Attributes:
+        where: What is being read just now, for the text of an error.
+
+    Every method raises AssertionError when the format's own method raises, or gives something else than it must.
+    """
+
+    def __init__(self, message_format: MessageFormat[M]) -> None:
+        self._format = cast("RepairingFormat[M]", message_format)  # which of its methods there are was looked at before
+        self.name = message_format.name
+        self.where = ""
+
+    def read(self, message: M, /) -> Sequence[Message]:
+        pieces = self._asked("read", message)
+        what = f"{self.where}: read()"
+        if not isinstance(pieces, (list, tuple)):
+            raise AssertionError(f"{what} must give a sequence of Message (a list or a tuple), not {_kind(pieces)}")
+        for piece in cast("Sequence[object]", pieces):
+            _check_piece(piece, what)
+        return cast("Sequence[Message]", pieces)
+
+    def take(self, message: M, pieces: Sequence[int], /) -> M:
+        return cast("M", self._asked("take", message, pieces))
+
+    def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
+        return cast("M", self._asked("rewrite", message, texts))
+
+    def summary(self, text: str, /) -> M:
+        return self._made("summary", text)
+
+    def request(self, text: str, /) -> M:
+        return self._made("request", text)
+
+    def answer(self, message: M, call: PartAddress, text: str, /) -> M:
+        return cast("M", self._asked("answer", message, call, text))
+
+    def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
+        return cast("M", self._asked("drop", message, parts))
+
+    def rename(self, message: M, ids: Mapping[PartAddress, str], /) -> M:
+        return cast("M", self._asked("rename", message, ids))
+
+    def _made(self, method: str, text: str) -> M:
+        self.where = f"{method}({text!r}) must give a message of your framework that read() takes"
+        return cast("M", self._asked(method, text))
+
+    def _asked(self, method: str, *arguments: object) -> object:
+        try:
+            return cast("object", getattr(self._format, method)(*arguments))
+        except Exception as error:
+            raise AssertionError(f"{self.where}: {method}() raised {type(error).__name__}: {error}") from error
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _check_piece(piece: object, what: str) -> None:
+    if not isinstance(piece, Message):
+        raise AssertionError(f"{what} must give pieces of type Message, not {_kind(piece)}")
+    if piece.role not in get_args(Role):
+        raise AssertionError(f"{what} gave the role {piece.role!r}: it must be one of {', '.join(get_args(Role))}")
+    _check_parts(piece.parts, what, "Message.parts", tuple(_TEXTS))
+
+
+def _check_parts(parts: object, what: str, name: str, kinds: tuple[type, ...]) -> None:
+    if not isinstance(parts, tuple):
+        raise AssertionError(f"{what}: {name} must be a tuple of parts, not {_kind(parts)}")
+    for part in cast("tuple[object, ...]", parts):
+        if not isinstance(part, kinds):
+            names = ", ".join(kind.__name__ for kind in kinds)
+            raise AssertionError(f"{what}: {name} must hold {names}, not {_kind(part)}")
+        for field in _TEXTS[type(part)]:
+            value = cast("object", getattr(part, field))
+            if not isinstance(value, str):
+                raise AssertionError(f"{what}: {_kind(part)}.{field} must be a str, not {_kind(value)}")
+        if isinstance(part, ToolResult):
+            _check_parts(part.media, what, "ToolResult.media", (Media,))

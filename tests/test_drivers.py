@@ -1,0 +1,303 @@
+"""What a caller brings or waits for is broken in a way of its own: the call comes to its end all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest, Usage, drivers
+from compaction_hooks.effects import Flight, FlightEnd, Flow, Wait
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.messages import Message
+from compaction_hooks.stores import RecordStore
+from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, over_window, rig, works
+
+BOTH = pytest.mark.parametrize("side", SIDES)
+
+
+class PanicError(BaseException):
+    """As modules made with pyo3 raise it."""
+
+
+# -- the caller's signal
+
+
+def test_an_event_of_another_loop_aborts_nothing() -> None:
+    """An `asyncio.Event` belongs to the loop that waited on it first; in any other one it is looked at now and then."""
+
+    async def summarise(request: SummaryRequest) -> str:
+        await asyncio.sleep(0.01)
+        return works(request)
+
+    driven = rig("async", summarizer=summarise, settings=fallback_settings())
+    signal = asyncio.Event()
+
+    async def wait_in_vain() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(signal.wait(), 0.01)
+
+    asyncio.run(wait_in_vain())
+    messages = above_threshold()
+    assert driven.transform(messages, signal) is not messages
+
+
+class BrokenSignal:
+    def is_set(self) -> bool:
+        raise RuntimeError("no answer")
+
+
+@BOTH
+def test_a_signal_that_raises_is_not_set_and_is_named_once(side: Side, caplog: pytest.LogCaptureFixture) -> None:
+    driven = rig(side, summarizer=works, settings=fallback_settings())
+    messages = above_threshold()
+    with caplog.at_level(logging.WARNING, logger="compaction_hooks"):
+        assert driven.transform(messages, BrokenSignal()) is not messages
+    assert [record.getMessage() for record in caplog.records] == ["a signal failed (RuntimeError: no answer)"]
+
+
+# -- another caller's compaction
+
+
+@pytest.fixture
+def patient(short_timeouts: float) -> CompactionSettings:
+    """Settings with which another's compaction is waited for a moment only."""
+    return fallback_settings(summary_timeout_seconds=short_timeouts)
+
+
+@pytest.fixture
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> float:
+    monkeypatch.setattr(drivers, "STORE_TIMEOUT_SECONDS", 0.05)
+    return 0.05
+
+
+def begin_and_stop(driven: Rig, messages: list[Chat]) -> Callable[[], None]:
+    """Begin a compaction in a loop that is stopped while the model works; return what lets go of it."""
+    loop = asyncio.new_event_loop()
+    leader = loop.create_task(driven.session.transform_context(messages))
+
+    async def until_it_leads() -> None:
+        while driven.session.engine.conversation.flight is None:  # noqa: ASYNC110 - nothing tells when it begins
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(until_it_leads())
+
+    def let_go() -> None:
+        leader.cancel()
+        loop.run_until_complete(asyncio.gather(leader, return_exceptions=True))
+        loop.close()
+
+    return let_go
+
+
+@BOTH
+@pytest.mark.parametrize("path", ["transform", "compact", "recover"])
+def test_a_compaction_whose_loop_was_stopped_is_given_up(path: str, side: Side, patient: CompactionSettings) -> None:
+    async def summarise(request: SummaryRequest) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    driven = rig(side, summarizer=summarise, settings=patient)
+    messages = over_window()
+    let_go = begin_and_stop(driven, messages)
+    ended: list[object] = []
+    thread = threading.Thread(target=lambda: ended.append(getattr(driven, path)(messages)), daemon=True)
+    try:
+        thread.start()
+        thread.join(10)
+        assert ended, "the call hangs"
+    finally:
+        let_go()
+
+
+def wait_for(driven: Rig, flight: Flight) -> FlightEnd:
+    """How the wait of another caller of the same conversation ends."""
+    driver = driven.session.engine.driver
+
+    def flow() -> Flow[FlightEnd]:
+        end: FlightEnd = yield Wait(flight)
+        return end
+
+    return driven.run(lambda: driver.run(flow()), lambda: driver.run_sync(flow()))
+
+
+@BOTH
+def test_what_was_given_up_once_is_not_waited_for_again(
+    side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = rig(side, settings=patient)
+    flight = Flight()
+    assert wait_for(driven, flight) == "failed"
+    monkeypatch.setattr(drivers, "STORE_TIMEOUT_SECONDS", 3_600)
+    assert wait_for(driven, flight) == "failed"
+
+
+@BOTH
+def test_a_compaction_of_another_process_is_not_waited_for(side: Side) -> None:
+    """After `os.fork` the child has the flight, and not the thread that leads it."""
+    driven = rig(side)
+    assert wait_for(driven, Flight(pid=os.getpid() + 1)) == "failed"
+
+
+# -- time without an end
+
+
+@BOTH
+@pytest.mark.parametrize("seconds", [float("inf"), 1e10, 10**400], ids=["for ever", "centuries", "beyond all floats"])
+def test_a_summariser_may_be_given_all_the_time_there_is(seconds: float, side: Side) -> None:
+    def summarise(request: SummaryRequest) -> str:
+        threading.Event().wait(0.02)  # it is waited for
+        return works(request)
+
+    driven = rig(side, summarizer=summarise, settings=fallback_settings(summary_timeout_seconds=seconds))
+    messages = above_threshold()
+    assert driven.transform(messages) is not messages
+    assert not driven.failures
+
+
+# -- what is raised
+
+
+class PanickingStore(RecordStore):
+    async def append(self, session_id: str, record_id: str, text: str) -> None:
+        raise PanicError("rust")
+
+    async def load(self, session_id: str) -> list[str]:
+        raise PanicError("rust")
+
+    async def remove(self, session_id: str, record_id: str) -> None:
+        raise PanicError("rust")
+
+
+async def panics(anything: object) -> Any:
+    raise PanicError("rust")
+
+
+class LazyStore(PanickingStore):
+    async def append(self, session_id: str, record_id: str, text: str) -> None: ...
+
+    async def load(self, session_id: str) -> Any:
+        class Lazy(list[str]):
+            def __iter__(self) -> Iterator[str]:
+                raise PanicError("rust")
+
+        return Lazy("a")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        pytest.param({"summarizer": panics}, id="the summariser"),
+        pytest.param({"store": PanickingStore()}, id="the store"),
+        pytest.param({"store": LazyStore()}, id="the store's records"),
+        pytest.param({"on_event": [panics]}, id="a handler"),
+    ],
+)
+def test_an_async_helper_that_panics_does_not_fail_the_run(keywords: dict[str, Any], side: Side) -> None:
+    driven = rig(side, settings=fallback_settings(), **keywords)
+    messages = over_window()
+    assert driven.transform(messages) is not messages
+
+
+def test_stop_iteration_of_the_hosts_own_call_reaches_it() -> None:
+    error = StopIteration("mine")
+
+    def send(view: object) -> object:
+        raise error
+
+    with pytest.raises(StopIteration) as raised:
+        rig("sync").call([], send)
+    assert raised.value is error
+
+
+def test_an_error_that_stop_iteration_caused_in_the_host_stays_itself() -> None:
+    def answers() -> Iterator[str]:
+        yield next(iter(()))
+
+    def send(view: object) -> object:
+        return next(answers())
+
+    with pytest.raises(RuntimeError, match="generator raised StopIteration") as raised:
+        rig("sync").call([], send)
+    assert isinstance(raised.value.__cause__, StopIteration)
+
+
+# -- what is read
+
+
+def counted(given: Any, written: Any, **more: Any) -> Usage:
+    return Usage(input_tokens=given, output_tokens=written, **more)
+
+
+def message(**fields: Any) -> Message:
+    return Message(role="assistant", parts=(), **fields)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(message(usage=counted(None, None)), id="nothing counted"),
+        pytest.param(message(usage=counted("5", "6"), stop_reason="length"), id="texts"),
+        pytest.param(message(usage=counted(5.5, 6)), id="half a token"),
+        pytest.param(message(usage=counted({}, 6)), id="a mapping"),
+        pytest.param(message(usage=counted(5, 6, cache_read_tokens=None)), id="no cache"),
+        pytest.param(message(usage={"input_tokens": 5}), id="usage as a mapping"),
+        pytest.param(message(usage=counted(5, 6), model=7), id="a model of no name"),
+        pytest.param({"usage": None}, id="no message"),
+        pytest.param("text", id="text"),
+    ],
+)
+def test_a_paid_answer_is_handed_on_whatever_the_reader_makes_of_it(read: Any, side: Side) -> None:
+    hooks: CompactionController[Chat] = CompactionController(context_window=8_192, model="gpt-5")
+    session = hooks.session("default")
+
+    async def send(view: list[Chat]) -> str:
+        return "the answer"
+
+    if side == "sync":
+        assert session.call_sync([], lambda view: "the answer", answer=lambda response: read) == "the answer"
+    else:
+        assert asyncio.run(session.call([], send, answer=lambda response: read)) == "the answer"
+
+
+@pytest.mark.parametrize("usage", [counted(None, 0), {"input_tokens": 5}, None], ids=["empty", "a mapping", "none"])
+def test_a_report_by_hand_that_counts_nothing_is_ignored(usage: Any) -> None:
+    hooks: CompactionController[Chat] = CompactionController(context_window=8_192)
+    hooks.transform_context_sync([])
+    hooks.report_usage(usage)
+
+
+def nested() -> dict[str, Any]:
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    return deep
+
+
+def circular() -> dict[str, Any]:
+    endless: dict[str, Any] = {}
+    endless["self"] = endless
+    return endless
+
+
+@pytest.mark.parametrize("option", ["tools", "system"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(circular(), id="circular"),
+        pytest.param(nested(), id="nested without end"),
+        pytest.param({"n": 10**5_000}, id="a number too long to write"),
+        pytest.param({("a",): 1}, id="a key that is no text"),
+    ],
+)
+def test_what_json_cannot_hold_is_a_typed_error_that_names_the_option(value: Any, option: str) -> None:
+    hooks: CompactionController[Chat] = CompactionController(context_window=8_192)
+    with pytest.raises(ConfigurationError, match=option):
+        hooks.transform_context_sync([{"role": "user", "content": "x"}], **{option: [value]})  # type: ignore[arg-type]
