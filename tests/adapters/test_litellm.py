@@ -16,6 +16,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import with_compaction
+from compaction_adapters.litellm.conversations import opening_key
 
 from compaction_hooks import CompactionController, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
@@ -330,3 +331,17 @@ def test_trimming_keeps_calls_with_their_results_and_the_task(model: str) -> Non
     assert called == [message["tool_call_id"] for message in view if message["role"] == "tool"]
     assert set(called) >= {call["id"] for call in calls}
     assert litellm.token_counter("gpt-4o", messages=view) < WINDOW
+
+
+def test_conversations_are_told_apart_by_all_they_begin_with() -> None:
+    """Pictures and words up to the first user message; not by the system prompt, which may hold the time of day."""
+
+    def picture(url: str) -> list[dict[str, Any]]:
+        said = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": url}}]
+        return [{"role": "system", "content": "It is noon."}, {"role": "user", "content": said}]
+
+    one, other = picture("https://example.org/a.png"), picture("https://example.org/b.png")
+    assert opening_key(one) == opening_key([{"role": "system", "content": "It is one."}, *one[1:], *other])
+    assert opening_key(one) != opening_key(other)
+    greeting = [{"role": "assistant", "content": "Hello."}]
+    assert opening_key(greeting) == opening_key([*greeting]) != opening_key([*greeting, *one])
