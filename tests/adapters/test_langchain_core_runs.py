@@ -33,6 +33,7 @@ from compaction_hooks import (
     CompactionReason,
     CompactionSkipped,
     CompactionStarted,
+    StoreFailed,
     Usage,
 )
 
@@ -247,3 +248,10 @@ def test_a_session_is_asked_about_once_for_each_beginning() -> None:
     carried.fill(late, talk())
     assert early.export_records() == []
     assert late.export_records() == made.export_records()
+
+
+def test_a_store_that_fails_is_told_as_what_it_is() -> None:
+    told: list[Any] = []
+    stream_events(told.append)(StoreFailed(session_id="a", action="save", error="OSError: disk full"))
+    said = {"session_id": "a", "action": "save", "error": "OSError: disk full"}
+    assert told == [{"type": "compaction", "status": "store_failed", **said}]

@@ -12,6 +12,7 @@ pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
+from compaction_adapters.pydantic_ai.events import status_of
 from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, pin_evidence, replaced_by_provider
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import Capability
@@ -32,7 +33,7 @@ from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings, StoreFailed
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, reads, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
@@ -278,3 +279,9 @@ async def test_parallel_reads_before_a_pinned_search_stay_paired(stage: Stage) -
     assert SECRET in texts(side.requests[-1].messages)
     assert "a.py" in texts(side.requests[-1].messages)
     assert not side.rejections
+
+
+def test_a_store_that_fails_is_told_as_what_it_is() -> None:
+    event = status_of(StoreFailed(session_id="a", action="load", error="OSError: no such host"))
+    assert (event.stage, event.reason, event.session_id) == ("failed", "store", "a")
+    assert event.detail == "load: OSError: no such host"
