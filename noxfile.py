@@ -21,8 +21,8 @@ THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({*nox.project.python_versions(PYPROJECT), THIS_PYTHON})
 SERVERS = {"redis": "redis-server", "postgres": "postgresql"}
 """By extra: Debian's package of the server that the tests start. Where it is not, they skip and say so."""
-EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli,redis,postgres,testing"
-"""What the code of this repository imports; the other extras are names kept for what is to come."""
+EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli,redis,postgres,otel,testing"
+"""All extras: what the code of this repository imports."""
 
 ADAPTERS = {
     "langgraph": ("tests/adapters/test_langchain_core*.py", "tests/adapters/test_langgraph*.py"),
@@ -32,6 +32,7 @@ ADAPTERS = {
     "tinyagent": ("tests/adapters/test_tinyagent*.py", "tests/test_example_session.py"),
     "redis": ("tests/adapters/test_redis*.py",),
     "postgres": ("tests/adapters/test_postgres*.py",),
+    "otel": ("tests/adapters/test_otel*.py",),
 }
 """By extra: the test files that need its framework or client. Each runs in environments of its own, since frameworks exclude one
 another: litellm and pydantic-ai's openai extra ask for different openai clients. What the tests need beside the extra stands in the
@@ -183,10 +184,25 @@ def package(session: nox.Session) -> None:
 
 @nox.session
 def benchmark(session: nox.Session) -> None:
-    """How fast, and how good the summaries are. Prints tables; needs ../shared/data for most of them."""
-    install(session, "test", "soak")
-    session.run("pytest", "-s", *map(str, sorted(Path("tests/benchmarks").glob("bench_*.py"))), *session.posargs)
-    session.run("python", "-m", "tests.benchmarks.probes")
+    """What a call costs beside peers, how good estimates and summaries are: tables for docs/. `-- --quick`: the first, in short."""
+    install(session, "test", "benchmark")
+    session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
+    environments = Path(session.create_tmp()) / "peers"
+    for group in PYPROJECT["dependency-groups"]:
+        if group.startswith("peer-"):
+            _make_environment(session, environments / group.removeprefix("peer-"), group)
+    session.run("python", "-m", "tests.benchmarks.runner", "--environments", str(environments), *session.posargs)
+    if "--quick" not in session.posargs:
+        for module in ("estimates", "probes"):
+            session.run("python", "-m", f"tests.benchmarks.{module}")
+
+
+def _make_environment(session: nox.Session, folder: Path, group: str) -> None:
+    """An environment beside the session's own, for what excludes the others; where a package cannot be had, without it."""
+    session.run("uv", "venv", "--quiet", "--allow-existing", "--python", THIS_PYTHON, str(folder))
+    requirements = nox.project.dependency_groups(PYPROJECT, group)
+    python = str(folder / "bin" / "python")
+    session.run("uv", "pip", "install", "--quiet", "--python", python, *requirements, success_codes=range(256))
 
 
 @nox.session

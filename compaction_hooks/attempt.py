@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain
 from typing import Generic
@@ -30,10 +29,12 @@ from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.planning import SummaryPlan, dropped_marker, plan_clearing, plan_summary
 from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.reductions import Reducible
 from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.situation import Situation
 from compaction_hooks.summarizers import SummaryRequest
 from compaction_hooks.summarizing import Summarized, SummaryFailed, summarize
+from compaction_hooks.values import dataclass
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -109,6 +110,7 @@ class Compaction(Generic[M]):
             estimator=conversation.estimator,
             user_pins=dict(conversation.user_pins),
             host_files=_tracked(shared),
+            learned=conversation.saved_calibration(standing.measured.model),
         )
         self._failure: SummaryFailed | None = None
         self._spent: Usage | None = None
@@ -129,11 +131,12 @@ class Compaction(Generic[M]):
         start: Instant = yield Now()
         yield Emit(self._started())
         at = start.utc.strftime("%Y-%m-%dT%H:%M:%SZ")
-        cleared = self._clearing(at)
+        clearable = plan_clearing(self._situation)
         # Who compacts by hand asks for a summary, perhaps with a focus; clearing alone would not be one.
-        is_enough = cleared is not None and cleared.tokens <= self._budget.target and not self._is_manual
-        if cleared is not None and is_enough and self._passes(cleared):
-            return (yield from self._settle(cleared, start))
+        if not self._is_manual and self._could_suffice(clearable):
+            cleared = self._clearing(clearable, at)
+            if cleared is not None and cleared.tokens <= self._budget.target and self._passes(cleared):
+                return (yield from self._settle(cleared, start))
         plan = plan_summary(self._situation)
         if plan is not None and not self._may_ask(start) and self._standing.fits_window and not self._is_overflow:
             return (yield from self._stay(start, CompactionOutcome.FAILED, "breaker open"))
@@ -146,7 +149,7 @@ class Compaction(Generic[M]):
                 return (yield from self._settle(draft, start))
             if self._failure is not None and self._standing.fits_window and not self._is_overflow:
                 return (yield from self._fail(start))
-        fallback = self._best(self._without_a_model(cleared, plan, at), plan)
+        fallback = self._best(self._without_a_model(clearable, plan, at), plan)
         if fallback is not None:
             return (yield from self._settle(fallback, start))
         return (yield from self._give_up(plan, start, at))
@@ -181,9 +184,15 @@ class Compaction(Generic[M]):
 
     # -- rungs
 
-    def _clearing(self, at: str) -> Draft[M] | None:
-        reductions = plan_clearing(self._situation)
-        return drafted(self._situation, clearing_record(self._situation, reductions, at)) if reductions else None
+    def _could_suffice(self, clearable: Sequence[Reducible]) -> bool:
+        """Whether the target could be reached by clearing these, if markers took nothing: if not, no draft need be made."""
+        least = self._situation.estimated - sum(
+            part.tokens + 1 for part in clearable
+        )  # estimates of parts are rounded up
+        return bool(clearable) and self._situation.gauge.tokens(least) <= self._budget.target
+
+    def _clearing(self, clearable: Sequence[Reducible], at: str) -> Draft[M] | None:
+        return drafted(self._situation, clearing_record(self._situation, clearable, at)) if clearable else None
 
     def _judge(self, plan: SummaryPlan, answer: Summarized | SummaryFailed, now: Instant, at: str) -> Draft[M] | None:
         """Count the answer for or against the summariser; return the draft it gives when that passes."""
@@ -208,8 +217,9 @@ class Compaction(Generic[M]):
         record = shortening_record(self._situation, draft, at)
         return drafted(self._situation, record) if record is not None else None
 
-    def _without_a_model(self, cleared: Draft[M] | None, plan: SummaryPlan | None, at: str) -> Iterator[Draft[M]]:
+    def _without_a_model(self, clearable: Sequence[Reducible], plan: SummaryPlan | None, at: str) -> Iterator[Draft[M]]:
         """The drafts of the rungs that ask nobody, the gentlest first."""
+        cleared = self._clearing(clearable, at)
         if cleared is not None:
             yield cleared
         shortened = self._shortened(cleared, at)
@@ -261,6 +271,7 @@ class Compaction(Generic[M]):
         if draft.record.parent in conversation.undone:
             return (yield from self._discard(start))
         conversation.add_own_record(draft.record)
+        self._offer(draft)
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
@@ -283,6 +294,12 @@ class Compaction(Generic[M]):
         )
         yield Emit(self._finished(draft, len(view), end.seconds_since(start)))
         return self._result(view, CompactionOutcome.COMPACTED, draft)
+
+    def _offer(self, draft: Draft[M]) -> None:
+        """Spare the conversation making the view once more, unless that depends on what is asked by now."""
+        if draft.projection.favoured is None:
+            log = self._standing.history.log
+            self._conversation.offered = (draft.record.id, log, log.replaced), draft.projection
 
     def _discard(self, start: Instant) -> Flow[CompactionResult[M]]:
         """What was made continues a compaction that was undone meanwhile: it is not put in force."""

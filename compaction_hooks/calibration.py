@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
+
+from compaction_hooks.values import dataclass
 
 MINIMUM_GROWTH_TOKENS: Final = 1_000
 """Estimated tokens a view must have grown by before the ratio learns: below, what surrounds messages outweighs their text."""
 MINIMUM_RATIO: Final = 0.5
 MAXIMUM_RATIO: Final = 3.0
 """The ratio stays between the two whatever is reported. Measured: 0.55 (o200k_base, Chinese) to 1.06 (Claude)."""
-FALL_RATE: Final = 0.25
-"""How far the ratio follows a lesson down. Up it follows at once: too high costs an early compaction, too low an overflow."""
+FALL_RATE: Final = 0.15
+"""How far the ratio follows a lesson down. Up it follows at once: too high costs an early compaction, too low an overflow.
+
+Measured on recorded requests to Claude: at 0.25 the first request after a compaction is off by 4.2 % (median) and 10.7 % (95th
+percentile), since one large file that is estimated too high takes the ratio down for all else; at 0.15 by 3.5 % and 8.9 %.
+"""
 PRIOR_TOKENS: Final = 2_000
 """Weight of the estimator's own word, in estimated tokens of growth, so that one hidden reminder is not taken for a ratio."""
 MEMORY_TOKENS: Final = 30_000
@@ -94,8 +101,29 @@ class Calibration:
 
     def _moved(self, lesson: float) -> float:
         """The ratio after a lesson: at once to a higher one, part of the way to a lower one."""
-        lesson = min(MAXIMUM_RATIO, max(MINIMUM_RATIO, lesson))
+        lesson = _bounded(lesson)
         return lesson if lesson > self.ratio else self.ratio + FALL_RATE * (lesson - self.ratio)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain JSON to save beside a conversation. It is true of one model and one estimator: save their names with it."""
+        saved = {name: getattr(self, name) for name in _SAVED}
+        return {name: number for name, number in saved.items() if number is not None}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, object]) -> Calibration:
+        """Read what `to_dict` gave, within the bounds of what can be learned; what is missing or no number is as if unlearned."""
+        known = {name: number for name in _SAVED if (number := _saved_number(saved.get(name))) is not None}
+        seen_at = known.get("overhead_seen_at")
+        grown = min(MEMORY_TOKENS, max(PRIOR_TOKENS, known.get("grown_estimated", PRIOR_TOKENS)))
+        ratio = _bounded(known.get("ratio", 1.0))
+        return Calibration(
+            ratio=ratio,
+            overhead_tokens=0 if seen_at is None else math.ceil(known.get("overhead_tokens", 0)),
+            overhead_seen_at=None if seen_at is None else math.ceil(seen_at),
+            overhead_counted=0 if seen_at is None else math.ceil(known.get("overhead_counted", 0)),
+            grown_estimated=grown,
+            grown_counted=grown * _bounded(known.get("grown_counted", grown * ratio) / grown),
+        )
 
     def for_another_conversation(self) -> Calibration:
         """Return what holds for the model everywhere: the ratio. What hides in front of the messages is each conversation's own."""
@@ -106,3 +134,25 @@ class Calibration:
 
 def _excess(counted: int, ratio: float, estimated: int) -> int:
     return max(0, math.ceil(counted - ratio * estimated))
+
+
+_SAVED: Final = (
+    "ratio",
+    "overhead_tokens",
+    "overhead_seen_at",
+    "overhead_counted",
+    "grown_estimated",
+    "grown_counted",
+)
+"""What of a calibration is worth saving: all but growth that is waiting for more."""
+
+
+def _bounded(ratio: float) -> float:
+    return min(MAXIMUM_RATIO, max(MINIMUM_RATIO, ratio))
+
+
+def _saved_number(value: object) -> float | None:
+    """A saved number that can be one of tokens; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 <= value < 10**9 else None

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
@@ -18,6 +17,7 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.idling import IdleWatch
 from compaction_hooks.measuring import Shared
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.session import CompactionSession, ConversationMethods, Engine
@@ -130,6 +130,8 @@ class CompactionController(ConversationMethods[M]):
         self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
         self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
         self._formats: dict[str, list[MessageFormat[M]]] = {}
+        self._own: CompactionSession[M] | None = None
+        self._idle = IdleWatch()
         calibrations: dict[str | None, Calibration] = {}
         self._shared = Shared(
             settings=self.settings,
@@ -166,6 +168,7 @@ class CompactionController(ConversationMethods[M]):
                 written in several: each has a session of its own, which takes over the records of the others, and what was undone
                 there, whenever it is asked for here. None: the format last used.
         """
+        now = self._world.clock().monotonic
         with self._lock:
             formats = self._formats.setdefault(id, [])
             last_used = formats[-1] if formats else self._format
@@ -176,6 +179,7 @@ class CompactionController(ConversationMethods[M]):
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
                 )
+                self._idle.add(session, now)
             self._sessions[key] = session
             others = [other for other in formats if other.name != chosen.name]
             self._formats[id] = [*others, chosen]
@@ -188,6 +192,10 @@ class CompactionController(ConversationMethods[M]):
                 ]
                 if not self._formats[old_key[0]]:
                     del self._formats[old_key[0]]
+            if id == DEFAULT_SESSION:
+                # Looking a session up costs as much as a call in which nothing is due.
+                self._own = None if others else session
+        self._idle.look(now)
         for sibling in siblings:
             session.engine.conversation.take_over(sibling.engine.conversation)
         return session
@@ -198,6 +206,8 @@ class CompactionController(ConversationMethods[M]):
             for format in self._formats.pop(id, []):
                 self._sessions.pop((id, format.name), None)
                 self._let_go.pop((id, format.name), None)
+            if id == DEFAULT_SESSION:
+                self._own = None
 
     # -- windows
 
@@ -246,7 +256,7 @@ class CompactionController(ConversationMethods[M]):
     @property
     def engine(self) -> Engine[M]:
         """What the default session runs on."""
-        return self.session(DEFAULT_SESSION).engine
+        return (self._own or self.session(DEFAULT_SESSION)).engine
 
 
 def _plain(model: str | None) -> str | None:
@@ -289,4 +299,6 @@ def _check_window(model: str, settings: CompactionSettings) -> None:
 
 
 def _now() -> Instant:
+    from datetime import UTC, datetime  # no call needs it before something is due
+
     return Instant(datetime.now(UTC), time.monotonic())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from typing import Any, Generic
 
 from compaction_hooks.calibration import Calibration
@@ -14,9 +14,9 @@ from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, Message, MessageFormat
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
 from compaction_hooks.record import CompactionRecord, known_products, precedence
-from compaction_hooks.repair import repaired
 from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,37 @@ class HandedOut(Generic[M]):
     measured: Measured
     tokens: int
     budget: Budget | None
+
+
+@dataclass(slots=True, eq=False)
+class Frame(Generic[M]):
+    """What the calls of a conversation have in common while nothing is due.
+
+    Attributes:
+        options: Of each call, whatever its size depends on.
+        revision: What conversations of this controller had learned of windows when the budget was made.
+        limit: Nothing is due up to this size, in tokens of the model; None: whatever the size.
+        run: The run before which the record in force ends; 0 without one.
+        counted: How many answers of the list carry usage.
+        replaced: How often copies took the place of the list's messages.
+        history: The list of the last call.
+        measured: Its view.
+        handed_out: What it gave; None before the first.
+        anchor: What was known of sizes when it was found to be small enough.
+    """
+
+    options: tuple[object, ...]
+    revision: int
+    budget: Budget | None
+    limit: int | None
+    projection: Projection[M]
+    run: int
+    counted: int
+    replaced: int
+    history: History[M]
+    measured: Measured
+    handed_out: HandedOut[M] | None
+    anchor: Anchor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +141,16 @@ class Breaker:
         return self.opened_at is None or not 0 <= now - self.opened_at < cooldown_seconds
 
 
+_UNTAUGHT = Calibration()
+
+
 @dataclass(slots=True, eq=False)
 class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
         records: All forks, in the order of `precedence`, which is that in which one was made of the other.
+        is_asleep: Whether the conversation is idle, and nothing is kept of the list last read.
         made: What was made to mend the list last time, by what the format reads from it.
         in_force: Id of the record that was last found true of a list whose messages were all read for it.
         is_loaded: Whether the store was asked for its records; not any more once another worker may have added to them.
@@ -126,10 +161,13 @@ class Conversation(Generic[M]):
         user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
         unfit: What could not be made to fit when that was last tried, or None.
+        projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
+        offered: The same of a record that is about to come into force.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         beside: System prompt and tools last handed over beside the list, and the estimate of each.
-        calibrations: By model, what usage taught in this conversation.
+        calibrations: By model, what usage taught in this conversation, in this process or, as its records say, in an earlier one.
         models: The models that views were handed out for.
+        frame: What the calls since the last look have in common, while nothing is due; None: the next call looks.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
     """
 
@@ -141,6 +179,7 @@ class Conversation(Generic[M]):
     records: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
     known: Known = field(default_factory=Known)
     history: History[M] | None = None
+    is_asleep: bool = False
     made: dict[tuple[Message, ...], M] = field(default_factory=dict[tuple[Message, ...], M])
     in_force: str | None = None
     is_loaded: bool = False
@@ -158,10 +197,12 @@ class Conversation(Generic[M]):
     rest_window: int | None = None
     unfit: Unfit | None = None
     has_overflowed: bool = False
-    projected: tuple[str | None, object, Projection[M]] | None = None
+    projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
+    offered: tuple[tuple[str | None, object, int], Projection[M]] | None = None
     beside: tuple[object, object, int, int] | None = None
     calibrations: dict[str | None, Calibration] = field(default_factory=dict[str | None, Calibration])
     models: set[str] = field(default_factory=set[str])
+    frame: Frame[M] | None = None
     undone: set[str] = field(default_factory=set[str])
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
@@ -170,6 +211,7 @@ class Conversation(Generic[M]):
         if new:
             self.records.extend(new.values())
             self._records_changed()
+            self._learn_from_records()
             self.history = None
         return list(new.values())
 
@@ -180,20 +222,25 @@ class Conversation(Generic[M]):
     def add_own_record(self, record: CompactionRecord) -> None:
         """Put a record in force that was made from the present history."""
         self.undone.discard(record.id)
+        known = known_products([record], onto=self.known)
         self.records = [*(old for old in self.records if old.id != record.id), record]
-        self._records_changed()
+        self._records_changed(known)
 
     def take_over(self, sibling: Conversation[Any]) -> None:
         """Take over what is known of the same conversation in another format: its records, and which were taken back."""
         self._forget(sibling.undone - {record.id for record in sibling.records})
         self.add_records([*sibling.records])
 
-    def take_back(self, history: History[M], record: CompactionRecord) -> list[CompactionRecord]:
+    def take_back(self, record: CompactionRecord) -> list[CompactionRecord]:
         """Forget a record, and what other workers made in its place; return them all.
 
         A list that begins with one of their summaries is then read as one nobody has a record of.
         """
-        gone = [old for old in self.records if old.parent == record.parent and is_true(history, old)]
+        rivals = [old for old in self.records if old.parent == record.parent]
+        if self.history is None:
+            gone = [old for old in rivals if old.covered_digest == record.covered_digest]
+        else:
+            gone = [old for old in rivals if is_true(self.history, old)]
         self._forget({old.id for old in gone})
         return gone
 
@@ -205,12 +252,40 @@ class Conversation(Generic[M]):
             self._records_changed()
             self.history = None
 
-    def _records_changed(self) -> None:
+    def saved_calibration(self, model: str | None) -> dict[str, object]:
+        """Return what usage taught of a model as a record keeps it, with what it is true of; empty when it taught nothing."""
+        learned = self.calibrations.get(model)
+        return {} if learned is None else {**self._measure, "model": model, **learned.to_dict()}
+
+    def _learn_from_records(self) -> None:
+        """Take over what usage had taught when the records were made, the newest for each model that nothing is known of yet.
+
+        It holds for the estimator it was learned with. In the same format it is taken for the same host, restarted: what that
+        hides in front of the messages is there again, and without it the first request would be taken for too small. Where it
+        hides less by now, the overhead stays too high until a smaller view is counted, as within one process: that costs an
+        early compaction, never an overflow. Another framework hides something else: of its records the ratio holds.
+        """
+        for record in reversed(self.records):
+            saved = record.calibration
+            model, learned = saved.get("model"), Calibration.from_dict(saved)
+            if saved.get("estimator") != self._measure["estimator"] or not isinstance(model, str | None):
+                continue
+            if saved.get("format") != self._measure["format"]:
+                learned = learned.for_another_conversation()
+            if learned != _UNTAUGHT:
+                self.calibrations.setdefault(model, learned)
+
+    @property
+    def _measure(self) -> dict[str, object]:
+        """What a calibration is true of beside its model; a host's estimator may have no name."""
+        return {"estimator": str(getattr(self.estimator, "name", "")), "format": self.format.name}
+
+    def _records_changed(self, known: Known | None = None) -> None:
         self.records.sort(key=precedence)
-        self.known = known_products(self.records)
+        self.known = known or known_products(self.records)
         pins = [pin for record in self.records for pin in record.pins if pin.is_users]
         self.user_pins.update({pin.digest: pin.run for pin in pins})
-        self.projected = None
+        self.frame = None
 
     def rest(self, until: int, why: str, window: int) -> None:
         """Put threshold compaction off until the context is this large (tokens), for models with this window."""
@@ -227,6 +302,8 @@ class Conversation(Generic[M]):
 
         What was made for that is the same object as last time where it is equal, so that only what is new is read again.
         """
+        from compaction_hooks.repair import repaired  # not everybody has a history to mend
+
         mended = repaired(messages, self.format)
         if mended is not messages:
             hosts = set(map(id, messages))
@@ -240,8 +317,31 @@ class Conversation(Generic[M]):
                 self.made[name] = message
         return mended
 
+    def fall_asleep(self) -> None:
+        """Let go of all that the next call can read again, the host's messages included: what is left is the records."""
+        if self.history is None or self.flight is not None:
+            return
+        self.is_asleep, self.history = True, None
+        self.projected = self.offered = self.frame = self.unfit = None
+        self.made = {}
+        last, anchor = self.handed_out, self.anchor
+        self.handed_out = self.anchor = None
+        if last is not None:
+            # An answer may still come, and a status line still ask; no later view grew from this one.
+            measured = replace(last.measured, log=None)
+            self.handed_out = HandedOut([], measured, last.tokens, last.budget)
+            if anchor is not None and anchor.measured is last.measured:
+                self.anchor = Anchor(measured, anchor.input_tokens)
+
+    def current(self) -> CompactionRecord | None:
+        """Return the record in force for the list last seen, or None."""
+        if self.history is not None:
+            return self.newest_true(self.history)
+        return next((record for record in self.records if self.is_asleep and record.id == self.in_force), None)
+
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""
+        self.is_asleep = False
         self.history = self.reader.sync(self.history, messages, self.known)
         return self.history
 
@@ -273,20 +373,28 @@ class Conversation(Generic[M]):
 
     def projection(self, history: History[M], record: CompactionRecord | None) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""
-        name = record.id if record else None
-        if self.projected is not None and self.projected[0] == name and self.projected[1] is history.log:
-            held = self.projected[2]
+        name = (record.id if record else None, history.log, history.log.replaced)
+        earlier: Projection[M] | None = None
+        if self.projected is not None and self.projected[0][1:] == name[1:]:
+            earlier = self.projected[1]
             # Another request may be the current one by now: a new process would not favour the one before.
-            if held.favoured is None or held.favoured == history.request:
-                return held
-        projection = apply_record(history, record, self.format, self.estimator.estimate_message_tokens)
-        self.projected = (name, history.log, projection)
+            if self.projected[0] == name and earlier.favoured in (None, history.request):
+                return earlier
+        if self.offered is not None and self.offered[0] == name:
+            projection = self.offered[1]
+        else:
+            projection = apply_record(history, record, self.format, self.estimator.estimate_message_tokens, earlier)
+        self.projected, self.offered = (name, projection), None
+        history.log.show(projection.borrowed)
+        if 0 < projection.cut < history.piece_count:
+            shown = (*history.systems(projection.cut), *projection.pinned)
+            history.log.release(history.piece(projection.cut).host, shown)
         return projection
 
     def pin(self, message: M) -> None:
         """Keep a message word for word in every view from now on: this one, where several say the same."""
         history = self.history
-        hosts = history.log.hosts[: history.host_count] if history else []
+        hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
         for number, piece in enumerate(self.format.read(message)):
             if piece.role != "system":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import islice
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
@@ -29,12 +30,14 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     Returns:
         The run; None when nothing could be summarised: no run above `after` may begin a context.
     """
-    boundaries = list(history.boundaries(after))
-    if not boundaries:
+    runs = range(max(after, history.base) + 1, history.run_count)
+    first = bisect_left(runs, _walk_back(history, keep_tokens), key=history.run_start)
+    # No more is looked at than is kept, however much lies before it.
+    candidates = [run for run in runs[first:] if history.is_boundary(run)]
+    if not candidates:
+        candidates = list(islice((run for run in reversed(runs[:first]) if history.is_boundary(run)), 1))
+    if not candidates:
         return None
-    starts = [history.run_start(run) for run in boundaries]
-    first = bisect_left(starts, _walk_back(history, keep_tokens))
-    candidates = boundaries[min(first, len(boundaries) - 1) :]
     fitting = next((run for run in candidates if fits(run)), candidates[-1])
     return _turn_nearby(history, fitting, candidates)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic
 
 from compaction_hooks.digests import text_digest
@@ -24,7 +24,11 @@ from compaction_hooks.reductions import (
 )
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.situation import Situation
-from compaction_hooks.validity import provider_named, worsened
+from compaction_hooks.validity import problems, provider_named, worsened
+from compaction_hooks.values import dataclass
+
+SHORTENING_SLACK = 0.03
+"""Of the room there is, left over when parts are shortened: a long text is sized by samples, what is left of it may be denser."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +47,9 @@ class Draft(Generic[M]):
 # -- from a plan to a record
 
 
-def clearing_record(now: Situation[M], reductions: Sequence[Reduction], at: str) -> CompactionRecord:
-    """Return the record in force with these reductions added: what it covers stays the same."""
-    return _with_reductions(_continued(now, at), reductions)
+def clearing_record(now: Situation[M], results: Sequence[Reducible], at: str) -> CompactionRecord:
+    """Return the record in force with these results cleared: what it covers stays the same."""
+    return _with_reductions(_continued(now, at), [result.reduction() for result in results])
 
 
 def summary_record(
@@ -120,7 +124,8 @@ def _shortened(
     least_chars: int,
 ) -> CompactionRecord | None:
     estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
-    excess = estimated - now.gauge.room(goal)
+    room = now.gauge.room(goal)
+    excess = estimated - room + max(0, int(room * SHORTENING_SLACK))
     chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules, least_chars=least_chars)
     return _with_reductions(base, chosen) if chosen else None
 
@@ -157,12 +162,13 @@ def _continued(now: Situation[M], at: str) -> CompactionRecord:
         compaction_count=old.compaction_count + 1,
         last_compacted_at=at,
         usage=None,
+        calibration=now.learned,
     )
 
 
 def _base(now: Situation[M]) -> Base | None:
     """The earlier summary at the head of the list, for a record that must be readable without its parent."""
-    head, origin = now.history.summary_piece, now.history.log.origin
+    head, origin = now.history.summary_piece, now.history.origin
     if head is None or origin is None:
         return None
     text = now.history.piece(head).message.text
@@ -188,7 +194,8 @@ def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
     The draft is judged by the estimate, which errs on the high side. What the record reports is put in proportion to what the
     provider counted for the view before, so that the two numbers can be compared.
     """
-    projection = apply_record(now.history, record, now.format, now.estimator.estimate_message_tokens)
+    estimate = now.estimator.estimate_message_tokens
+    projection = apply_record(now.history, record, now.format, estimate, now.projection)
     tokens = now.gauge.tokens(projection.tokens(now.history))
     after = round(tokens * now.pressure / now.tokens)
     return Draft(record=replace(record, tokens_after=after), projection=projection, tokens=tokens)
@@ -204,14 +211,25 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
     is_rescue = now.pressure > now.budget.window
     if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
-    before = _neutral(now, now.projection)
-    after = _neutral(now, draft.projection)
-    broken = worsened(before, after, provider_named(now.format.name))
+    provider, after = provider_named(now.format.name), _neutral(now, draft.projection)
+    if not problems(after, provider):
+        return None
+    broken = worsened(_neutral(now, now.projection), after, provider)
     return f"invalid: {broken[0].rule}" if broken else None
 
 
 def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:
-    return [piece for message in projection.view(now.history) for piece in now.format.read(message)]
+    """What a view says; of the host's own objects what was read of them, only new ones are read."""
+    history = now.history
+    known = {id(history.host(index)): index for index in projection.borrowed}
+    found: list[Message] = []
+    for message in projection.prefix:
+        index = known.get(id(message))
+        if index is None:
+            found += now.format.read(message)
+        else:
+            found += [history.piece(number).message for number in history.host_pieces(index)]
+    return found + [piece.message for piece in history.pieces(history.first_piece(projection.rest))]
 
 
 def largest_fixed_part(now: Situation[M]) -> tuple[str, int]:

@@ -12,8 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Any, TypeVar, cast
 
 from compaction_hooks.effects import (
@@ -42,6 +41,7 @@ from compaction_hooks.stores import RecordStore
 from compaction_hooks.streams import guarded, guarded_sync
 from compaction_hooks.summarizers import Summarizer, SummaryRequest
 from compaction_hooks.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, is_async, until_set
+from compaction_hooks.values import dataclass
 
 T = TypeVar("T")
 
@@ -242,7 +242,7 @@ class Driver:
             step = left if signal is None else min(left, POLL_SECONDS)
             try:
                 return flight.done.result(timeout=step)
-            except FutureTimeoutError:
+            except TimeoutError:
                 left -= step
             if signal is not None and signal.is_set():
                 return "aborted"
@@ -287,7 +287,7 @@ class Driver:
             box.rests_until = self._world.clock().monotonic + HANDLER_REST_SECONDS
 
     def _with_deadline(self, request: SummaryRequest) -> SummaryRequest:
-        return replace(request, deadline=self._world.clock().monotonic + self._world.summary_timeout_seconds)
+        return request.until(self._world.clock().monotonic + self._world.summary_timeout_seconds)
 
 
 async def _sent(send: Callable[[Any], object] | None, view: object) -> Answered | Failure:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
 from compaction_hooks.summarizers import SummaryRequest
+from compaction_hooks.values import dataclass
+
+if TYPE_CHECKING:  # slow to import, and needed only when something is due
+    from concurrent.futures import Future
+    from datetime import datetime
 
 T = TypeVar("T")
 
@@ -48,6 +51,8 @@ class Summarize:
 
 def _landing() -> Future[FlightEnd]:
     """A future that no waiter can cancel for the others: one that runs already."""
+    from concurrent.futures import Future
+
     future: Future[FlightEnd] = Future()
     future.set_running_or_notify_cancel()
     return future

@@ -7,11 +7,11 @@ seconds, from the start of the attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
 from compaction_hooks.record import CompactionReason, CompactionRecord
+from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Send, Wait
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionSkipped
+from compaction_hooks.glance import frame_of
 from compaction_hooks.keeping import ask_again, catch_up
 from compaction_hooks.measuring import (
     Call,
@@ -58,6 +59,7 @@ class ConversationFlow(Generic[M]):
             standing = self._look(call)
             reason = self._reason_due(standing)
             if reason is None:
+                self._conversation.frame = frame_of(standing, self._shared)
                 return self._hand_out(standing)
             why = "aborted" if is_aborted else self._resting(standing, reason)
             if why:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from typing import Generic
 
 from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
@@ -20,6 +20,7 @@ from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
 from compaction_hooks.tokens import is_usable
+from compaction_hooks.values import dataclass
 from compaction_hooks.windows import ModelWindow
 
 SMALLEST_WINDOW = 1_024
@@ -51,6 +52,18 @@ class Call(Generic[M]):
     tools: object = None
     repair: bool | None = None
 
+    @property
+    def options(self) -> tuple[object, ...]:
+        """Whatever the size of a view depends on beside the messages."""
+        return self.model, self.context_window, self.max_output_tokens, self.system, self.tools, self.repair
+
+
+@dataclass(slots=True)
+class Revision:
+    """Counts what any conversation learned of windows: a budget made before need not hold any more."""
+
+    number: int = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
@@ -64,6 +77,7 @@ class Shared:
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
+        revision: Counts up whenever a budget may have changed.
     """
 
     settings: CompactionSettings
@@ -74,6 +88,7 @@ class Shared:
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
     has_store: bool
+    revision: Revision = field(default_factory=Revision)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +114,7 @@ class Standing(Generic[M]):
     @property
     def view(self) -> list[M]:
         """The list to send as things stand: the very list that came in when nothing was ever compacted."""
-        return self.messages if self.projection.is_identity else self.projection.view(self.history)
+        return self.messages if self.projection.is_identity else self.projection.view_of(self.messages)
 
     @property
     def fits_window(self) -> bool:
@@ -125,10 +140,6 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     _take_embedded_usage(conversation, shared, history, record, measured, budget, call.max_output_tokens)
     calibration = _calibration(conversation, shared, model)
     gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
-    pressure = gauge.tokens(estimated - fixed)
-    anchor = conversation.anchor
-    if anchor is not None and anchor.measured.grew_into(measured):
-        pressure = anchor.input_tokens + max(0, math.ceil(gauge.ratio * (estimated - anchor.measured.estimated)))
     return Standing(
         call=call,
         messages=messages,
@@ -138,8 +149,16 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
         budget=budget,
         gauge=gauge,
         measured=measured,
-        pressure=pressure,
+        pressure=pressure_of(conversation, shared, measured),
     )
+
+
+def pressure_of(conversation: Conversation[M], shared: Shared, measured: Measured) -> int:
+    """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
+    calibration, anchor = _calibration(conversation, shared, measured.model), conversation.anchor
+    if anchor is None or not anchor.measured.grew_into(measured):
+        return calibration.calibrated(measured.estimated)
+    return anchor.input_tokens + max(0, calibration.growth(measured.estimated - anchor.measured.estimated))
 
 
 def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
@@ -239,6 +258,7 @@ def learn_from_overflow(
         sent: The view that was rejected; None when this conversation handed out none.
     """
     model = standing.call.model
+    shared.revision.number += 1
     if info.limit_tokens is not None:
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     elif standing.budget is None:
@@ -276,7 +296,17 @@ def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> N
 
 def _calibration(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
     """What this conversation learned of the model, else the ratio others learned; a hidden prefix is each one's own."""
-    return conversation.calibrations.get(model) or shared.calibrations.get(model) or Calibration()
+    own = conversation.calibrations
+    return own.get(model) or (own and _of_same_model(own, model)) or shared.calibrations.get(model) or _UNTAUGHT
+
+
+def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
+    """What was learned of a model under another of its names."""
+    names = (name for name in known if name is not None and model is not None and same_model(name, model))
+    return next((known[name] for name in names), None)
+
+
+_UNTAUGHT = Calibration()
 
 
 def _take_embedded_usage(

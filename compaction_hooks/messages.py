@@ -7,8 +7,9 @@ made, and builds the few new ones a view needs: a summary, a copy with one resul
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from compaction_hooks.values import dataclass
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """Who speaks. "tool" holds results only; "other" is a role the format does not know: counted, passed through untouched."""

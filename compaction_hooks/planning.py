@@ -5,19 +5,28 @@ The rungs: clear old tool results; summarise up to a cut; shorten what is oversi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from compaction_hooks.cut_point import find_cut
 from compaction_hooks.digests import message_digest
-from compaction_hooks.files import FileOperations, HiddenBlock, digest, file_operations, file_tags, merge
+from compaction_hooks.files import (
+    FileOperations,
+    HiddenBlock,
+    calls_made,
+    digest,
+    file_tags,
+    merge,
+    touched_files,
+)
 from compaction_hooks.messages import M, Message
 from compaction_hooks.projection import whole_step
 from compaction_hooks.prompts import parse_summary, render_summary
 from compaction_hooks.record import Pin
-from compaction_hooks.reductions import Reduction, reducible_parts, results_to_clear
+from compaction_hooks.reductions import Reducible, reducible_parts, results_to_clear
 from compaction_hooks.situation import Situation
+from compaction_hooks.values import dataclass
 
 FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
@@ -61,11 +70,19 @@ class SummaryPlan:
     has_continuation: bool
 
 
-def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
-    """Return the reductions that clear old tool results; empty when that gains too little to be worth a new prefix."""
+def plan_clearing(now: Situation[M]) -> tuple[Reducible, ...]:
+    """Return the tool results to clear; empty when that gains too little to be worth a new prefix."""
     if not now.settings.clear_tool_results:
         return ()
-    parts = reducible_parts(now.history, now.covered_runs, now.estimator.estimate_message_tokens, now.reductions)
+    estimate = now.estimator.estimate_message_tokens
+    parts = reducible_parts(
+        now.history,
+        now.covered_runs,
+        estimate,
+        now.reductions,
+        results_only=True,
+        reduced_tokens=now.projection.reduced_tokens(now.history),
+    )
     chosen = results_to_clear(
         [part for part in parts if not now.is_pinned_by_user(part.piece)],
         protect_tokens=int(now.budget.protect_results / now.gauge.ratio),
@@ -74,7 +91,7 @@ def plan_clearing(now: Situation[M]) -> tuple[Reduction, ...]:
     )
     if sum(part.tokens for part in chosen) * now.gauge.ratio < now.budget.minimum_clear:
         return ()
-    return tuple(part.reduction() for part in chosen)
+    return tuple(chosen)
 
 
 def plan_summary(now: Situation[M]) -> SummaryPlan | None:
@@ -120,7 +137,7 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
     pinned = pinned_pieces(now, start)
     foreign = _foreign_summary(now)
     covered = [i for i in _newly_covered(now, start) if i != foreign]
-    if all(index in pinned for index in covered):
+    if set(pinned).issuperset(covered):
         return None
     previous = _previous_summary(now, foreign)
     split = _split_turn(now, cut, covered)
@@ -128,18 +145,20 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
         # The turn began before: an update carries the earlier summary on, a summary of this part alone would lose it.
         split = history.piece_count
     messages = [history.piece(i).message for i in covered]
-    files = merge(merge(_known_files(now), now.host_files), file_operations(messages))
+    calls = calls_made(messages)
+    touched = touched_files(calls)
+    files = merge(merge(_known_files(now), now.host_files), touched)
     tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     return SummaryPlan(
         cut=cut,
         pins=_pins(now, pinned),
-        history=tuple(history.piece(i).message for i in covered if i < split),
-        prefix=tuple(history.piece(i).message for i in covered if i >= split),
+        history=tuple(messages[: bisect_left(covered, split)]),
+        prefix=tuple(messages[bisect_left(covered, split) :]),
         previous_summary=previous,
         allowance=allowance - (now.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,
-        digest=digest(messages, hidden=_hidden(now)).to_dict(),
+        digest=digest(messages, hidden=_hidden(now), calls=calls, operations=touched).to_dict(),
         host_messages=history.piece(start).host
         + (now.record.compacted_message_count if now.record and history.base else 0),
         has_continuation=now.settings.add_continuation
@@ -149,7 +168,7 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
 
 def _newly_covered(now: Situation[M], start: int) -> list[int]:
     first = now.history.run_start(now.covered_runs) if now.covered_runs else 0
-    return [i for i in range(first, start) if now.history.piece(i).message.role != "system"]
+    return [i for i, piece in enumerate(now.history.pieces(first, start), first) if piece.message.role != "system"]
 
 
 def _split_turn(now: Situation[M], cut: int, covered: Sequence[int]) -> int:
@@ -195,7 +214,8 @@ def _foreign_summary(now: Situation[M]) -> int | None:
     """The piece at the head of a list that is a summary nobody here has a record of, or None."""
     if now.history.base or (now.record is not None and now.record.rendered):
         return None
-    first = next((i for i, p in enumerate(now.history.pieces()) if p.message.role != "system"), None)
+    count = now.history.piece_count
+    first = next((i for i in range(count) if now.history.piece(i).message.role != "system"), None)
     if first is None:
         return None
     message = now.history.piece(first).message
@@ -223,7 +243,7 @@ def _hidden(now: Situation[M]) -> list[HiddenBlock]:
     in_force = {(item.run, item.ordinal): item for item in now.reductions if item.kind == "result"}
     if not in_force:
         return []
-    parts = [p for p in reducible_parts(now.history, now.covered_runs, lambda _: 0) if p.kind == "result"]
+    parts = reducible_parts(now.history, now.covered_runs, lambda _: 0, results_only=True)
     hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
     return [HiddenBlock(tool=part.tool, replacement=by.apply(part.text)) for part, by in hidden if by]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
+from types import MappingProxyType
 from typing import Generic, cast, overload
 
 from compaction_hooks.digests import message_digest
@@ -14,6 +15,7 @@ from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord, Pin, known_products
 from compaction_hooks.reductions import PartKind, Place, Reduction, by_place, part_digest, places, with_text
+from compaction_hooks.values import dataclass
 
 
 def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> CompactionRecord | None:
@@ -34,6 +36,20 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewritten(Generic[M]):
+    """A host message as a view shows it.
+
+    Attributes:
+        reductions: The parts of it that are shown smaller.
+        saved: The tokens they save, before calibration.
+    """
+
+    message: M
+    reductions: tuple[Reduction, ...]
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
 class Projection(Generic[M]):
     """One record applied to one history, for that history and for all that grow from it.
 
@@ -44,8 +60,10 @@ class Projection(Generic[M]):
         prefix_tokens: Estimate of `prefix` in tokens, before calibration.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first piece that is kept because it is recent.
+        borrowed: Indexes of the host messages that the prefix holds, or holds copies of.
         favoured: Index of a piece that is shown, or shown in full, only while it is the current request; None where there is
             none. It was current when the record was made for another end of the conversation, which was since rewound.
+        rewritten: By index, the kept host messages that are shown smaller.
     """
 
     prefix: Sequence[M]
@@ -53,7 +71,9 @@ class Projection(Generic[M]):
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
+    borrowed: tuple[int, ...] = ()
     favoured: int | None = None
+    rewritten: Mapping[int, Rewritten[M]] = field(default_factory=dict[int, Rewritten[M]])
 
     @property
     def is_identity(self) -> bool:
@@ -62,11 +82,30 @@ class Projection(Generic[M]):
 
     def view(self, history: History[M]) -> list[M]:
         """Return the list to send: a new list; what is kept are the objects of the host."""
-        return [*self.prefix, *history.log.hosts[self.rest : history.host_count]]
+        return [*self.prefix, *history.hosts(self.rest)]
+
+    def view_of(self, messages: Sequence[M]) -> list[M]:
+        """Return the list to send for the list that the history was read from, which may hold copies of the same messages."""
+        return [*self.prefix, *messages[self.rest :]]
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        """Return the reductions that the view shows."""
+        return [item for shown in self.rewritten.values() for item in shown.reductions]
+
+    def reduced_tokens(self, history: History[M]) -> dict[tuple[PartKind, int, int], int]:
+        """Return what parts that are shown smaller take, in tokens before calibration, as far as they are messages of their own."""
+        found: dict[tuple[PartKind, int, int], int] = {}
+        for host, shown in self.rewritten.items():
+            first, *others = history.host_pieces(host)
+            piece, item = history.piece(first), shown.reductions[0]
+            if not others and len(piece.message.parts) == 1:
+                found[item.kind, item.run, item.ordinal] = piece.tokens - shown.saved
+        return found
 
     def tokens(self, history: History[M]) -> int:
         """Return the view's estimate in tokens, before calibration."""
-        return self.prefix_tokens + history.tokens(history.log.first_pieces[self.rest])
+        return self.prefix_tokens + history.tokens(history.first_piece(self.rest))
 
 
 @dataclass(slots=True)
@@ -76,19 +115,29 @@ class _Draft(Generic[M]):
     history: History[M]
     format: MessageFormat[M]
     messages: list[M] = field(default_factory=list[M])
+    borrowed: list[int] = field(default_factory=list[int])
     tokens: int = 0
 
-    def add(self, pieces: Iterable[int], texts: dict[int, dict[PartAddress, str]] | None = None) -> None:
+    def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
+        """Add single pieces: their messages, or new ones with only these pieces."""
         for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
             chosen = list(group)
-            message = self.history.host(host)
-            rewritten = (texts or {}).get(host)
-            if rewritten:
-                message = self.format.rewrite(message, rewritten)
+            self.borrowed.append(host)
+            message = rewritten[host].message if host in rewritten else self.history.host(host)
             if len(chosen) < len(self.history.host_pieces(host)):
                 message = self.format.take(message, [self.history.piece(index).number for index in chosen])
             self.messages.append(message)
             self.tokens += sum(self.history.piece(index).tokens for index in chosen)
+
+    def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
+        """Add whole messages, `first` to `end` (excluded)."""
+        start = len(self.messages)
+        self.messages += self.history.hosts(first)[: end - first]
+        self.borrowed += range(first, end)
+        self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
+        for host, shown in rewritten.items():
+            if first <= host < end:
+                self.messages[start + host - first] = shown.message
 
 
 def apply_record(
@@ -96,11 +145,13 @@ def apply_record(
     record: CompactionRecord | None,
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
+    earlier: Projection[M] | None = None,
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
+        earlier: Another record applied to this history, or to one that it grew from: what both show alike is not made anew.
     """
     if record is None:
         return Projection((), 0, 0, (), 0)
@@ -115,15 +166,19 @@ def apply_record(
         draft.messages.append(summary)
         draft.tokens += sum(map(estimate, format.read(summary)))
         draft.add(pinned)
-    texts, saved = _reduced_texts(history, record.reductions, cut, estimate)
+    wanted = by_place(record.reductions)
+    rewritten = _rewritten(history, wanted, cut, format, estimate, _unchanged(earlier, wanted, cut))
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
-    is_partial = cut < history.piece_count and history.log.first_pieces[first] != cut
-    rest = max([first + is_partial, *(host + 1 for host in texts)])
-    draft.add(range(cut, history.log.first_pieces[rest]), texts)
+    is_partial = cut < history.piece_count and history.first_piece(first) != cut
+    rest = max([first + is_partial, *(host + 1 for host in rewritten)])
+    if is_partial:
+        draft.add(range(cut, history.first_piece(first + 1)), rewritten)
+    draft.add_hosts(first + is_partial, rest, rewritten)
     favoured = _favoured(history, record, cut)
-    if not texts and cut == 0:
-        return Projection((), 0, 0, (), 0, favoured)
-    return Projection(draft.messages, rest, draft.tokens - saved, pinned, cut, favoured)
+    if not rewritten and cut == 0:
+        return Projection((), 0, 0, (), 0, (), favoured)
+    tokens = draft.tokens - sum(shown.saved for shown in rewritten.values())
+    return Projection(draft.messages, rest, tokens, pinned, cut, tuple(draft.borrowed), favoured, rewritten)
 
 
 def _asked_before(history: History[M], cut: int) -> list[int]:
@@ -186,13 +241,59 @@ def _partners(history: History[M], index: int) -> Iterator[int]:
         open_calls -= found
 
 
+def _unchanged(
+    earlier: Projection[M] | None, wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int
+) -> dict[int, Rewritten[M]]:
+    """What an earlier view shows smaller, as far as the very same reductions are wanted; texts depend on the current request."""
+    if earlier is None or earlier.cut != cut:
+        return {}
+    held: dict[int, Rewritten[M]] = {}
+    for host, shown in earlier.rewritten.items():
+        for item in shown.reductions:
+            again = wanted.get((item.kind, item.run, item.ordinal))
+            if item.kind == "text" or (again is not item and again != item):
+                break
+        else:
+            held[host] = shown
+    return held
+
+
+def _rewritten(
+    history: History[M],
+    wanted: Mapping[tuple[PartKind, int, int], Reduction],
+    cut: int,
+    format: MessageFormat[M],
+    estimate: Callable[[Message], int],
+    held: dict[int, Rewritten[M]],
+) -> dict[int, Rewritten[M]]:
+    """The kept messages of which parts are shown smaller, by index; what is held already is not made anew."""
+    done = {(item.kind, item.run, item.ordinal) for shown in held.values() for item in shown.reductions}
+    fresh = {place: item for place, item in wanted.items() if place not in done}
+    texts, saved = _reduced_texts(history, fresh, cut, estimate)
+    mixed = held.keys() & texts.keys()
+    if mixed:  # of these messages more is shown smaller than before
+        held = {host: shown for host, shown in held.items() if host not in mixed}
+        return _rewritten(history, wanted, cut, format, estimate, held)
+    made = {
+        host: Rewritten(
+            format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()}),
+            tuple(item for _, item in new.values()),
+            saved[host],
+        )
+        for host, new in texts.items()
+    }
+    return {**held, **made}
+
+
 def _reduced_texts(
-    history: History[M], reductions: Iterable[Reduction], cut: int, estimate: Callable[[Message], int]
-) -> tuple[dict[int, dict[PartAddress, str]], int]:
+    history: History[M],
+    wanted: Mapping[tuple[PartKind, int, int], Reduction],
+    cut: int,
+    estimate: Callable[[Message], int],
+) -> tuple[dict[int, dict[PartAddress, tuple[str, Reduction]]], dict[int, int]]:
     """The new texts by host message and address, and the tokens they save. A part that is not what was reduced stays."""
-    wanted = by_place(reductions)
-    texts: dict[int, dict[PartAddress, str]] = {}
-    saved = 0
+    texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
+    saved: dict[int, int] = {}
     for run in sorted({item.run for item in wanted.values()}):
         if not history.base <= run < history.run_count:
             continue
@@ -201,29 +302,32 @@ def _reduced_texts(
                 continue
             piece = history.piece(index)
             new = _new_texts(found, run, wanted, is_request=index == history.request)
-            for number, text in new.items():
-                texts.setdefault(piece.host, {})[piece.number, number] = text
             if new:
-                saved += piece.tokens - estimate(_with_texts(piece.message, new))
+                shown = {(piece.number, number): text for number, text in new.items()}
+                texts.setdefault(piece.host, {}).update(shown)
+                gain = piece.tokens - estimate(_with_texts(piece.message, new))
+                saved[piece.host] = saved.get(piece.host, 0) + gain
     return texts, saved
 
 
 def _new_texts(
     found: Iterable[Place], run: int, wanted: Mapping[tuple[PartKind, int, int], Reduction], *, is_request: bool
-) -> dict[int, str]:
-    new: dict[int, str] = {}
+) -> dict[int, tuple[str, Reduction]]:
+    new: dict[int, tuple[str, Reduction]] = {}
     for place in found:
         reduction = wanted.get((place.kind, run, place.ordinal))
         # After a rewind the request that is current may be one that was shortened when a later one was.
         if reduction is None or (is_request and place.kind == "text"):
             continue
         if part_digest(place.kind, place.text) == reduction.digest:
-            new[place.number] = reduction.apply(place.text)
+            new[place.number] = reduction.apply(place.text), reduction
     return new
 
 
-def _with_texts(message: Message, texts: Mapping[int, str]) -> Message:
-    parts = [with_text(part, texts[number]) if number in texts else part for number, part in enumerate(message.parts)]
+def _with_texts(message: Message, texts: Mapping[int, tuple[str, Reduction]]) -> Message:
+    parts = [
+        with_text(part, texts[number][0]) if number in texts else part for number, part in enumerate(message.parts)
+    ]
     return Message(role=message.role, parts=tuple(parts))
 
 

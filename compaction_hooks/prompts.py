@@ -145,8 +145,8 @@ def history_prompt(transcript: str, *, focus: str | None, max_tokens: int) -> st
 def update_prompt(transcript: str, *, previous_summary: str, focus: str | None, max_tokens: int) -> str:
     """Return the prompt for a summary that takes the place of an earlier one. The earlier one is escaped here."""
     task = _UPDATE.format(turn_prefix=TURN_PREFIX_HEADING, headings=_HEADINGS)
-    earlier = _tagged("previous-summary", neutralised(previous_summary).strip() or "(none)")
-    return f"{earlier}\n\n{_prompt(task, transcript, focus=focus, max_tokens=max_tokens)}"
+    earlier = f"<previous-summary>\n{neutralised(previous_summary).strip() or '(none)'}\n</previous-summary>\n\n"
+    return _prompt(task, transcript, focus=focus, max_tokens=max_tokens, earlier=earlier)
 
 
 def turn_prefix_prompt(transcript: str, *, focus: str | None, max_tokens: int) -> str:
@@ -154,22 +154,15 @@ def turn_prefix_prompt(transcript: str, *, focus: str | None, max_tokens: int) -
     return _prompt(_TURN_PREFIX, transcript, focus=focus, max_tokens=max_tokens)
 
 
-def _prompt(task: str, transcript: str, *, focus: str | None, max_tokens: int) -> str:
+def _prompt(task: str, transcript: str, *, focus: str | None, max_tokens: int, earlier: str = "") -> str:
     # The material first and the task last: what a model read last is what it does.
-    blocks = [
-        _tagged("conversation", transcript),
-        task,
-        _RULES.format(
-            max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
-        ),
-    ]
-    if focus and focus.strip():
-        blocks.append(_FOCUS.format(focus=neutralised(focus.strip())))
-    return "\n\n".join([*blocks, _CLOSING])
-
-
-def _tagged(tag: str, text: str) -> str:
-    return f"<{tag}>\n{text}\n</{tag}>"
+    rules = _RULES.format(
+        max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
+    )
+    focused = _FOCUS.format(focus=neutralised(focus.strip())) if focus and focus.strip() else ""
+    told = "\n\n".join(filter(None, [task, rules, focused, _CLOSING]))
+    # In one go: a transcript may have megabytes, and each step would copy it.
+    return f"{earlier}<conversation>\n{transcript}\n</conversation>\n\n{told}"
 
 
 # -- the summary in the context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar, cast
 
@@ -13,6 +13,7 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.messages import Usage
 from compaction_hooks.reductions import Reduction
+from compaction_hooks.values import dataclass
 
 T = TypeVar("T")
 
@@ -88,6 +89,8 @@ class CompactionRecord:
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
         digest: What the covered part did, as plain JSON (`files.CompactionDigest`).
         usage: What the summary cost, or None.
+        calibration: What usage had taught when it was made: `Calibration.to_dict()`, with the names of the estimator, the format
+            and the model it is true of; empty when it had taught nothing.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -113,6 +116,7 @@ class CompactionRecord:
     modified_files: tuple[str, ...] = ()
     digest: Mapping[str, object] = field(default_factory=dict[str, object])
     usage: Usage | None = None
+    calibration: Mapping[str, object] = field(default_factory=dict[str, object])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
@@ -136,6 +140,7 @@ class CompactionRecord:
             "modified_files": list(self.modified_files),
             "digest": dict(self.digest),
             "usage": None if usage is None else {name: getattr(usage, name) for name in _USAGE},
+            "calibration": dict(self.calibration),
         }
 
     def to_json(self) -> str:
@@ -192,6 +197,7 @@ class CompactionRecord:
             modified_files=_texts(fields, "modified_files"),
             digest=_mapping(fields.get("digest") or {}, "digest"),
             usage=_usage(fields.get("usage")),
+            calibration=_calibration(fields.get("calibration")),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
@@ -213,9 +219,8 @@ _PLAIN = (
     "last_compacted_at",
 )
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_KNOWN_FIELDS = frozenset(
-    (*_PLAIN, "version", "reason", "pins", "reductions", "base", "read_files", "modified_files", "digest", "usage")
-)
+_STRUCTURED = ("reason", "pins", "reductions", "base", "read_files", "modified_files", "digest", "usage", "calibration")
+_KNOWN_FIELDS = frozenset(("version", *_PLAIN, *_STRUCTURED))
 
 
 def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | None = None) -> T:
@@ -285,6 +290,11 @@ def _usage(value: object) -> Usage | None:
     return Usage(**counts)
 
 
+def _calibration(value: object) -> Mapping[str, object]:
+    """What usage had taught; nonsense is as if it had taught nothing, for the record is true without it."""
+    return _mapping(value, "calibration") if isinstance(value, Mapping) else {}
+
+
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
     """Return the name of a record with this content: the same content has the same name on every machine."""
     content = [covered_digest, rendered, [reduction.to_dict() for reduction in reductions], parent]
@@ -299,10 +309,14 @@ def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
     return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
 
 
-def known_products(records: Iterable[CompactionRecord]) -> Known:
-    """Return what a reader must know of these records to read lists that hold their products."""
-    origins: dict[str, Origin] = {}
-    originals: dict[tuple[str, int, int, str], str] = {}
+def known_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
+    """Return what a reader must know of these records to read lists that hold their products.
+
+    Args:
+        onto: The same of earlier records, which is known too.
+    """
+    origins: dict[str, Origin] = dict(onto.origins) if onto else {}
+    originals: dict[tuple[str, int, int, str], str] = dict(onto.originals) if onto else {}
     for record in records:
         if record.rendered:
             origins[text_digest(record.rendered)] = record.origin

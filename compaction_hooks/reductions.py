@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import count
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from compaction_hooks.digests import canonical_arguments, text_digest
@@ -18,6 +19,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
 from compaction_hooks.transcript import shortened
+from compaction_hooks.values import dataclass
 
 PartKind: TypeAlias = Literal["result", "arguments", "text"]
 Estimate: TypeAlias = Callable[[Message], int]
@@ -63,7 +65,15 @@ class Reduction:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON."""
-        return asdict(self)
+        return {
+            "kind": self.kind,
+            "run": self.run,
+            "ordinal": self.ordinal,
+            "digest": self.digest,
+            "shown_digest": self.shown_digest,
+            "head_chars": self.head_chars,
+            "tail_chars": self.tail_chars,
+        }
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> Reduction:
@@ -219,35 +229,47 @@ class Place(NamedTuple):
 
 
 def places(history: History[M], run: int) -> Iterator[Place]:
-    """Yield the results, call arguments and texts of a run in order. A result whose call is not there has ordinal -1.
+    """Return the results, call arguments and texts of a run in order. A result whose call is not there has ordinal -1.
 
     Texts of what no digest covers (system messages, our own summary and its pins) are left out, empty ones too: frameworks
     differ in whether they write them.
     """
     ordinals = history.call_ordinals(run) or history.call_ordinals(run - 1)
+    return (place for place, _ in _run_parts(history, run, ordinals))
+
+
+def _run_parts(history: History[M], run: int, ordinals: Mapping[str, int]) -> Iterator[tuple[Place, Part]]:
     texts = count()
-    for index in history.run_pieces(run):
-        piece = history.piece(index)
+    start = history.run_start(run)
+    for index, piece in enumerate(history.pieces(start, history.run_start(run + 1)), start):
         for number, part in enumerate(piece.message.parts):
             match part:
                 case ToolResult(call_id=call_id, text=text):
-                    yield Place(index, number, "result", ordinals.get(call_id, -1), text)
+                    yield Place(index, number, "result", ordinals.get(call_id, -1), text), part
                 case ToolCall(id=call_id, arguments=text):
-                    yield Place(index, number, "arguments", ordinals.get(call_id, -1), text)
+                    yield Place(index, number, "arguments", ordinals.get(call_id, -1), text), part
                 case Text(text=text) if text and piece.side is not None:
-                    yield Place(index, number, "text", next(texts), text)
+                    yield Place(index, number, "text", next(texts), text), part
                 case _:
                     pass
 
 
 def reducible_parts(
-    history: History[M], first_run: int, estimate: Estimate, reductions: Sequence[Reduction] = ()
+    history: History[M],
+    first_run: int,
+    estimate: Estimate,
+    reductions: Sequence[Reduction] = (),
+    *,
+    results_only: bool = False,
+    reduced_tokens: Mapping[tuple[PartKind, int, int], int] = MappingProxyType({}),
 ) -> list[Reducible]:
     """Return the results and call arguments from run `first_run` on, oldest first, as the view shows them.
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
         reductions: Those already in force; what a cleared part still weighs is the weight of its marker.
+        results_only: Whether to leave the arguments out.
+        reduced_tokens: What the view shows of parts that are known to be reduced, by kind, run and ordinal.
     """
     in_force = by_place(reductions)
     found: list[Reducible] = []
@@ -255,9 +277,11 @@ def reducible_parts(
     for run, place, part in _parts(history, first_run):
         if isinstance(part, ToolCall):
             tools[part.id] = part.name
-            found.append(_reducible(run, place, part, part.name, estimate, in_force))
+            if not results_only:
+                found.append(_reducible(history, run, place, part, part.name, estimate, in_force, reduced_tokens))
         elif isinstance(part, ToolResult):
-            found.append(_reducible(run, place, part, part.name or tools.get(part.call_id, ""), estimate, in_force))
+            tool = part.name or tools.get(part.call_id, "")
+            found.append(_reducible(history, run, place, part, tool, estimate, in_force, reduced_tokens))
     return found
 
 
@@ -275,7 +299,7 @@ def reducible_texts(
     """
     in_force = by_place(reductions)
     return [
-        _reducible(run, place, part, "", estimate, in_force)
+        _reducible(history, run, place, part, "", estimate, in_force)
         for run, place, part in _parts(history, first_run)
         if place.kind == "text"
         and place.piece not in spared
@@ -300,27 +324,38 @@ def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Re
 
 
 def _parts(history: History[M], first_run: int) -> Iterator[tuple[int, Place, Part]]:
-    for run in range(max(first_run, history.base), history.run_count):
-        for place in places(history, run):
-            yield run, place, history.piece(place.piece).message.parts[place.number]
+    first = max(first_run, history.base)
+    before = history.call_ordinals(first - 1)
+    for run in range(first, history.run_count):
+        own = history.call_ordinals(run)
+        for place, part in _run_parts(history, run, own or before):
+            yield run, place, part
+        before = own
 
 
 def _reducible(
+    history: History[M],
     run: int,
     place: Place,
     part: Part,
     tool: str,
     estimate: Estimate,
     in_force: Mapping[tuple[PartKind, int, int], Reduction],
+    reduced_tokens: Mapping[tuple[PartKind, int, int], int] = MappingProxyType({}),
 ) -> Reducible:
     applied = in_force.get((place.kind, run, place.ordinal))
-    if applied is not None and part_digest(place.kind, place.text) != applied.digest:
+    known = reduced_tokens.get((place.kind, run, place.ordinal)) if applied else None
+    if applied is not None and known is None and part_digest(place.kind, place.text) != applied.digest:
         applied = None  # it was made for another text, which stood here before a rewind or an edit
     shown = applied.apply(place.text) if applied else place.text
-    alone = Message(role="other", parts=(with_text(part, shown) if applied else part,))
-    return Reducible(
-        place.kind, run, place.ordinal, place.piece, place.number, tool, place.text, estimate(alone), len(shown)
-    )
+    piece = history.piece(place.piece)
+    if known is not None:
+        tokens = known
+    elif applied is None and len(piece.message.parts) == 1:
+        tokens = piece.tokens
+    else:
+        tokens = estimate(Message(role="other", parts=(with_text(part, shown) if applied else part,)))
+    return Reducible(place.kind, run, place.ordinal, place.piece, place.number, tool, place.text, tokens, len(shown))
 
 
 def results_to_clear(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks.answers import read_answer
@@ -13,6 +12,7 @@ from compaction_hooks.drivers import Caller, Driver, World
 from compaction_hooks.effects import Remove, Save
 from compaction_hooks.errors import RecordError
 from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.keeping import passed_over, write
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
@@ -23,6 +23,7 @@ from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
 from compaction_hooks.timebox import Signal
 from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.values import dataclass
 
 R = TypeVar("R")
 
@@ -87,15 +88,23 @@ class ConversationMethods(Generic[M]):
         Raises:
             FormatError: a message cannot be read.
         """
-        flow = self.engine.flow.transform(_call(messages, options))
-        return (await self.engine.driver.run(flow, _caller(signal, options))).view
+        engine = self.engine
+        view = glance(engine.conversation, engine.shared, messages, _options(options))
+        if view is not None:
+            return view
+        flow = engine.flow.transform(_call(messages, options))
+        return (await engine.driver.run(flow, _caller(signal, options))).view
 
     def transform_context_sync(
         self, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[M]:
         """As `transform_context`, for callers without an event loop."""
-        flow = self.engine.flow.transform(_call(messages, options))
-        return self.engine.driver.run_sync(flow, _caller(signal, options)).view
+        engine = self.engine
+        view = glance(engine.conversation, engine.shared, messages, _options(options))
+        if view is not None:
+            return view
+        flow = engine.flow.transform(_call(messages, options))
+        return engine.driver.run_sync(flow, _caller(signal, options)).view
 
     async def call(
         self,
@@ -217,22 +226,21 @@ class ConversationMethods(Generic[M]):
         """
         conversation = self.engine.conversation
         with conversation.lock:
-            history = conversation.history
-            record = None if history is None else conversation.newest_true(history)
-            if history is None or record is None:
+            record, history = conversation.current(), conversation.history
+            if record is None:
                 return None
-            taken_back = conversation.take_back(history, record)
+            taken_back = conversation.take_back(record)
             if self.engine.shared.has_store:
                 conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
             last = conversation.handed_out
-            call = Call(
-                messages=history.log.hosts[: history.host_count],
-                model=last.measured.model if last else None,
-                context_window=last.budget.window if last and last.budget else None,
-            )
-            standing = look(conversation, self.engine.shared, call)
-            window = standing.budget.window if standing.budget else 0
-            conversation.rest(int(standing.pressure * (1 + UNDO_GROWTH_RATIO)), "undone", window)
+            tokens, window = record.tokens_before, last.budget.window if last and last.budget else None
+            if history is not None:
+                call = Call(
+                    messages=history.hosts(), model=last.measured.model if last else None, context_window=window
+                )
+                standing = look(conversation, self.engine.shared, call)
+                tokens, window = standing.pressure, standing.budget.window if standing.budget else None
+            conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), "undone", window or 0)
         if conversation.unwritten and self.engine.driver.can_store_here:
             self.engine.driver.run_sync(write(conversation))
         return record
@@ -244,8 +252,7 @@ class ConversationMethods(Generic[M]):
         """
         conversation = self.engine.conversation
         with conversation.lock:
-            seen = conversation.history
-            return conversation.ancestry(None if seen is None else conversation.newest_true(seen))
+            return conversation.ancestry(conversation.current())
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out."""
@@ -256,8 +263,7 @@ class ConversationMethods(Generic[M]):
             tokens = last.tokens if last and counted is None else counted
             nothing: Call[M] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
-            history = conversation.history
-            record = None if history is None else conversation.newest_true(history)
+            record = conversation.current()
             breaker = conversation.breaker
         return SessionState(
             context_tokens=tokens,
@@ -332,6 +338,24 @@ def _call(messages: list[M], options: CallOptions) -> Call[M]:
         tools=options.get("tools"),
         repair=options.get("repair"),
     )
+
+
+def _options(options: CallOptions) -> tuple[object, ...]:
+    """As `Call.options`, without making a call of it."""
+    if not options:
+        return _NO_OPTIONS
+    get = options.get
+    return (
+        get("model"),
+        get("context_window"),
+        get("max_output_tokens"),
+        get("system"),
+        get("tools"),
+        get("repair"),
+    )
+
+
+_NO_OPTIONS = _call([], {}).options
 
 
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.values import dataclass
 
 RESERVE_TOKENS = 16_384
 """Left free for the answer. klaude-code, pi and TunaCode use this number."""

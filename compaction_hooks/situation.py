@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic
 
 from compaction_hooks.digests import message_digest
@@ -13,9 +13,10 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, Text
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionReason, CompactionRecord
-from compaction_hooks.reductions import Reduction, still_true
+from compaction_hooks.reductions import Reduction, by_place, still_true
 from compaction_hooks.settings import Budget, CompactionSettings
 from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class Situation(Generic[M]):
         estimator: Sizes texts and messages, before calibration.
         user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         host_files: Files the host itself keeps track of.
+        learned: What usage has taught of the model, as a record keeps it; empty when nothing.
     """
 
     history: History[M]
@@ -70,11 +72,19 @@ class Situation(Generic[M]):
     estimator: TokenEstimator
     user_pins: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
     host_files: FileOperations = field(default_factory=FileOperations)
+    learned: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
         """The parts that the view in force shows smaller; not those that were, before a rewind or an edit."""
-        return still_true(self.history, self.record.reductions) if self.record else ()
+        if self.record is None:
+            return ()
+        shown = by_place(self.projection.reductions)
+        unsure = [item for item in self.record.reductions if shown.get((item.kind, item.run, item.ordinal)) is not item]
+        if not unsure:
+            return self.record.reductions
+        gone = by_place(unsure).keys() - by_place(still_true(self.history, unsure)).keys()
+        return tuple(item for item in self.record.reductions if (item.kind, item.run, item.ordinal) not in gone)
 
     @property
     def estimated(self) -> int:

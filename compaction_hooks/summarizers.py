@@ -4,21 +4,66 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
 
 from compaction_hooks.escaping import turns
 from compaction_hooks.messages import Message, Usage
+from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.prompts import SYSTEM_PROMPT, history_prompt, turn_prefix_prompt, update_prompt
 from compaction_hooks.transcript import transcript
+from compaction_hooks.values import dataclass
 
 SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
 """A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
 
 
+_END_OF_TRANSCRIPT = "</conversation>"
+"""What a prompt has once, for nothing in a transcript or a focus can be it: they are escaped."""
+
+
+class _Filling:
+    """What a request shows of its messages, made when somebody looks at it; the copies of a request share it."""
+
+    def __init__(self, request: SummaryRequest, tokens: Callable[[], int], estimate: Callable[[str], int]) -> None:
+        self._request, self._tokens, self._estimate = request, tokens, estimate
+        self._length = self._omitted_items = 0
+
+    @cached_property
+    def prompt(self) -> str:
+        shown = transcript(self._request.messages, max_tokens=self._tokens(), estimate=self._estimate)
+        self._length, self._omitted_items = len(shown.text), shown.omitted_items
+        return _prompt(self._request, shown.text)
+
+    @cached_property
+    def transcript(self) -> str:
+        # Cut out of the prompt: few look at it, and held beside the prompt it would take as much once more.
+        end = self.prompt.rindex(f"\n{_END_OF_TRANSCRIPT}")
+        return self.prompt[end - self._length : end]
+
+    @property
+    def omitted_items(self) -> int:
+        return self._omitted_items if self.prompt else 0
+
+    @property
+    def instructions(self) -> str:
+        """What the prompt says behind the transcript."""
+        return _behind_transcript(_prompt(replace(self._request, previous_summary=None), ""))
+
+
+class _Fillable:
+    """Adds to a dataclass with slots the one that holds how the fields are made that are not set yet."""
+
+    __slots__ = ("_filling",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryRequest:
+class SummaryRequest(_Fillable):
     """One question to a summariser. A model needs `system`, `prompt` and `max_tokens` only.
+
+    What is read of the messages (`prompt`, `transcript`, `omitted_items`) is made when it is first looked at: for a summariser
+    that is no model, it never is.
 
     Attributes:
         system: The system prompt that makes the model a summariser.
@@ -43,6 +88,41 @@ class SummaryRequest:
     deadline: float | None = None
     messages: tuple[Message, ...] = ()
     omitted_items: int = 0
+
+    def until(self, deadline: float) -> SummaryRequest:
+        """Return the same question with a deadline; what is not made yet is not made for that."""
+        filling = _filling_of(self)
+        if filling is None:
+            return replace(self, deadline=deadline)
+        return _filled_by(filling, {name: getattr(self, name) for name in _GIVEN} | {"deadline": deadline})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Make a field that was left open. Python asks only for what has no value."""
+            if name not in _MADE:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            value = getattr(_filling_of(self), name)
+            object.__setattr__(self, name, value)
+            return value
+
+
+_MADE: Final = ("prompt", "transcript", "omitted_items")
+_GIVEN: Final = tuple(name for name in SummaryRequest.__dataclass_fields__ if name not in _MADE)
+
+
+def _filled_by(filling: _Filling, given: Mapping[str, object]) -> SummaryRequest:
+    """A request of which only these fields have a value yet."""
+    request = SummaryRequest.__new__(SummaryRequest)
+    for name, value in given.items():
+        object.__setattr__(request, name, value)
+    object.__setattr__(request, "_filling", filling)
+    return request
+
+
+def _filling_of(request: SummaryRequest) -> _Filling | None:
+    """How a request is filled; None for one that came with all its fields."""
+    return cast("_Filling | None", getattr(request, "_filling", None))  # nothing else is ever put there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +185,12 @@ def summary_request(
         deadline=deadline,
         messages=tuple(messages),
     )
-    room = request_tokens - estimate(SYSTEM_PROMPT) - estimate(_prompt(request, ""))
-    return _filled(request, max(room, MINIMUM_TRANSCRIPT_TOKENS), estimate)
+
+    def room() -> int:
+        taken = estimate(SYSTEM_PROMPT) + estimate(_prompt(request, ""))
+        return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
+
+    return _filled(request, room, estimate)
 
 
 def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
@@ -114,16 +198,14 @@ def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRe
 
     Results are cut harder first, then the oldest items go, a call with its results. None when nothing would be left.
     """
-    smaller = _filled(request, estimate(request.transcript) // 2, estimate)
+    smaller = _filled(request, lambda: estimate(request.transcript) // 2, estimate)
     return smaller if smaller.transcript else None
 
 
-def _filled(request: SummaryRequest, transcript_tokens: int, estimate: Callable[[str], int]) -> SummaryRequest:
-    """The request with as much of its messages in the transcript as fits."""
-    shown = transcript(request.messages, max_tokens=transcript_tokens, estimate=estimate)
-    return replace(
-        request, prompt=_prompt(request, shown.text), transcript=shown.text, omitted_items=shown.omitted_items
-    )
+def _filled(request: SummaryRequest, tokens: Callable[[], int], estimate: Callable[[str], int]) -> SummaryRequest:
+    """The request with as much of its messages in the transcript as fits, once somebody looks at it."""
+    filling = _Filling(request, tokens, estimate)
+    return _filled_by(filling, {name: getattr(request, name) for name in _GIVEN})
 
 
 def _prompt(request: SummaryRequest, text: str) -> str:
@@ -154,11 +236,11 @@ _WITHHELD = frozenset(
 )
 _ECHO_CHARS = 80
 """A text from here on that stands word for word in the instructions is an echo; shorter ones may be chance."""
-_REASONING = re.compile(r"\s*<(think|thinking|reasoning|analysis)>.*?(?:</\1>|\Z)", re.DOTALL)
-_REASONING_END = re.compile(r"\A(?:(?!<think>).)*^</think>[ \t]*$", re.DOTALL | re.MULTILINE)
-_FENCE = re.compile(r"```(?:markdown|md|text)?[ \t]*\n(.*)\n```", re.DOTALL)
-_SUMMARY_TAG = re.compile(r"(?:[^\n]{0,200}\n\s*)?<summary>(.*?)(?:</summary>\s*[^\n]{0,200})?", re.DOTALL)
-_PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
+_REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>.*?(?:</\1>|\Z)", re.DOTALL)
+_REASONING_END = lazy_pattern(r"\A(?:(?!<think>).)*^</think>[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*\n(.*)\n```", re.DOTALL)
+_SUMMARY_TAG = lazy_pattern(r"(?:[^\n]{0,200}\n\s*)?<summary>(.*?)(?:</summary>\s*[^\n]{0,200})?", re.DOTALL)
+_PROMPT_TAG = lazy_pattern(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
 
 
 def accepted(answer: object) -> Summary:
@@ -172,11 +254,11 @@ def accepted(answer: object) -> Summary:
     text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
     while reasoning := _REASONING.match(text):
         text = text[reasoning.end() :]
-    text = _REASONING_END.sub("", text).strip()
-    for wrapper in (_FENCE, _SUMMARY_TAG):
-        if wrapped := wrapper.fullmatch(text):
+    text = (_REASONING_END.sub("", text) if "</think>" in text else text).strip()
+    for mark, wrapper in (("```", _FENCE), ("<summary>", _SUMMARY_TAG)):
+        if mark in text and (wrapped := wrapper.fullmatch(text)):
             text = wrapped.group(1).strip()
-    return replace(summary, text=text)
+    return summary if text == summary.text and summary is answer else replace(summary, text=text)
 
 
 def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], int]) -> str | None:
@@ -218,6 +300,15 @@ def _says_nothing(line: str) -> bool:
 
 def _is_echo(text: str, request: SummaryRequest) -> bool:
     """Whether a text is made of the prompt's own parts. One quoted label is no echo."""
-    instructions = request.prompt.rpartition("</conversation>")[2]
-    repeats_instructions = len(text) >= _ECHO_CHARS and text in instructions
+    repeats_instructions = len(text) >= _ECHO_CHARS and text in _instructions(request)
     return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(turns(text)) > 1
+
+
+def _instructions(request: SummaryRequest) -> str:
+    """What a prompt says behind the transcript, which is not made for that."""
+    filling = _filling_of(request)
+    return _behind_transcript(request.prompt) if filling is None else filling.instructions
+
+
+def _behind_transcript(prompt: str) -> str:
+    return prompt.rpartition(_END_OF_TRANSCRIPT)[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Summarize
@@ -15,6 +15,7 @@ from compaction_hooks.planning import SummaryPlan
 from compaction_hooks.prompts import merge_turn_prefix
 from compaction_hooks.situation import Situation
 from compaction_hooks.summarizers import SummaryKind, SummaryRequest, accepted, halved, refusal, summary_request
+from compaction_hooks.values import dataclass
 
 PREFIX_RATIO = 0.35
 """Of a summary's allowance, the part of a split turn's own summary."""

@@ -1,124 +1,135 @@
-"""How many tokens a text takes, from the classes of its characters alone: no vocabulary, no dependency, linear time.
+"""How many tokens a text takes, from the classes of its characters alone: no vocabulary, no dependency.
 
 Byte-pair tokenizers cut a text at word starts, digit groups, punctuation and line breaks, and cut further where letters
-stand in an unusual order (base64, hashes, made-up names). So each character becomes one byte that names its class, and what
-is counted are the classes and the places where they meet. `bytes.translate` and `bytes.count` do all the work.
+stand in an unusual order (base64, hashes, made-up names). All of that shows in pairs: each character belongs to one of 16
+classes, and each pair of neighbouring classes weighs 0 to 8 sixths of a token.
 
-The weights, in tokens, were fitted together as docs/tokens.md describes. Change one and the others are no longer right.
+The whole text is one large integer: `bytes.translate` makes each character the number of its class, a shift puts the class
+before it into the upper half of the same byte, a second `translate` makes each pair as many set bits as it weighs, and
+`int.bit_count` adds them up. That is five passes in C whatever the text holds. Of a long text only stretches are read.
+
+The weights were fitted together as docs/tokens.md describes. Change one and the others are no longer right.
 """
 
 from __future__ import annotations
 
 import math
 import string
+from operator import add
 from typing import Final
 
-RUN_CHARS: Final = 16
-"""So many of one rule or blank character in a row count as one token; vocabularies hold such runs as single entries."""
+MOST_CHARS_PER_TOKEN: Final = 16
+"""No text is estimated at fewer tokens: vocabularies hold runs of one rule or blank character as single entries of this length."""
+WHOLE_CHARS: Final = 768
+"""A text of so many characters is read whole, which takes no longer than to pick stretches of it. Of a longer one are read"""
+STRETCH_CHARS: Final = 64
+"""stretches of so many characters, more than most lines have, so that few columns of a table go unseen,"""
+LEAST_STRETCHES: Final = 4
+"""so many of them at least,"""
+CHARS_PER_STRETCH: Final = 768
+"""and one more for each so many characters: a twelfth of a long text. The error falls with their number, not with their share."""
 
-_RUNS: Final = tuple(character * RUN_CHARS for character in "-=*_#.~/ \t\n")
+_CLASSES: Final = (
+    "\n\r",
+    " \t",
+    "aeiou",
+    "cdhlmnrst",
+    "bfgkpvwy",
+    "jqxz",
+    string.ascii_uppercase,
+    string.digits,
+    "\"'()[]{}<>`",
+    ",:;!?",
+    ".-_/",
+)
+"""The first classes, by their members. The text itself begins like a line, with the class before it 0."""
+_OTHER_ASCII: Final = 11
+"""Operators, other symbols and control characters."""
+_COMMON_LEAD, _TWO_BYTE_LEAD, _RARE_LEAD, _CONTINUATION = range(12, 16)
+"""Outside ASCII, the bytes of UTF-8: a character's first byte, by script, and those that follow it."""
+
+_SIXTHS: Final = (
+    "2653 5808 3161 0050"
+    "8011 6628 7641 4000"
+    "8801 0057 0110 0150"
+    "8001 2848 1301 5050"
+    "8301 8886 1480 8150"
+    "5078 8888 1111 1050"
+    "0020 8728 2018 0150"
+    "5888 8870 8880 7050"
+    "0066 7868 4083 1050"
+    "4376 6868 2304 1150"
+    "1077 1868 7313 1150"
+    "0568 6855 3230 0150"
+    "0000 0000 0000 0003"
+    "0000 0000 0000 0000"
+    "0000 0000 0000 0002"
+    "0088 8358 0323 0784"
+).replace(" ", "")
+"""Sixths of a token for each pair: a row for the class before, a column for the class of the character itself."""
+_SIXTHS_PER_TOKEN: Final = 6
 
 
 def _class_of_bytes() -> bytes:
-    """The class of each byte of UTF-8: the first one of a character outside ASCII stands for the whole character."""
-    members = {
-        "v": "aeiouyAEIOUY",
-        "x": "jqxzJQXZ",
-        "0": string.digits,
-        " ": " \t",
-        "n": "\r\n",
-        ".": string.punctuation,
-    }
-    class_of = dict.fromkeys(string.ascii_letters, "c")
-    class_of |= {character: name for name, characters in members.items() for character in characters}
-    ascii_classes = "".join(class_of.get(chr(code), "^") for code in range(0x80))
-    return ascii_classes.encode() + b"w" * 0x80
+    """The class of each byte of UTF-8."""
+    class_of = bytearray([_OTHER_ASCII] * 0x80 + [_CONTINUATION] * 0x40 + [_COMMON_LEAD] * 0x40)
+    for number, members in enumerate(_CLASSES):
+        for character in members:
+            class_of[ord(character)] = number
+    # Greek; Armenian, Hebrew, Arabic and their neighbours: two bytes, each nearly a token of its own.
+    for lead in (0xCE, 0xCF, *range(0xD4, 0xE0)):
+        class_of[lead] = _TWO_BYTE_LEAD
+    # The scripts of India and Thai; emoji and everything else beyond the basic plane.
+    for lead in (0xE0, *range(0xF0, 0x100)):
+        class_of[lead] = _RARE_LEAD
+    return bytes(class_of)
 
 
-_CLASSES: Final = _class_of_bytes()
-"""v vowel, x rare consonant, c other consonant, 0 digit, blank, n line break, . punctuation, ^ control, w wide."""
-_CONTINUATION_BYTES: Final = bytes(range(0x80, 0xC0))
-
-
-def _merge(**members: str) -> bytes:
-    """A translation that gives some classes a common name and calls every other class "_"."""
-    name_of = {ord(member): ord(name) for name, classes in members.items() for member in classes}
-    return bytes(name_of.get(code, ord("_")) for code in range(0x100))
-
-
-_WEIGHTS: Final = (
-    # A rare consonant; punctuation alone, in pairs and after a blank; a number after a blank; a control character;
-    # line breaks, where the pairs are taken off again because breaks in a row go together.
-    (
-        _merge(x="x", p=".", b=" ", o="0", k="^", n="n"),
-        (
-            (b"x", 0.48),
-            (b"p", 0.216),
-            (b"pp", 0.287),
-            (b"bp", 0.99),
-            (b"bo", 0.32),
-            (b"k", 1.0),
-            (b"n", 1.04),
-            (b"nn", -1.04),
-        ),
-    ),
-    # Letters and word starts, digits and number starts; "oa" is a word start inside a hash or the like.
-    (
-        _merge(a="vcx", o="0"),
-        ((b"a", 0.112), (b"_a", 0.975), (b"oa", 1.635), (b"o", 0.435), (b"_o", 1.15), (b"ao", 1.15)),
-    ),
-    # Consonants in a row: few in words, many in what no vocabulary holds.
-    (_merge(c="cx"), ((b"ccc", 0.875), (b"cccc", 1.9))),
+_CLASS_OF: Final = _class_of_bytes()
+_BITS_OF_PAIR: Final = bytes((1 << int(sixths)) - 1 for sixths in _SIXTHS)
+"""For each pair of classes a byte with as many bits set as it weighs sixths of a token."""
+_SHIFTS: Final = tuple(
+    tuple(room * (number * number % 61) // 61 for number in range(61))
+    for room in range(0, CHARS_PER_STRETCH, STRETCH_CHARS)
 )
-"""By view of the classes, what is counted in it and the tokens for each."""
+"""Where in their parts of a text the stretches begin, by the room there: else all could show the same columns of a table.
 
-
-def _tenths_of_pages() -> bytes:
-    """Tenths of a token per character outside Latin-1, by its Unicode page (code point over 256).
-
-    Measured on translations of one set of guides into 40 languages and, for symbols, on single characters; the larger number of
-    cl100k_base and o200k_base, rounded up. That is cl100k_base nearly always, by two to four times in the scripts of India.
-    """
-    tenths = {
-        0: (0x00, *range(0xDC, 0xE0)),  # ASCII and Latin-1, counted elsewhere; second halves of surrogate pairs
-        7: (0x04,),  # Cyrillic
-        # Latin, Greek, Arabic, Thai, Vietnamese; dashes, quotes, arrows; kana; full-width forms.
-        11: (0x01, 0x02, 0x03, 0x06, 0x0E, 0x1E, 0x20, 0x21, 0x30, 0xFE, 0xFF),
-        13: (0x05, 0x25, *range(0x4E, 0xA0), *range(0xAC, 0xD8)),  # Hebrew, box drawing, Han, Hangul
-        17: (0x09, 0x0B, 0x17),  # Devanagari and Bengali, Tamil, Khmer
-        22: (0x07, 0x0A, 0x0C, 0x0D, 0x22, 0x23, 0x24, 0x26, 0x27),  # other scripts of India, mathematics, dingbats
-    }
-    table = bytearray([31] * 0x100)  # emoji, rare scripts, private use: nearly one token for each byte of UTF-8
-    for weight, pages in tenths.items():
-        for page in pages:
-            table[page] = weight
-    return bytes(table)
-
-
-_PAGE_TENTHS: Final = _tenths_of_pages()
-_LATIN_1_LEADS: Final = (0xC2, 0xC3)
-_LATIN_1_TOKENS: Final = 1.1
-"""Tokens per character from U+0080 to U+00FF."""
+Squares modulo a prime scatter like chance and are always the same.
+"""
+_integer: Final = int.from_bytes
 
 
 def text_tokens(text: str) -> int:
-    """Return about how many tokens a text takes, rounded up; 0 for an empty text only.
+    """Return about how many tokens a text takes, rounded up; 0 for an empty text only. It depends on the text alone.
 
     >>> text_tokens(""), text_tokens(" "), text_tokens("=" * 1600)
     (0, 1, 100)
     """
-    if not text:
-        return 0
-    shortened = text
-    for run in _RUNS:
-        shortened = shortened.replace(run, "")
-    encoded = shortened.encode("utf-8", "surrogatepass")
-    classes = b"_" + encoded.translate(_CLASSES, _CONTINUATION_BYTES)
-    tokens = (len(text) - len(shortened)) / RUN_CHARS
-    for view, weights in _WEIGHTS:
-        seen = classes.translate(view)
-        tokens += sum(weight * seen.count(pattern) for pattern, weight in weights)
-    if not text.isascii():
-        tokens += _LATIN_1_TOKENS * sum(map(encoded.count, _LATIN_1_LEADS))
-        tokens += sum(shortened.encode("utf-16-be", "surrogatepass")[::2].translate(_PAGE_TENTHS)) / 10
-    return max(1, math.ceil(tokens))
+    length = len(text)
+    sixths = _sixths(text) if length <= WHOLE_CHARS else _sixths_by_stretches(text, length)
+    tokens = (sixths + _SIXTHS_PER_TOKEN - 1) // _SIXTHS_PER_TOKEN
+    return tokens if tokens * MOST_CHARS_PER_TOKEN >= length else math.ceil(length / MOST_CHARS_PER_TOKEN)
+
+
+def _sixths(text: str) -> int:
+    """Sixths of a token that a short text weighs."""
+    encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
+    classes = _integer(encoded.translate(_CLASS_OF))
+    pairs = (classes | classes >> 4).to_bytes(len(encoded))
+    return _integer(pairs.translate(_BITS_OF_PAIR)).bit_count()
+
+
+def _sixths_by_stretches(text: str, length: int) -> int:
+    """The same of a long text, from one stretch out of each of as many equal parts."""
+    count = LEAST_STRETCHES + length // CHARS_PER_STRETCH
+    part = length // count
+    shifts = _SHIFTS[part // STRETCH_CHARS - 1]
+    if count > len(shifts):
+        shifts *= count // len(shifts) + 1
+    starts = map(add, range(0, count * part, part), shifts)
+    read = "".join([text[start : start + STRETCH_CHARS] for start in starts])
+    if len(read) <= WHOLE_CHARS:
+        sixths = _sixths(read)
+    else:  # not at once: memory for what is made of a few hundred bytes is had faster
+        sixths = sum([_sixths(read[first : first + WHOLE_CHARS]) for first in range(0, len(read), WHOLE_CHARS)])
+    return sixths * length // len(read)

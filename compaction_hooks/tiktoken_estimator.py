@@ -13,7 +13,6 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -24,6 +23,7 @@ from compaction_hooks.installed import package_folder
 from compaction_hooks.messages import Message
 from compaction_hooks.text_classes import text_tokens
 from compaction_hooks.tokens import message_tokens
+from compaction_hooks.values import dataclass
 
 _LOGGER: Final = logging.getLogger("compaction_hooks")
 _ENCODINGS: Final = ("o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base")

@@ -14,12 +14,13 @@ import logging
 import math
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from compaction_hooks.effects import Aborted, Answered, Failure
 from compaction_hooks.errors import described
+
+if TYPE_CHECKING:  # slow to import, and needed only when something is due
+    from concurrent.futures import Future
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -120,7 +121,7 @@ class Timebox:
             while left > 0:
                 try:
                     return thread.result(timeout=min(left, left if signal is None else POLL_SECONDS))
-                except FutureTimeoutError:
+                except TimeoutError:
                     left -= left if signal is None else POLL_SECONDS
                 if signal is not None and signal.is_set():
                     return Aborted()
@@ -209,6 +210,8 @@ async def _itself(awaitable: Awaitable[object]) -> object:
 
 def _in_thread(function: Callable[..., object], *arguments: object) -> Future[Answered | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
+    from concurrent.futures import Future
+
     future: Future[Answered | Failure] = Future()
     future.set_running_or_notify_cancel()  # from here on it is done when the thread is, whatever becomes of who waits
     context = contextvars.copy_context()

@@ -7,14 +7,14 @@ A transcript is blocks separated by an empty line, each begun by a label: `[User
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 from compaction_hooks.escaping import neutralised
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import Media, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,10 @@ _MOST_CHARS_PER_TOKEN = 32
 is escaped, which takes seconds for tens of megabytes."""
 _REQUEST_SHARE = 3
 """One part in three of a bound is the most the first user request may take once items are dropped."""
+_MOST_CHARS_WRITTEN = 6
+"""For one character of JSON, the most that Python writes for the same value: `1e15` becomes `1000000000000000.0`."""
+_PLAINLY_OVER = 1.25
+"""So far above the bound, by what the whole took for each character, caps are not tried."""
 _SEPARATOR = "\n\n"
 _SEPARATOR_TOKENS = 1
 """An empty line is one token in the cl100k and o200k vocabularies."""
@@ -64,24 +68,33 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
         estimate: Size of a text in tokens; what it says of the empty text counts once, not for every item. It sees the
             same characters a few times at most, however many messages there are.
     """
-    memo: dict[str, int] = {}
-    overhead = estimate("")
-
-    def cost(text: str) -> int:
-        if text not in memo:
-            memo[text] = estimate(text) - overhead + _SEPARATOR_TOKENS
-        return memo[text]
-
     most = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
     steps = [_Caps(caps.result_chars, min(caps.text_chars or most, most)) for caps in _STEPS]
-    spoken = [message for message in messages if _block(message, steps[0])]
+    shown = [(message, _block(message, steps[0])) for message in messages]
+    spoken = [message for message, block in shown if block]
+    blocks = [block for _, block in shown if block]
+    del shown
+    density = 0.0
     for caps in steps:
-        blocks = [_block(message, caps) for message in spoken]
-        if overhead + sum(map(cost, blocks)) <= max_tokens:
+        if _least_chars(spoken, caps) * density > max_tokens * _PLAINLY_OVER:
+            continue
+        cut = [index for index, message in enumerate(spoken) if caps is not steps[0] and _is_cut(message, caps)]
+        for index in cut:
+            blocks[index] = _block(spoken[index], caps)
+        if (cut or caps is steps[0]) and sum(map(len, blocks)) <= most:
+            lengths = [len(block) for block in blocks]
             text = _SEPARATOR.join(blocks)
-            if estimate(text) <= max_tokens:
+            blocks.clear()  # held twice, a transcript of megabytes would show in the memory of the host
+            tokens = estimate(text)
+            if tokens <= max_tokens:
                 return Transcript(text=text, omitted_items=0)
-    # The parts were measured one by one: where their sum says too little for the whole, less is tried.
+            density = tokens / max(len(text), 1)
+            blocks = _parted(text, lengths)
+            del text
+    blocks.clear()
+    overhead = estimate("")
+    cost = _costs(estimate, overhead)
+    # The parts are measured one by one: where their sum says too little for the whole, less is tried.
     budget = max_tokens - overhead
     while budget > 0:
         trimmed = _trimmed(spoken, budget, cost)
@@ -89,6 +102,60 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
             return trimmed
         budget = budget * 9 // 10
     return Transcript(text="", omitted_items=len(spoken))
+
+
+def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
+    """About how many characters are shown under caps at least."""
+    chars = 0
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case ToolResult(text=text) | ToolCall(arguments=text):
+                    chars += min(len(text), caps.result_chars)
+                case Text(text):
+                    chars += len(text) if caps.text_chars is None else min(len(text), caps.text_chars)
+                case _:
+                    pass
+    return chars
+
+
+def _parted(text: str, lengths: Iterable[int]) -> list[str]:
+    """The blocks of these lengths that a text was joined from."""
+    blocks: list[str] = []
+    start = 0
+    for length in lengths:
+        blocks.append(text[start : start + length])
+        start += length + len(_SEPARATOR)
+    return blocks
+
+
+def _costs(estimate: Callable[[str], int], overhead: int) -> Callable[[str], int]:
+    """What a text adds to a transcript, in tokens; each text is measured once."""
+    memo: dict[str, int] = {}
+
+    def cost(text: str) -> int:
+        if text not in memo:
+            memo[text] = estimate(text) - overhead + _SEPARATOR_TOKENS
+        return memo[text]
+
+    return cost
+
+
+def _is_cut(message: Message, caps: _Caps) -> bool:
+    """Whether caps may leave less of a message than milder ones do."""
+    for part in message.parts:
+        match part:
+            case ToolResult(text=text):
+                is_over = len(text) > caps.result_chars
+            case ToolCall(arguments=arguments):
+                is_over = len(arguments) * _MOST_CHARS_WRITTEN > caps.result_chars
+            case Text(text):
+                is_over = caps.text_chars is not None and len(text) > caps.text_chars
+            case _:
+                is_over = False
+        if is_over:
+            return True
+    return False
 
 
 def _trimmed(spoken: Sequence[Message], budget: int, cost: Callable[[str], int]) -> Transcript:
@@ -144,23 +211,30 @@ def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 # -- one message
 
-_NOISE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_NOISE = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
+"""Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _block(message: Message, caps: _Caps) -> str:
-    """A message with its labels; empty when it has nothing to show."""
-    return _SEPARATOR.join(f"{label}: {text}" for label, text in _turns(message, caps))
-
-
-def _turns(message: Message, caps: _Caps) -> Iterator[tuple[str, str]]:
-    """What a message says, does and reports, each with its label and escaped."""
+    """A message with its labels, each turn escaped; empty when it has nothing to show."""
     if message.role == "system":
-        return
+        return ""
     label = _LABELS[message.role]
+    turns: list[str] = []
     said: list[str] = []
     for part in message.parts:
         match part:
+            case ToolResult():
+                turns += _said(label, said)
+                said.clear()
+                turns.append(f"[Tool Result{' (error)' if part.is_error else ''}]: {_result(part, caps.result_chars)}")
+            case ToolCall():
+                turns += _said(label, said)
+                said.clear()
+                turns.append(f"[Tool Call]: {_call(part, caps.result_chars)}")
             case Text(text):
                 said.append(_limited(_without_reminders(_clean(text)).strip(), caps.text_chars))
             case Media():
@@ -169,22 +243,15 @@ def _turns(message: Message, caps: _Caps) -> Iterator[tuple[str, str]]:
                 said.append(f"[block: {_one_line(kind)}]")
             case Thinking():
                 pass
-            case ToolCall():
-                yield from _said(label, said)
-                said.clear()
-                yield "[Tool Call]", _call(part, caps.result_chars)
-            case ToolResult():
-                yield from _said(label, said)
-                said.clear()
-                yield "[Tool Result (error)]" if part.is_error else "[Tool Result]", _result(part, caps.result_chars)
-    yield from _said(label, said)
+    turns += _said(label, said)
+    return _SEPARATOR.join(turns)
 
 
-def _said(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _said(label: str, texts: Sequence[str]) -> list[str]:
+    """What a speaker said, as a turn; none when it was nothing."""
     # Escaped only when joined: two adjacent texts could make one tag.
-    text = neutralised("\n".join(filter(None, texts)))
-    if text:
-        yield label, text
+    text = neutralised("\n".join(filter(None, texts))) if texts else ""
+    return [f"{label}: {text}"] if text else []
 
 
 def _result(result: ToolResult, max_chars: int) -> str:
@@ -201,9 +268,9 @@ def _call(call: ToolCall, max_chars: int) -> str:
 
 def _value(value: object, max_chars: int) -> str:
     if isinstance(value, str):
-        return json.dumps(_limited(_clean(value), max_chars), ensure_ascii=False)
+        return _as_json(_limited(_clean(value), max_chars))
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = _as_json(value)
     except RecursionError:  # writing needs a little more stack than reading did
         return "(nested too deeply)"
     return _limited(_clean(text), max_chars)
@@ -216,11 +283,13 @@ def _placeholder(media: Media) -> str:
 
 
 def _one_line(name: str) -> str:
-    return " ".join(_clean(name).split())[:80]
+    return name if name.isidentifier() and len(name) <= 80 else " ".join(_clean(name).split())[:80]
 
 
 def _clean(text: str) -> str:
     """The text without terminal colours, control characters and halves of surrogate pairs, which no provider accepts."""
+    if not text.encode("utf-8", "surrogatepass").translate(None, _QUIET):
+        return text
     text = _NOISE.sub("", text)
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

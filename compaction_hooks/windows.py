@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final, Protocol, cast
 
-from compaction_hooks.installed import package_folder
+from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
 
 _LITELLM_TABLE: Final = "model_prices_and_context_window_backup.json"
 _TEXT_MODES: Final = ("chat", "completion", "responses")
 _INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
 """OpenAI's windows since GPT-5 hold 128,000 tokens that only the answer may use. OpenAI's model pages name the sum, its errors the
 rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
-_SPLIT_WINDOW_NAME: Final = re.compile(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
+_SPLIT_WINDOW_NAME: Final = lazy_pattern(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
 _DECORATIONS: Final = (
-    re.compile(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
-    re.compile(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
-    re.compile(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
-    re.compile(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
-    re.compile(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
+    lazy_pattern(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    lazy_pattern(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
+    lazy_pattern(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
+    lazy_pattern(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
+    lazy_pattern(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
 )
 """What may stand around a model's name, in the order it is taken off."""
 
@@ -134,6 +133,8 @@ def _genai_prices_tokens(name: str) -> int | None:
 @cache
 def _litellm_tokens() -> Mapping[str, int]:
     """litellm's input limits in tokens by model name in lower case, for models that answer with text."""
+    from compaction_hooks.installed import package_folder  # importlib.util and pathlib are slow to import
+
     folder = package_folder("litellm")
     try:
         table: object = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from compaction_hooks import CompactionController, CompactionSettings, Summarizer, Summary, SummaryRequest
@@ -15,10 +16,14 @@ Chat = Mapping[str, Any]
 WORDS = "the parser reads every line of the file and keeps what it found in a table for the next pass over it "
 
 
+@cache
 def prose(tokens: int) -> str:
     """Return prose of about this many tokens, never fewer by the default estimator."""
-    per_word_line = CharacterEstimator().estimate_tokens(WORDS)
-    return WORDS * (tokens // per_word_line + 1)
+    size = CharacterEstimator().estimate_tokens
+    lines = tokens // size(WORDS) + 1
+    while size(WORDS * lines) < tokens:  # long texts are sized by samples of them
+        lines += 1
+    return WORDS * lines
 
 
 def system(text: str = "You are a careful engineer.") -> Chat:

@@ -1,12 +1,12 @@
 """The shape of the house, read from its imports.
 
-    errors  messages  settings  text_classes  installed  digests  escaping
+    values  patterns  errors  messages  settings  text_classes  installed  digests  escaping
     formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     cut_point  reductions  summarizers  extractive  record
     projection  validity  repair  situation  planning  drafts  stores  events
-    effects  timebox  conversation  keeping  measuring  summarizing  attempt  flow
+    effects  timebox  conversation  keeping  measuring  glance  summarizing  attempt  flow
     drivers
-    options  session
+    options  session  idling
     controller
     __init__
     adapters  replay  testing

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from compaction_hooks.calibration import (
     FALL_RATE,
     MAXIMUM_RATIO,
+    MEMORY_TOKENS,
     MINIMUM_GROWTH_TOKENS,
     MINIMUM_RATIO,
     PRIOR_TOKENS,
@@ -155,3 +158,46 @@ def test_another_conversation_inherits_the_ratio_only() -> None:
     assert learned.ratio > 1.2
     assert learned.calibrated(0) == 0
     assert learned.observe(estimated=500, counted=650).overhead_tokens < 50
+
+
+# -- saved beside a conversation
+
+
+def test_what_was_learned_survives_as_plain_json() -> None:
+    learned = reports((1.3, 30_000), [1_000, 20_000, 45_000])
+    restored = Calibration.from_dict(json.loads(json.dumps(learned.to_dict())))
+    assert restored == learned
+    assert restored.calibrated(12_000) == learned.calibrated(12_000)
+
+
+def test_nothing_learned_is_saved_as_nothing_learned() -> None:
+    assert Calibration.from_dict(Calibration().to_dict()) == Calibration()
+    assert Calibration.from_dict({}) == Calibration()
+
+
+def test_growth_that_waits_for_more_is_not_saved() -> None:
+    waiting = Calibration().observe_growth(estimated=400, counted=900)
+    assert Calibration.from_dict(waiting.to_dict()) == Calibration()
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        pytest.param({"ratio": "1.2"}, id="text"),
+        pytest.param({"ratio": True, "overhead_tokens": None}, id="no numbers"),
+        pytest.param({"ratio": float("nan"), "overhead_counted": float("inf")}, id="not finite"),
+        pytest.param({"ratio": -1.0, "overhead_seen_at": -5}, id="negative"),
+        pytest.param({"overhead_tokens": 40_000}, id="an overhead of no view"),
+        pytest.param({"another": 2.0}, id="an unknown field"),
+    ],
+)
+def test_saved_nonsense_is_as_if_nothing_was_learned(saved: dict[str, object]) -> None:
+    assert Calibration.from_dict(saved) == Calibration()
+
+
+def test_a_saved_ratio_keeps_its_bounds() -> None:
+    """Somebody edited it, or a later version knows other bounds."""
+    restored = Calibration.from_dict({"ratio": 50.0, "grown_estimated": 10**8, "grown_counted": 1.0})
+    assert restored.ratio == MAXIMUM_RATIO
+    assert restored.grown_estimated == MEMORY_TOKENS
+    assert restored.grown_counted == MINIMUM_RATIO * MEMORY_TOKENS

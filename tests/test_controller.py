@@ -53,7 +53,7 @@ def of_tokens(tokens: int) -> list[Chat]:
     messages: list[Chat] = talk(tokens // 600)
     filler, goal = "", tokens
     messages.append(user(filler))
-    for chunk in ("word " * 64, "word ", "w"):
+    for chunk in ("\u4e2d" * 64, "\u4e2d", "t"):
         while size([*messages[:-1], user(filler + chunk)]) <= goal:
             filler += chunk
     return [*messages[:-1], user(filler)]

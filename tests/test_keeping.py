@@ -200,7 +200,7 @@ def test_a_store_that_failed_before_a_summary_is_not_asked_before_the_next_one_e
     hooks = worker(store, Scripted(ConnectionError("down")), events, clock)
     hooks.transform_context_sync(long(4))
     store.failing.add("load")
-    messages = long(20)
+    messages = long(19)
     for _ in range(3):
         assert hooks.transform_context_sync(messages) is messages
     assert store.asked == ["load", "load"]

@@ -47,7 +47,7 @@ async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_th
             await both_sent.wait()
             if is_late:
                 await first_is_done.wait()
-            raise rejected(32_000, 50_000)
+            raise rejected(32_000, 48_000)
         views.append(texts(view))
         first_is_done.set()
         return "fine"
@@ -68,7 +68,7 @@ def test_a_rejection_that_comes_after_another_worker_compacted_sends_what_that_o
 
     def send(view: list[Chat]) -> int:
         if len(view) == len(messages):
-            raise rejected(32_000, 50_000)
+            raise rejected(32_000, 48_000)
         return len(view)
 
     assert one.call_sync(messages, send) == other.call_sync(messages, send)
@@ -163,7 +163,7 @@ def test_what_was_shortened_before_a_rewind_does_not_shorten_what_stands_there_n
 
 
 def test_an_overflow_error_never_says_that_a_part_is_larger_than_the_whole() -> None:
-    messages = [user("x " * 500 + str(number)) for number in range(100)]
+    messages = [user("x " * 500 + str(number)) for number in range(200)]
     with pytest.raises(Exception, match="cannot be made to fit") as raised:
         controller(8_192).compact_sync(messages)
     whole, part = (int(word.replace(",", "")) for word in _abouts(str(raised.value)))

@@ -19,6 +19,7 @@ ADAPTERS = [
     ("litellm", "litellm", "litellm"),
     ("redis", "redis", "redis"),
     ("postgres", "psycopg", "postgres"),
+    ("otel", "opentelemetry", "otel"),
 ]
 """Module of `compaction_adapters`, the package it cannot do without, the extra."""
 

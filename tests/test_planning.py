@@ -15,7 +15,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.planning import SummaryPlan, dropped_marker, pinned_pieces, plan_clearing, plan_summary
-from compaction_hooks.projection import apply_record
+from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import SUMMARY_MARKER, render_summary
 from compaction_hooks.record import CompactionReason, known_products
 from compaction_hooks.settings import Budget
@@ -308,6 +308,23 @@ def test_the_digest_says_which_results_the_view_hid() -> None:
         (("replacement", "[Old tool result cleared: 1,000 characters]"), ("tool", "look"))
     }
     assert plan(messages).digest["hidden"] == []
+
+
+def test_a_view_made_from_an_earlier_one_is_the_same_and_its_messages_the_same_objects() -> None:
+    messages = [user("go"), *(message for n in range(24) for message in long_step(n))]
+    before = situation(messages[:25], protect_results=200)
+    first = clearing_record(before, plan_clearing(before), "2026-01-01T00:00:00Z")
+    now = situation(messages, records=[first], protect_results=200)
+    second = clearing_record(now, plan_clearing(now), "2026-01-01T01:00:00Z")
+    assert (len(first.reductions), len(second.reductions)) == (10, 22)
+
+    def view(earlier: Projection[Chat] | None) -> Projection[Chat]:
+        return apply_record(now.history, second, now.format, now.estimator.estimate_message_tokens, earlier)
+
+    anew, onto = view(None), view(now.projection)
+    assert onto == anew
+    assert all(onto.rewritten[host] is shown for host, shown in now.projection.rewritten.items())
+    assert now.reductions == first.reductions
 
 
 def long_step(number: int) -> list[Chat]:

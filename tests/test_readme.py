@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from compaction_hooks import CompactionController
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,15 +31,21 @@ def test_the_program_compacts(capsys: pytest.CaptureFixture[str]) -> None:
     assert compactions >= 2
 
 
+async def test_the_line_with_the_model_call_inside_runs() -> None:
+    line = blocks("Use it", "python")[1]
+
+    async def send(view: list[object]) -> str:
+        return f"an answer to {len(view)} message"
+
+    names: dict[str, object] = {
+        "controller": CompactionController(context_window=16_384),
+        "messages": [{"role": "user", "content": "Port the parser."}],
+        "send": send,
+    }
+    await eval(compile(line, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    assert names["answer"] == "an answer to 1 message"
+
+
 @pytest.mark.parametrize("heading", ["Try it", "Test it"])
 def test_each_of_the_two_headings_begins_with_one_command_line(heading: str) -> None:
     assert len(blocks(heading)[0].strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
-)
-def test_links_to_files_lead_somewhere(page: str) -> None:
-    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
-    assert not [link for link in links if not (ROOT / page).parent.joinpath(link).exists()]

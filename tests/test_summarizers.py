@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -55,6 +58,70 @@ def ask(
 
 
 # -- the question
+
+
+def counted(seen: list[str]) -> Callable[[str], int]:
+    """An estimate that keeps what it was asked about."""
+
+    def estimate(text: str) -> int:
+        seen.append(text)
+        return quarter(text)
+
+    return estimate
+
+
+def lazily(seen: list[str]) -> SummaryRequest:
+    return summary_request(
+        conversation(),
+        kind="update",
+        previous_summary="- earlier",
+        focus=None,
+        max_tokens=100,
+        request_tokens=100_000,
+        estimate=counted(seen),
+    )
+
+
+def test_a_transcript_is_made_when_somebody_looks_at_it_and_once() -> None:
+    """A summariser that is no model reads the messages: nothing is rendered, escaped and measured for it."""
+    seen: list[str] = []
+    request = lazily(seen)
+    asked = request.until(12.5)
+    assert (asked.deadline, asked.kind, len(asked.messages)) == (12.5, "update", 7)
+    assert refusal(Summary(text="- a fact " * 12), asked, quarter) is None
+    assert not seen
+    assert "result 2" in asked.prompt
+    count = len(seen)
+    assert asked.transcript in asked.prompt
+    assert request.prompt is asked.prompt
+    assert (asked.omitted_items, len(seen)) == (0, count)
+
+
+def replaced(request: SummaryRequest) -> SummaryRequest:
+    return replace(request, focus=None)
+
+
+def pickled(request: SummaryRequest) -> SummaryRequest:
+    copy: SummaryRequest = pickle.loads(pickle.dumps(request))
+    return copy
+
+
+@pytest.mark.parametrize("copied", [replaced, pickled])
+def test_a_request_that_was_not_looked_at_is_a_value_like_any_other(
+    copied: Callable[[SummaryRequest], SummaryRequest],
+) -> None:
+    request = ask()
+    copy = copied(ask())
+    assert copy == request
+    assert hash(copy) == hash(request)
+    assert repr(copy) == repr(request)
+    assert (copy.prompt, copy.transcript) == (request.prompt, request.transcript)
+    assert copy.until(3.0) == replace(request, deadline=3.0)
+
+
+def test_a_request_has_no_other_attributes() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'text'"):
+        getattr(ask(), "text")  # noqa: B009 - type checkers know that there is none
 
 
 def test_request_carries_what_any_summariser_needs() -> None:

@@ -3,10 +3,19 @@ from __future__ import annotations
 import base64
 import math
 import random
+from typing import SupportsIndex
 
 import pytest
 
-from compaction_hooks.text_classes import RUN_CHARS, text_tokens
+from compaction_hooks.text_classes import (
+    CHARS_PER_STRETCH,
+    LEAST_STRETCHES,
+    MOST_CHARS_PER_TOKEN,
+    STRETCH_CHARS,
+    WHOLE_CHARS,
+    text_tokens,
+)
+from tests.class_texts import CLASS_TEXTS
 
 COUNTED = [
     pytest.param(
@@ -75,10 +84,23 @@ COUNTED = [
 """Texts with the larger of what cl100k_base and o200k_base count; `tests/test_tiktoken_estimator.py` recounts them."""
 
 
-@pytest.mark.parametrize(("text", "counted"), COUNTED)
-def test_each_class_of_text_is_counted_between_95_and_200_percent_of_a_real_tokenizer(text: str, counted: int) -> None:
+@pytest.mark.parametrize("kind", CLASS_TEXTS)
+def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str) -> None:
     """R22 as D4 amends it: characters, weighted by the class of text."""
-    assert 0.95 * counted <= text_tokens(text) <= 2 * counted
+    text = CLASS_TEXTS[kind]
+    assert 0.90 * text.counted <= text_tokens(text.text) <= 1.25 * text.counted
+
+
+@pytest.mark.parametrize("kind", CLASS_TEXTS)
+def test_the_classes_are_counted_as_well_in_long_texts(kind: str) -> None:
+    text = CLASS_TEXTS[kind]
+    assert 0.90 * text.counted * 40 <= text_tokens(text.text * 40) <= 1.25 * text.counted * 40
+
+
+@pytest.mark.parametrize(("text", "counted"), COUNTED)
+def test_short_texts_of_every_kind_are_counted_at_90_percent_or_above(text: str, counted: int) -> None:
+    """They are too short to be exact: no more than a half too many but for Hindi, whose tokenizers differ by four times."""
+    assert 0.90 * counted <= text_tokens(text) <= 1.75 * counted
 
 
 def test_four_characters_per_token_would_not_do() -> None:
@@ -89,29 +111,34 @@ def test_four_characters_per_token_would_not_do() -> None:
 
 def test_an_empty_text_takes_nothing_and_any_other_at_least_one() -> None:
     assert text_tokens("") == 0
-    assert [text_tokens(character) for character in " \n?"] == [1, 2, 1]
+    assert [text_tokens(character) for character in " \n?"] == [1, 1, 1]
 
 
 def test_a_fraction_counts_as_a_whole_token() -> None:
-    """R22: rounded up."""
-    assert text_tokens(".") == 1
-    assert text_tokens("." * 4) == math.ceil(4 * 0.216 + 2 * 0.287)
+    """R22: rounded up. A vowel at the beginning of a line weighs five sixths, a line break after it eight."""
+    assert text_tokens("a") == 1
+    assert text_tokens("a\n") == 3
 
 
-@pytest.mark.parametrize("character", [*" \t\n-=*_#.~/"])
+@pytest.mark.parametrize("character", [*" \t=*#~"])
 def test_long_runs_of_one_blank_or_rule_character_take_few_tokens(character: str) -> None:
-    assert text_tokens(character * 100 * RUN_CHARS) == 100
+    assert text_tokens(character * 100 * MOST_CHARS_PER_TOKEN) == 100
 
 
-def test_an_empty_line_costs_no_more_than_a_line_break() -> None:
-    words = "word\n" * 50
-    assert text_tokens(words.replace("\n", "\n\n")) == text_tokens(words)
+@pytest.mark.parametrize("character", [*"-_./\n"])
+def test_runs_of_characters_that_rarely_stand_alone_take_a_third_of_a_token_each_at_most(character: str) -> None:
+    assert text_tokens(character * 1_500) <= 501
+
+
+def test_an_empty_line_costs_a_third_of_a_token() -> None:
+    words = "word\n" * 48
+    assert text_tokens(words.replace("\n", "\n\n")) == text_tokens(words) + 48 // 3
 
 
 def test_base64_is_counted_by_its_disorder() -> None:
     """cl100k_base takes 0.71 tokens per character of it; four characters per token would be a third of that."""
     encoded = base64.b64encode(random.Random(5).randbytes(3000)).decode()
-    assert 0.71 <= text_tokens(encoded) / len(encoded) <= 1.0
+    assert 0.71 * 0.9 <= text_tokens(encoded) / len(encoded) <= 0.71 * 1.25
 
 
 @pytest.mark.parametrize("text", ["\ud83d", "a\udc00b", "\ud83d tail"], ids=["high", "low", "high before text"])
@@ -123,3 +150,70 @@ def test_half_an_emoji_is_counted_not_refused(text: str) -> None:
 def test_every_character_outside_ascii_weighs_something() -> None:
     samples = "éñőΩЖשعहবதతഅไកあア中한Ａ—→∑│✓⠿𝐀🚀\ue000"
     assert all(text_tokens(sample * 100) >= 50 for sample in samples)
+
+
+# -- long texts, of which a part is read
+
+
+class Watched(str):
+    """A text that notes how many characters were taken out of it."""
+
+    read = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        taken = str.__getitem__(self, key)
+        self.read += len(taken)
+        return taken
+
+
+PROSE = CLASS_TEXTS["English"].text * 40
+BASE64 = CLASS_TEXTS["base64"].text * 20
+LONG = {
+    "half prose, half base64": PROSE + BASE64,
+    "base64 in the middle of prose": PROSE[:20_000] + BASE64[:20_000] + PROSE[:20_000],
+    "lines of prose and of base64 in turns": "".join(
+        f"{PROSE[at : at + 80]}\n{BASE64[at : at + 120]}\n" for at in range(0, 50_000, 200)
+    ),
+    "a hash behind every word": "".join(f"word {BASE64[at : at + 43]}\n" for at in range(0, 50_000, 43)),
+    "a table with lines of 100 characters": "".join(
+        f"{number:>20}  {BASE64[number : number + 32]:<60}  {number % 7:>14}\n" for number in range(400)
+    ),
+    "a table with lines of 256 characters": "".join(
+        f"{BASE64[number * 90 : number * 90 + 90]:<255}\n" for number in range(300)
+    ),
+    "prose and Chinese": PROSE[:20_000] + CLASS_TEXTS["Chinese"].text * 20,
+    "emoji among code": "".join(f"{line}  # 🚀\n" for line in (CLASS_TEXTS["Python"].text * 10).splitlines()),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_text_of_mixed_classes_takes_what_its_pieces_take(kind: str) -> None:
+    """What is read of it stands for the rest: within a fifth of the sum of pieces that are read whole."""
+    text = LONG[kind]
+    pieces = [text[at : at + WHOLE_CHARS] for at in range(0, len(text), WHOLE_CHARS)]
+    assert text_tokens(text) == pytest.approx(sum(map(text_tokens, pieces)), rel=0.2)
+
+
+@pytest.mark.parametrize("size", [WHOLE_CHARS + 1, 2_000, 10_000, 100_000, 1_000_000])
+def test_the_longer_a_text_the_smaller_the_part_that_is_read(size: int) -> None:
+    """Counted in characters: a twelfth of a long text and the least number of stretches."""
+    text = Watched("x" * size)
+    text_tokens(text)
+    assert text.read == STRETCH_CHARS * (LEAST_STRETCHES + size // CHARS_PER_STRETCH)
+    assert text.read <= size // 12 + STRETCH_CHARS * LEAST_STRETCHES
+
+
+def test_a_text_is_read_up_to_its_end() -> None:
+    """No eleventh of it is left out, not even the last."""
+    plain = "word " * 4_000
+    heavier = [plain[: at * 1_700] + "9f.8\n" * 340 + plain[(at + 1) * 1_700 :] for at in range(11)]
+    assert all(text_tokens(text) > 1.03 * text_tokens(plain) for text in heavier)
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_the_estimate_depends_on_the_text_alone(kind: str) -> None:
+    """Not on the object that holds it, nor on how often it is asked for, nor on what came before."""
+    text = LONG[kind]
+    first = text_tokens(text)
+    text_tokens(PROSE)
+    assert text_tokens("".join([text[:7], text[7:]])) == first == text_tokens(text)

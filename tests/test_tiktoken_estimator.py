@@ -17,6 +17,7 @@ from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.messages import Message, Text, ToolCall
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import MESSAGE_TOKENS, TOOL_CALL_TOKENS, CharacterEstimator
+from tests.class_texts import CLASS_TEXTS
 from tests.test_text_classes import COUNTED
 from tests.token_accuracy import real_tokenizer
 
@@ -164,3 +165,10 @@ def test_the_table_of_texts_says_what_the_tokenizers_say() -> None:
         text, counted = row.values
         assert isinstance(text, str)
         assert (row.id, max(tokenizer.estimate_tokens(text) for tokenizer in tokenizers)) == (row.id, counted)
+
+
+@pytest.mark.parametrize("kind", CLASS_TEXTS)
+def test_the_texts_of_the_classes_say_what_the_tokenizers_say(kind: str) -> None:
+    text = CLASS_TEXTS[kind]
+    counted = [real_tokenizer(encoding).estimate_tokens(text.text) for encoding in ("cl100k_base", "o200k_base")]
+    assert counted == [text.cl100k, text.o200k]

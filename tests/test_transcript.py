@@ -308,8 +308,12 @@ def test_drops_the_oldest_items_and_says_so() -> None:
     assert quarter(shown.text) <= 200
 
 
+def test_nothing_is_left_when_even_the_empty_text_is_too_large() -> None:
+    assert transcript([], max_tokens=1, estimate=lambda _: 2).text == ""
+
+
 def test_counts_one_item_as_one() -> None:
-    messages = [says("user", "Go."), *(says("assistant", letter * 40) for letter in "abcd")]
+    messages = [says("user", "Go."), says("assistant", "a" * 80), *(says("assistant", letter * 40) for letter in "bcd")]
     shown = transcript(messages, max_tokens=60, estimate=quarter)
     assert shown.text.startswith("[1 older conversation item omitted]\n\n[User]: Go.\n\n[Assistant]: bbb")
     assert shown.omitted_items == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from compaction_hooks import CompactionController, CompactionSession, Usage
 from compaction_hooks.calibration import MINIMUM_GROWTH_TOKENS
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
@@ -74,7 +75,8 @@ class Reported:
 
 def reported(session: Mapping[str, Any], estimator: TokenEstimator) -> list[Reported]:
     """The recorded calls of a conversation; tool schemas counted where they were recorded."""
-    sizes = [sum(map(estimator.estimate_message_tokens, OpenAIChatFormat().read(raw))) for raw in session["messages"]]
+    messages: list[Any] = session["messages"]
+    sizes = [sum(map(estimator.estimate_message_tokens, OpenAIChatFormat().read(raw))) for raw in messages]
     until = [0, *accumulate(sizes)]
     tools = estimator.estimate_tokens(json.dumps(session["tools"], ensure_ascii=False)) if session.get("tools") else 0
     return [
@@ -97,3 +99,101 @@ def growths(calls: Sequence[Reported]) -> Iterator[float]:
         elif call.estimated - first.estimated >= MINIMUM_GROWTH_TOKENS:
             yield (call.estimated - first.estimated) / (call.counted - first.counted)
             first = call
+
+
+# -- what a session of the package says, before the provider does
+
+ENDLESS_WINDOW = 10_000_000
+"""Tokens; nothing is ever due in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """The size of a recorded request as a session knew it before the request was sent.
+
+    Attributes:
+        reports: Usage reports the session had of this growing view before.
+        ratio: The session's tokens over the provider's.
+    """
+
+    reports: int
+    ratio: float
+
+
+def projections(session: Mapping[str, Any], *, reporting: bool = True) -> Iterator[Projected]:
+    """Send the requests of a recorded conversation through a session, each followed by its recorded usage, or by none."""
+    chat = _endless_session()
+    begin, reports = None, 0
+    for call in _counted_calls(session):
+        reports = reports if call["context_start"] == begin else 0
+        begin = call["context_start"]
+        yield Projected(reports, _projected(chat, session, call) / call["prompt_tokens"])
+        if reporting:
+            chat.report_usage(Usage(input_tokens=call["prompt_tokens"]))
+            reports += 1
+
+
+def projections_after_compaction(
+    session: Mapping[str, Any], tokenizer: TokenEstimator, *, keep_tokens: int
+) -> Iterator[float]:
+    """Compact a recorded conversation at a third, at two thirds and at its end; yield the session's size over the true one."""
+    calls = _counted_calls(session)
+    for at in sorted({len(calls) // 3, 2 * len(calls) // 3, len(calls) - 1}):
+        if at > 3:
+            chat = _endless_session()
+            for call in calls[:at]:
+                _projected(chat, session, call)
+                chat.report_usage(Usage(input_tokens=call["prompt_tokens"]))
+            request = _request(session, calls[at])
+            result = chat.compact_sync(request, keep_recent_tokens=keep_tokens, tools=session.get("tools"))
+            yield _size(chat) / _true_size(session, tokenizer, calls[: at + 1], result.messages)
+
+
+def _true_size(
+    session: Mapping[str, Any], tokenizer: TokenEstimator, calls: Sequence[Mapping[str, Any]], view: Sequence[Any]
+) -> float:
+    """The size of a view that was made of the last call's request, which nobody has counted.
+
+    It is put together of what was counted: the first request, and the growth from where the kept end begins. What the compaction
+    added to the two or took from them is counted by a real tokenizer, times the provider's count of the last request over the
+    tokenizer's.
+    """
+    first, last = calls[0], calls[-1]
+    request = _request(session, last)
+    sizes = [sum(map(tokenizer.estimate_message_tokens, OpenAIChatFormat().read(raw))) for raw in request]
+    tools = tokenizer.estimate_tokens(json.dumps(session["tools"], ensure_ascii=False)) if session.get("tools") else 0
+    places = {id(message): place for place, message in enumerate(request)}
+    kept = {places[id(message)] for message in view if id(message) in places}
+    end = next(place for place in range(len(request), -1, -1) if place - 1 not in kept)
+    from_there = next((call for call in calls if end <= call["index"]), last)
+    new = [piece for raw in view if id(raw) not in places for piece in OpenAIChatFormat().read(raw)]
+    added = sum(map(tokenizer.estimate_message_tokens, new))
+    added += sum(sizes[place] for place in kept if first["index"] <= place < from_there["index"])
+    added -= sum(sizes[place] for place in range(first["index"]) if place not in kept)
+    ratio = last["prompt_tokens"] / (sum(sizes) + tools)
+    return float(first["prompt_tokens"] + last["prompt_tokens"] - from_there["prompt_tokens"] + ratio * added)
+
+
+def _endless_session() -> CompactionSession[Any]:
+    return CompactionController(context_window=ENDLESS_WINDOW).session("recorded")
+
+
+def _counted_calls(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [call for call in session.get("usage") or () if call["prompt_tokens"] > 0 < call["index"]]
+
+
+def _request(session: Mapping[str, Any], call: Mapping[str, Any]) -> list[Any]:
+    messages: list[Any] = session["messages"]
+    return messages[call["context_start"] : call["index"]]
+
+
+def _projected(chat: CompactionSession[Any], session: Mapping[str, Any], call: Mapping[str, Any]) -> int:
+    """The session's own size of a recorded request, before it is sent."""
+    chat.transform_context_sync(_request(session, call), tools=session.get("tools"))
+    return _size(chat)
+
+
+def _size(chat: CompactionSession[Any]) -> int:
+    tokens = chat.state().context_tokens
+    assert tokens is not None
+    return tokens

@@ -10,13 +10,15 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import defuse
 from compaction_hooks.files.operations import as_fields, as_items, call_arguments, command_line
 from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
+from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
@@ -52,31 +54,31 @@ KIND_WEIGHTS = {"url": 1.5, "email": 2.0, "id": 1.5, "number": 1.2, "path": 1.0,
 KEY_WEIGHT = 2.0
 OTHER_WEIGHT = 0.5
 
-_RUN = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
-_KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
-_LABELLED = re.compile(
+_RUN = lazy_pattern(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
+_KEYED = lazy_pattern(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
+_LABELLED = lazy_pattern(
     r"\b([A-Za-z][A-Za-z_-]{0,30}(?:[Ii][Dd]|[Nn]ame|[Nn]umber|[Kk]ey|[Hh]ash|[Bb]ranch|[Cc]ommit|[Pp]ort|[Vv]ersion|[Cc]ode))"
     r"(?: is)?\s?[:=]?\s([\w#@./+-]{2,80})"
 )
-_TELLING = re.compile(r"[\d/@_]|[a-z][A-Z]")
-_WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
-_URL = re.compile(r"https?://\S{3,}")
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
-_NUMBER = re.compile(r"#\d{1,8}|(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{4,20}\d")
-_CODE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w")
-_MEASURE = re.compile(
+_TELLING = lazy_pattern(r"[\d/@_]|[a-z][A-Z]")
+_WITH_LINE = lazy_pattern(r"[^:]+(?::\d+)+")
+_URL = lazy_pattern(r"https?://\S{3,}")
+_EMAIL = lazy_pattern(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_PATH = lazy_pattern(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
+_NUMBER = lazy_pattern(r"#\d{1,8}|(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{4,20}\d")
+_CODE = lazy_pattern(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w")
+_MEASURE = lazy_pattern(
     r"x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?",
     re.IGNORECASE,
 )
-_SYMBOL = re.compile(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
-_KEY = re.compile(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
+_SYMBOL = lazy_pattern(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
+_KEY = lazy_pattern(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
 """Any other name of an argument is a text of its own, and heads no line."""
-_NAMING_KEY = re.compile(
+_NAMING_KEY = lazy_pattern(
     r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
     re.I,
 )
-_DULL_KEY = re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
+_DULL_KEY = lazy_pattern(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
 
 
 @dataclass(slots=True)

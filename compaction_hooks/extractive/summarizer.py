@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive.facts import fact_items
@@ -25,6 +25,7 @@ from compaction_hooks.files import file_operations, without_file_tags
 from compaction_hooks.messages import Message, Text, ToolResult, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
+from compaction_hooks.values import dataclass
 
 REQUESTS_SHARE = 0.36
 """Of a summary, what the first and the newest request may take together."""

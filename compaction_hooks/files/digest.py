@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 
 from compaction_hooks.errors import RecordError
 from compaction_hooks.files.operations import (
+    CallMade,
     FileOperations,
     as_fields,
     as_items,
-    call_arguments,
-    command_line,
-    file_operations,
-    is_failure,
-    paired_calls,
+    calls_made,
+    touched_files,
 )
 from compaction_hooks.messages import Message
+from compaction_hooks.values import dataclass
 
 MAX_LISTED = 50
 """Of files, commands and hidden blocks each, the newest that a digest names: it is kept with the record."""
@@ -74,8 +72,13 @@ class CompactionDigest:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON."""
-        plain = asdict(self)
-        return {**plain, **{name: list(plain[name]) for name in ("tools", "files_written", "commands", "hidden")}}
+        return {
+            "messages": dict(self.messages),
+            "tools": [{"tool": use.tool, "calls": use.calls, "errors": use.errors} for use in self.tools],
+            "files_written": list(self.files_written),
+            "commands": [{"command": one.command, "succeeded": one.succeeded} for one in self.commands],
+            "hidden": [{"tool": block.tool, "replacement": block.replacement} for block in self.hidden],
+        }
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionDigest:
@@ -110,36 +113,43 @@ class CompactionDigest:
 
 
 def digest(
-    messages: Iterable[Message], hidden: Sequence[HiddenBlock] = (), *, operations: FileOperations | None = None
+    messages: Iterable[Message],
+    hidden: Sequence[HiddenBlock] = (),
+    *,
+    calls: Sequence[CallMade] | None = None,
+    operations: FileOperations | None = None,
 ) -> CompactionDigest:
     """Return what these messages did.
 
     Args:
         hidden: The blocks the view shows smaller; only the caller knows them.
-        operations: The files they touched, when the caller has them already.
+        calls: The calls they made, when the caller has them already.
+        operations: The files they touched, likewise.
     """
     messages = tuple(messages)
     roles: dict[str, int] = {}
     for message in messages:
         roles[message.role] = roles.get(message.role, 0) + 1
-    calls: dict[str, list[int]] = {}
-    commands: list[CommandOutcome] = []
-    for call, result in paired_calls(messages):
-        failed = result is not None and is_failure(result)
-        count = calls.setdefault(call.name, [0, 0])
+    made = calls_made(messages) if calls is None else calls
+    counts: dict[str, list[int]] = {}
+    commands: list[tuple[str, CallMade]] = []
+    for one in made:
+        count = counts.setdefault(one.call.name, [0, 0])
         count[0] += 1
-        count[1] += failed
-        command = command_line(call_arguments(call))
-        if command is not None:
-            outcome = None if result is None else not failed
-            commands.append(CommandOutcome(command=_short(command), succeeded=outcome))
+        count[1] += one.has_failed
+        if one.command is not None:
+            commands.append((one.command, one))
     return CompactionDigest(
         messages=roles,
-        tools=tuple(ToolUse(tool=name, calls=count, errors=errors) for name, (count, errors) in calls.items()),
-        files_written=(operations or file_operations(messages)).modified[-MAX_LISTED:],
-        commands=tuple(commands[-MAX_LISTED:]),
-        hidden=tuple(HiddenBlock(tool=b.tool, replacement=_short(b.replacement)) for b in hidden[-MAX_LISTED:]),
+        tools=tuple([ToolUse(tool=name, calls=count, errors=errors) for name, (count, errors) in counts.items()]),
+        files_written=(operations or touched_files(made)).modified[-MAX_LISTED:],
+        commands=tuple([_command_outcome(command, one) for command, one in commands[-MAX_LISTED:]]),
+        hidden=tuple([HiddenBlock(tool=b.tool, replacement=_short(b.replacement)) for b in hidden[-MAX_LISTED:]]),
     )
+
+
+def _command_outcome(command: str, made: CallMade) -> CommandOutcome:
+    return CommandOutcome(command=_short(command), succeeded=None if made.result is None else not made.has_failed)
 
 
 def _short(text: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from functools import lru_cache
+from typing import NamedTuple, cast
 
+from compaction_hooks.digests import parsed
 from compaction_hooks.files.shell import Touch, is_compound, patched_files, shell_touches
 from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
 
 MAX_PATH_CHARS = 1024
 """A longer argument is no path."""
@@ -31,12 +33,12 @@ SEARCH_KEYS = frozenset({"pattern", "query", "regex", "glob", "include"})
 COMMAND_KEYS = ("command", "cmd", "script")
 """Argument names are compared in lower case without underscores and hyphens: `file_path`, `filePath` and `filepath` are one."""
 
-WRITING_NAME = re.compile(r"write|edit|creat|insert|replac|append|patch|updat|save|modif", re.IGNORECASE)
-NOT_A_READ = re.compile(r"ls|list|glob|find|grep|search|tree|delete|remove|rename|move|mkdir|dir", re.IGNORECASE)
+WRITING_NAME = lazy_pattern(r"write|edit|creat|insert|replac|append|patch|updat|save|modif", re.IGNORECASE)
+NOT_A_READ = lazy_pattern(r"ls|list|glob|find|grep|search|tree|delete|remove|rename|move|mkdir|dir", re.IGNORECASE)
 EDITOR_COMMANDS = {"view": False, "create": True, "str_replace": True, "insert": True, "undo_edit": True}
 """The `command` argument of Anthropic's text editor tool, and whether it writes."""
 
-_FAILED_START = re.compile(
+_FAILED_START = lazy_pattern(
     r"errors?(?::| (?:in|while|executing|running|calling|reading|writing|occurred)\b)|an error occurred|exception\b|traceback \("
     r"|exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]|<returncode>\s*-?[1-9]|<(?:error|exception|tool_use_error)>"
     r"|fatal:|command failed|failed to\b|could not\b|unable to\b|permission denied|no such file|enoent\b|eacces\b"
@@ -44,14 +46,16 @@ _FAILED_START = re.compile(
     re.IGNORECASE,
 )
 """First words of failures. The last two are what Claude Code and interrupted sessions put in a result's place."""
-_FAILED_JSON = re.compile(
+_FAILED_FIRST = frozenset("acefnptuACEFNPTU<[")
+"""What those begin with."""
+_FAILED_JSON = lazy_pattern(
     r"""[{\[]\s*["'](?:error|errors)["']\s*:(?!\s*(?:null|None|false|False|""|\[\]|\{\}))"""
     r"""|[{\[][^{}]{0,200}["'](?:success|ok)["']\s*:\s*(?:false|False)"""
     r"""|[{\[][^{}]{0,200}["']status["']\s*:\s*["'](?:error|failed|failure)["']""",
     re.IGNORECASE,
 )
-_FAILED_END = re.compile(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*$", re.IGNORECASE)
-_PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
+_FAILED_END = lazy_pattern(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*$", re.IGNORECASE)
+_PATCHING = lazy_pattern(r"^patching file (\S+)", re.MULTILINE)
 _DIRECTORY_VIEW = "files and directories"
 
 
@@ -81,6 +85,33 @@ def merge(previous: FileOperations, newer: FileOperations) -> FileOperations:
     return FileOperations(read=read, modified=modified)
 
 
+class CallMade(NamedTuple):
+    """A tool call with its result, read once for whoever asks what it did.
+
+    Attributes:
+        result: What it was answered; None when it never was.
+        arguments: See `call_arguments`.
+        command: See `command_line`.
+        has_failed: Whether the answer says that it failed.
+    """
+
+    call: ToolCall
+    result: ToolResult | None
+    arguments: Mapping[str, object]
+    command: str | None
+    has_failed: bool
+
+
+def calls_made(messages: Iterable[Message]) -> list[CallMade]:
+    """Return each tool call of these messages with its result, in the order of the calls."""
+    made: list[CallMade] = []
+    for call, result in paired_calls(messages):
+        arguments = call_arguments(call)
+        has_failed = result is not None and is_failure(result)
+        made.append(CallMade(call, result, arguments, command_line(arguments), has_failed))
+    return made
+
+
 def file_operations(messages: Iterable[Message]) -> FileOperations:
     """Return the files that the tool calls of these messages read and modified.
 
@@ -88,14 +119,19 @@ def file_operations(messages: Iterable[Message]) -> FileOperations:
     by its name second. A call whose result is a failure touches nothing, except a command line of several commands, of
     which the failing one need not be the one that wrote.
     """
+    return touched_files(calls_made(messages))
+
+
+def touched_files(calls: Iterable[CallMade]) -> FileOperations:
+    """As `file_operations`, of calls that were read already."""
     modified: dict[str, bool] = {}
-    for call, result in paired_calls(messages):
-        for touch in _outcome(call, result):
+    for made in calls:
+        for touch in _outcome(made):
             written = modified.pop(touch.path, False) or touch.modified
             modified[touch.path] = written
     return FileOperations(
-        read=tuple(path for path, written in modified.items() if not written),
-        modified=tuple(path for path, written in modified.items() if written),
+        read=tuple([path for path, written in modified.items() if not written]),
+        modified=tuple([path for path, written in modified.items() if written]),
     )
 
 
@@ -104,9 +140,13 @@ def is_failure(result: ToolResult) -> bool:
     if result.is_error:
         return True
     start = result.text[:400].lstrip()
-    if _FAILED_START.match(start) or _FAILED_END.search(result.text[-60:].rstrip()):
+    first = start[:1]
+    if first in _FAILED_FIRST and _FAILED_START.match(start):
         return True
-    return start[:1] in ("{", "[") and _FAILED_JSON.match(start) is not None
+    end = result.text[-60:].rstrip()
+    if "xit" in end.lower() and _FAILED_END.search(end):
+        return True
+    return first in ("{", "[") and _FAILED_JSON.match(start) is not None
 
 
 def paired_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolResult | None]]:
@@ -127,14 +167,15 @@ def paired_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolRe
 def call_arguments(call: ToolCall) -> Mapping[str, object]:
     """Return a call's arguments as a mapping; arguments that are no JSON object come back as `{"input": text}`."""
     try:
-        value: object = json.loads(call.arguments) if call.arguments.strip() else {}
+        value: object = parsed(call.arguments) if call.arguments.strip() else {}
     except (ValueError, RecursionError):
         value = None
     return {"input": call.arguments} if (fields := as_fields(value)) is None else fields
 
 
+@lru_cache(maxsize=256)
 def plain_key(key: str) -> str:
-    """Return an argument's name as `PATH_KEYS` and its like have it."""
+    """Return an argument's name as `PATH_KEYS` and its like have it; a session has a few dozen."""
     return key.replace("_", "").replace("-", "").lower()
 
 
@@ -156,6 +197,8 @@ def command_line(arguments: Mapping[str, object]) -> str | None:
     """
     for key in COMMAND_KEYS:
         value = arguments.get(key)
+        if value is None:
+            continue
         if (items := as_items(value)) is not None:
             words = [str(word) for word in items]
             return words[-1] if len(words) > 2 and words[1].startswith("-") else " ".join(words)
@@ -164,20 +207,24 @@ def command_line(arguments: Mapping[str, object]) -> str | None:
     return None
 
 
-def _outcome(call: ToolCall, result: ToolResult | None) -> list[Touch]:
+def _outcome(made: CallMade) -> list[Touch]:
     """Return the files a call really touched, its result considered."""
-    arguments = call_arguments(call)
-    command = command_line(arguments)
-    failed = result is not None and is_failure(result)
-    if failed and (command is None or not is_compound(command)):
+    command = made.command
+    if made.has_failed and (command is None or not is_compound(command)):
         return []
-    text = result.text if result is not None else ""
+    text = made.result.text if made.result is not None else ""
     if command is not None:
         patched = [Touch(path, True) for path in _PATCHING.findall(text)] if "patch" in command else []
         return shell_touches(command) + patched
-    if text[:300].find(_DIRECTORY_VIEW) >= 0:
+    if _DIRECTORY_VIEW in text[:300]:
         return []
-    return [Touch(posixpath.normpath(touch.path), touch.modified) for touch in _named_files(call.name, arguments)]
+    return [Touch(_normal(touch.path), touch.modified) for touch in _named_files(made.call.name, made.arguments)]
+
+
+def _normal(path: str) -> str:
+    """`posixpath.normpath`, which takes longer to find that there is nothing to do."""
+    is_normal = "./" not in path and "//" not in path and path[-1:] not in ("", "/", ".")
+    return path if is_normal else posixpath.normpath(path)
 
 
 def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
@@ -189,8 +236,10 @@ def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
     if patched:
         return [Touch(path, True) for path in patched]
     paths = [path for path in _paths(plain) if _is_file(path)]
+    if not paths:
+        return []
     modified = _is_edit(tool, plain)
-    if not modified and (plain.keys() & SEARCH_KEYS or NOT_A_READ.search(tool)):
+    if not modified and (not SEARCH_KEYS.isdisjoint(plain) or NOT_A_READ.search(tool)):
         return []
     return [Touch(path, modified) for path in paths]
 
@@ -199,7 +248,7 @@ def _is_edit(tool: str, plain: Mapping[str, object]) -> bool:
     command = plain.get("command")
     if isinstance(command, str) and command in EDITOR_COMMANDS:
         return EDITOR_COMMANDS[command]
-    return bool(plain.keys() & EDIT_KEYS) or bool(WRITING_NAME.search(tool))
+    return not EDIT_KEYS.isdisjoint(plain) or WRITING_NAME.search(tool) is not None
 
 
 def _paths(plain: Mapping[str, object]) -> Iterator[str]:

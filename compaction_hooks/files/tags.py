@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from compaction_hooks.escaping import without_labels
 from compaction_hooks.files.operations import FileOperations, merge
+from compaction_hooks.patterns import lazy_pattern
 
 FILE_TAG_CHARS = 3_000
 """The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_TO_ESCAPE = re.compile(r"&(?=(?:amp|lt|gt);)|[<>]")
-_ESCAPED = re.compile(r"&(?:amp|lt|gt);")
+_TO_ESCAPE = lazy_pattern(r"&(?=(?:amp|lt|gt);)|[<>]")
+_ESCAPED = lazy_pattern(r"&(?:amp|lt|gt);")
 _UNESCAPES = {escaped: plain for plain, escaped in _ESCAPES.items()}
-_OMITTED = re.compile(r"\(\d+ earlier files? not listed\)")
+_OMITTED = lazy_pattern(r"\(\d+ earlier files? not listed\)")
 _LONGEST_OMITTED = "(9999 earlier files not listed)\n"
 
 
@@ -31,9 +31,8 @@ def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) ->
     src/a.py
     </modified-files>
     """
-    modified = _tag("modified-files", operations.modified, max_chars)
-    is_complete = len(_tagged(modified, "modified-files")) == len(operations.modified)
-    read = _tag("read-files", operations.read, max_chars - len(modified) - 1) if is_complete else ""
+    modified, omitted = _tag("modified-files", operations.modified, max_chars)
+    read = "" if omitted else _tag("read-files", operations.read, max_chars - len(modified) - 1)[0]
     return "\n".join(text for text in (read, modified) if text)
 
 
@@ -55,28 +54,29 @@ def without_file_tags(text: str) -> str:
     return text
 
 
-def _tag(name: str, paths: Sequence[str], max_chars: int) -> str:
-    """Return one tag with the newest paths that fit; empty when not even one does."""
-    lines = [_escape(path) for path in paths]
+def _tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
+    """Return one tag with the newest paths that fit, empty when not even one does; and how many are left out."""
     room = max_chars - len(f"<{name}>\n</{name}>")
-    omitted = 0
-    if sum(len(line) + 1 for line in lines) > room:
-        room -= len(_LONGEST_OMITTED)
-        omitted = len(lines) - _fitting(lines, room)
-    kept = lines[omitted:]
-    if not kept:
-        return ""
+    newest = _fitting(paths, room)
+    if len(newest) < len(paths):
+        newest = _fitting(paths, room - len(_LONGEST_OMITTED))
+    omitted = len(paths) - len(newest)
+    if not newest:
+        return "", omitted
     note = [f"({omitted} earlier file{'s' if omitted > 1 else ''} not listed)"] if omitted else []
-    return "\n".join([f"<{name}>", *note, *kept, f"</{name}>"])
+    return "\n".join([f"<{name}>", *note, *reversed(newest), f"</{name}>"]), omitted
 
 
-def _fitting(lines: Sequence[str], room: int) -> int:
-    """Return how many lines fit, counted from the last."""
-    for count, line in enumerate(reversed(lines)):
+def _fitting(paths: Sequence[str], room: int) -> list[str]:
+    """Return the lines of the paths that fit, the last one first; no more paths are looked at."""
+    lines: list[str] = []
+    for path in reversed(paths):
+        line = _escape(path)
         room -= len(line) + 1
         if room < 0:
-            return count
-    return len(lines)
+            break
+        lines.append(line)
+    return lines
 
 
 def _tagged(text: str, name: str) -> list[str]:
@@ -104,7 +104,10 @@ def _spans(text: str, name: str) -> list[tuple[int, int]]:
 
 
 def _escape(path: str) -> str:
-    return without_labels(_TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], " ".join(path.splitlines())))
+    line = " ".join(path.splitlines())
+    if "<" in line or ">" in line or "&" in line:
+        line = _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
+    return without_labels(line)
 
 
 def _unescape(line: str) -> str:

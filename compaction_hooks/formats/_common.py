@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, cast
-from urllib.parse import unquote_to_bytes
 
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.messages import (
@@ -41,7 +40,8 @@ def fields_of(value: object) -> Fields | None:
     The SDKs' own examples append their response objects to a list of dicts, so anything with pydantic's `model_dump` counts
     as its fields. None values are left out: providers refuse some of them when they are sent back.
     """
-    if isinstance(value, Mapping):
+    # Asking the abstract class costs more than reading a whole plain message.
+    if type(value) is dict or isinstance(value, Mapping):
         return cast(Fields, value)  # the keys of a JSON object are strings
     dump = getattr(value, "model_dump", None)
     return cast(Fields, dump(exclude_none=True)) if callable(dump) else None
@@ -162,6 +162,8 @@ def media_from_url(url: str, kind: str, *, low_detail: bool = False) -> Media:
     if header.endswith(";base64"):
         identity = media_from_base64(body, media_type).identity
     else:
+        from urllib.parse import unquote_to_bytes  # rarely needed, and slow to import
+
         identity = hashlib.sha256(unquote_to_bytes(_bytes(body))).hexdigest()
     return Media(media_type, identity, low_detail=low_detail)
 
@@ -284,12 +286,14 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
 """Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""
+_CALL_FIELDS: Final = frozenset({"stop_reason", "finish_reason", "usage", "model"})
+"""What tells of the call that made an answer."""
 
 
 def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Message:
     """Return the neutral message, with what the host's message says about the call that produced it."""
-    is_summary = any(fields.get(mark) is True for mark in _SUMMARY_MARKS)
-    if role != "assistant":
+    is_summary = fields.get(_SUMMARY_MARKS[0]) is True or fields.get(_SUMMARY_MARKS[1]) is True
+    if role != "assistant" or _CALL_FIELDS.isdisjoint(fields):
         return Message(role=role, parts=parts, is_summary=is_summary)
     reason = text_of(fields.get("stop_reason")) or text_of(fields.get("finish_reason"))
     return Message(

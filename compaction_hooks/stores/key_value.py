@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
 from compaction_hooks.stores.protocols import KeyValue
 
@@ -50,6 +49,8 @@ class KeyValueStore:
 
 def _key(name: str) -> str:
     """A key of its own for any text; readable where the text is."""
+    from urllib.parse import quote  # slow to import, and not everybody has a store
+
     quoted = quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
     if 0 < len(quoted) <= _LONGEST:
         return quoted

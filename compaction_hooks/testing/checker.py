@@ -115,6 +115,8 @@ class CheckedSession(Generic[M]):
         self._in_force: str | None = None
         self._is_replaced = False
         self._is_stale = False
+        self._is_stale_for_good = False
+        self._shown: list[M] = []
 
     # -- what a session does
 
@@ -221,9 +223,14 @@ class CheckedSession(Generic[M]):
         """Tell what the provider counted for the view last handed out."""
         self.session.report_usage(usage)
 
-    def changed_in_place(self) -> None:
-        """Tell that the host has written into an old message: that is noticed when the next compaction is planned."""
+    def changed_in_place(self, message: M) -> None:
+        """Tell that the host has written into an old message.
+
+        That is noticed when the next compaction is planned; of one that is covered already, where the list is read anew.
+        """
         self._is_stale = True
+        if self._shown and not any(message is held for held in self._shown):
+            self._is_stale_for_good = True
         self._last = None
 
     def take_over(self, other: CheckedSession[M]) -> None:
@@ -287,6 +294,7 @@ class CheckedSession(Generic[M]):
 
     def _check_handed_out(self, taken: Taken[M], messages: Sequence[M], view: list[M]) -> None:
         self._note_in_force()
+        self._shown = view
         self._check_view(taken, messages, view)
         self._check_fits(view)
         self._check_finished(taken)
@@ -338,7 +346,7 @@ class CheckedSession(Generic[M]):
             demand(is_rescue or after <= before * GAIN, "smaller", f"{before} tokens before, {after} after")
             self._check_calm(taken, event, is_rescue=is_rescue)
             self._settled = Settled(taken, after, window)
-            self._is_stale = False
+            self._is_stale = self._is_stale_for_good
             self.figures.compactions += 1
             if window is not None:
                 self.figures.over_target += after > self._settings.budget(window).target

@@ -234,12 +234,13 @@ class Rehearsal:
 
     def write_into_old(self, choose: Choose) -> None:
         """The host writes into any message in place; an old one is noticed when a compaction is planned."""
-        self._write(self.now.messages, choose)
-        self.now.checked.changed_in_place()
+        written = self._write(self.now.messages, choose)
+        if written is not None:
+            self.now.checked.changed_in_place(written)
 
-    def _write(self, messages: Sequence[ChatMessage], choose: Choose) -> None:
+    def _write(self, messages: Sequence[ChatMessage], choose: Choose) -> ChatMessage | None:
         if not messages:
-            return
+            return None
         message = cast("dict[str, object]", messages[-1 - choose(len(messages))])
         content = message.get("content")
         place, key = message, "content"
@@ -249,6 +250,7 @@ class Rehearsal:
         if isinstance(text, str) and text:
             self._spread(message)
             place[key] = ("#" if text[0] != "#" else "+") + text[1:]  # as long as before, so that no size changes
+        return message
 
     def _spread(self, message: ChatMessage) -> None:
         """What stands in several lists is changed in all of them."""
@@ -256,7 +258,7 @@ class Rehearsal:
             for number, session in enumerate(branch.sessions):
                 is_now = branch is self.now and number == branch.worker
                 if not is_now and any(held is message for held in branch.messages):
-                    session.changed_in_place()
+                    session.changed_in_place(message)
 
     def fork(self, _: Choose) -> None:
         """Go on with a second list, in a session of its own that takes over the records."""

@@ -28,6 +28,9 @@ class TokenWatch(BaseCallbackHandler):
         """Whether a call gave at least one chunk."""
         return bool(self._streamed)
 
+    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        """Take no notice. Without this method langchain writes all messages out as one text for `on_llm_start`."""
+
     def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - the signature is langchain's
         """Note that a call gave a chunk."""
         self._streamed.add(run_id)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
-from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
 
@@ -30,6 +29,9 @@ from compaction_hooks import (
     CompactionSession,
 )
 from compaction_hooks.errors import ConfigurationError
+
+if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
+    from langchain_core.tools import BaseTool
 
 Answer = TypeVar("Answer")
 

@@ -1,0 +1,93 @@
+"""OpenTelemetry: one span per compaction, through its tracing API.
+
+Names of the GenAI semantic conventions are those of https://github.com/open-telemetry/semantic-conventions-genai (read 2026-11-22,
+status: development); what they have no name for stands under `compaction.`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields
+from typing import Final
+
+from compaction_hooks.errors import MissingExtraError
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished
+from compaction_hooks.messages import Usage
+
+try:
+    from opentelemetry.trace import StatusCode, Tracer, get_tracer
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "opentelemetry":
+        raise
+    raise MissingExtraError("compaction_adapters.otel", "OpenTelemetry's API", "otel") from error
+
+SPAN_NAME: Final = "compact conversation"
+_OPERATION: Final = "compact"
+"""The conventions have no name for this operation and allow one's own."""
+_UNNAMED: Final = "default"
+"""The session of a controller that was given no other: it identifies no conversation."""
+_NANOSECONDS: Final = 1_000_000_000
+
+
+class OpenTelemetryHandler:
+    """An event handler, for `on_event=`, that makes one span of each compaction.
+
+    A span is a child of the caller's current one, and its attributes are the numbers of the event, each under its own name after
+    `compaction.`. A compaction that failed has the status "error" and an `error.type`; the error's text may quote the conversation
+    and is not recorded. What was skipped, given up or cancelled compacted nothing and makes no span.
+
+    The span is made when the compaction has ended, so the spans of the summariser's own calls are beside it, not below it.
+
+    Args:
+        tracer: Makes the spans; None: that of the global provider, also of one that is set later. Without a provider nothing is
+            recorded.
+    """
+
+    def __init__(self, tracer: Tracer | None = None) -> None:
+        self._tracer = tracer or get_tracer("compaction_hooks")
+
+    def __call__(self, event: CompactionEvent) -> None:
+        """Record a compaction that succeeded or failed; pass over everything else."""
+        if not isinstance(event, CompactionFinished | CompactionFailed):
+            return
+        end = time.time_ns()
+        start = end - int(event.duration_seconds * _NANOSECONDS)
+        span = self._tracer.start_span(SPAN_NAME, attributes=_attributes(event), start_time=start)
+        if isinstance(event, CompactionFailed):
+            span.set_status(StatusCode.ERROR)
+        span.end(end)
+
+
+def _attributes(event: CompactionFinished | CompactionFailed) -> dict[str, str | bool | int | float]:
+    attributes: dict[str, str | bool | int | float] = {
+        "gen_ai.operation.name": _OPERATION,
+        "compaction.reason": event.reason.value,
+        **_figures(event),
+        **_usage(event.usage),
+    }
+    if event.session_id != _UNNAMED:
+        attributes["gen_ai.conversation.id"] = event.session_id
+    if isinstance(event, CompactionFinished):
+        attributes["gen_ai.conversation.compacted"] = True  # never False, say the conventions
+        attributes["compaction.count"] = event.record.compaction_count
+        attributes["compaction.record_id"] = event.record.id
+    else:
+        attributes["error.type"] = event.error.partition(":")[0]
+    return attributes
+
+
+def _figures(event: CompactionFinished | CompactionFailed) -> dict[str, int | float]:
+    """Every number and every yes or no of an event."""
+    values = {f"compaction.{field.name}": getattr(event, field.name) for field in fields(event)}
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _usage(usage: Usage | None) -> dict[str, int]:
+    if usage is None:
+        return {}
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_write.input_tokens": usage.cache_write_tokens,
+    }

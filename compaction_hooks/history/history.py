@@ -1,0 +1,184 @@
+"""A conversation as it was at one call."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Generic
+
+from compaction_hooks.digests import run_digest
+from compaction_hooks.history.facts import Known, Origin, Piece, Side
+from compaction_hooks.history.log import Log
+from compaction_hooks.messages import M
+from compaction_hooks.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class History(Generic[M]):
+    """A conversation as it was at one call. Immutable: histories share their facts and differ in length.
+
+    Attributes:
+        host_count: Host messages it holds.
+        piece_count: Pieces it holds.
+    """
+
+    log: Log[M]
+    host_count: int
+    piece_count: int
+    known: Known
+
+    # -- size
+
+    def tokens(self, start: int = 0, end: int | None = None) -> int:
+        """Return the estimate of pieces `start` to `end` (excluded), in tokens before calibration."""
+        sums = self.log.tokens_before
+        return sums[self.piece_count if end is None else end] - sums[start]
+
+    # -- runs
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the chain begins when the list begins with one of our summaries."""
+        return self.log.origin
+
+    @property
+    def base(self) -> int:
+        """Runs before the list's first one: 0, or what the summary at its head covers."""
+        return self.log.origin.runs if self.log.origin else 0
+
+    @property
+    def run_count(self) -> int:
+        """Runs since the start of the conversation, those under a summary at the head included."""
+        starts = self.log.run_starts
+        count = len(starts)
+        if count and starts[-1] >= self.piece_count:
+            count = bisect_left(starts, self.piece_count)
+        return self.base + count
+
+    def run_start(self, run: int) -> int:
+        """Return the index of a run's first piece; `piece_count` for the run after the last."""
+        local = run - self.base
+        starts = self.log.run_starts
+        return min(starts[local], self.piece_count) if local < len(starts) else self.piece_count
+
+    def run_side(self, run: int) -> Side:
+        """Return whose run it is."""
+        return self.log.run_side(run - self.base)
+
+    def run_of(self, piece: int) -> int:
+        """Return the run a piece belongs to; pieces without a side belong to the run before them."""
+        return self.base + self.log.run_of(piece)
+
+    def run_pieces(self, run: int) -> range:
+        """Return the indexes of a run's pieces, those without a side included."""
+        return range(self.run_start(run), self.run_start(run + 1))
+
+    def is_boundary(self, run: int) -> bool:
+        """Whether a record may end before this run: the speaker changes and no call is open."""
+        local, bound = run - self.base, self.log.bound
+        return local > 0 and not (local < len(bound) and bound[local])
+
+    def boundaries(self, after: int) -> Iterator[int]:
+        """Yield the runs above `after` before which a record may end, oldest first."""
+        return (run for run in range(max(after, self.base) + 1, self.run_count) if self.is_boundary(run))
+
+    def starts_turn(self, run: int) -> bool:
+        """Whether a user's words open this run."""
+        return self.run_side(run) == "host" and self.piece(self.run_start(run)).message.role == "user"
+
+    # -- pieces
+
+    def piece(self, index: int) -> Piece:
+        """Return one piece."""
+        return self.log.piece(index)
+
+    def pieces(self, start: int = 0, end: int | None = None) -> list[Piece]:
+        """Return pieces `start` to `end` (excluded)."""
+        log = self.log
+        end = self.piece_count if end is None else end
+        if start >= log.released:
+            return log.pieces[start - log.released : end - log.released]
+        return [log.piece(index) for index in range(start, end)]
+
+    def host(self, index: int) -> M:
+        """Return one host message: the object that came in."""
+        return self.log.hosts[index]
+
+    def hosts(self, start: int = 0) -> list[M]:
+        """Return the host messages from `start` on: a new list of the objects that came in."""
+        return self.log.hosts[start : self.host_count]
+
+    def first_piece(self, host: int) -> int:
+        """Return the index of a host message's first piece; `piece_count` behind the last."""
+        return self.log.first_pieces[host]
+
+    def host_pieces(self, index: int) -> range:
+        """Return the indexes of the pieces read from one host message."""
+        return range(self.log.first_pieces[index], self.log.first_pieces[index + 1])
+
+    def systems(self, end: int | None = None) -> list[int]:
+        """Return the indexes of system pieces before piece `end`."""
+        limit = self.piece_count if end is None else end
+        return self.log.systems[: bisect_left(self.log.systems, limit)].tolist()
+
+    @property
+    def request(self) -> int | None:
+        """The piece that holds the user's current request: the last user message; None when nobody asked anything."""
+        requests = self.log.requests
+        if requests and requests[-1] < self.piece_count:
+            return requests[-1]
+        index = bisect_left(requests, self.piece_count)
+        return requests[index - 1] if index else None
+
+    @property
+    def summary_piece(self) -> int | None:
+        """The piece at the head of the list that is one of our own summaries, or None."""
+        index = self.log.summary_piece
+        return index if index is not None and index < self.piece_count else None
+
+    def answers(self) -> Iterator[int]:
+        """Yield the indexes of assistant pieces, newest first."""
+        return self.log.last_answers(self.piece_count)
+
+    def counted_answers(self) -> Iterator[int]:
+        """Yield the indexes of assistant pieces that carry usage, newest first."""
+        return (index for index in reversed(self.log.counted) if index < self.piece_count)
+
+    # -- digests
+
+    def digest_before(self, run: int) -> str | None:
+        """Return the chain up to a boundary before `run`; None where this list cannot know it.
+
+        Computed on demand and kept: a call that asks nothing hashes nothing.
+        """
+        local = run - self.base
+        if local < 0 or run > self.run_count - (1 if self.run_count > self.base else 0):
+            return None
+        chain = self.log.digests
+        found = chain.get(local)
+        if found is not None:
+            return found
+        start = max(known for known in chain if known < local)
+        digest = chain[start]
+        for before in range(start, local):
+            digest = chain[before + 1] = self._extended(digest, self.base + before)
+        return digest
+
+    def _extended(self, digest: str, run: int) -> str:
+        pieces = self.pieces(self.run_start(run), self.run_start(run + 1))
+        messages = [piece.message for piece in pieces if piece.side is not None]
+        originals = self.known.originals
+
+        def original(kind: str, ordinal: int, shown: str) -> str:
+            """The digest itself, or that of the text it stands for when it is a known reduction."""
+            return originals.get((kind, run, ordinal, shown), shown)
+
+        ordinals = self.call_ordinals(run - 1)
+        return run_digest(digest, self.run_side(run), messages, ordinals, original if originals else None)
+
+    def call_ordinals(self, run: int) -> dict[str, int]:
+        """Return the position of each call id in an assistant run; empty for any other run."""
+        if run < self.base or self.run_side(run) != "assistant":
+            return {}
+        calls = [call for index in self.run_pieces(run) for call in self.piece(index).message.calls]
+        return {call.id: ordinal for ordinal, call in enumerate(calls)}

@@ -1,0 +1,287 @@
+"""The facts of one conversation in columns, which grow at their end only; the objects of what was covered are let go."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field
+from operator import is_
+from typing import Final, Generic
+
+from compaction_hooks.digests import CHAIN_START
+from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
+from compaction_hooks.messages import M, Message, ToolCall, ToolResult
+from compaction_hooks.values import dataclass
+
+COVERED_PER_CALL: Final = 1_024
+"""Covered messages that are held against the host's list per call, on average: all of them every so many calls."""
+
+
+def _numbers() -> array[int]:
+    return array("I")
+
+
+def _sums() -> array[int]:
+    return array("Q", [0])
+
+
+def _starts() -> array[int]:
+    return array("I", [0])
+
+
+@dataclass(slots=True, eq=False)
+class Log(Generic[M]):
+    """What histories share: grows only at its end, so that a shorter history over it stays true.
+
+    Four bytes here and there: a state of a few hundred bytes a message, and of some thirty where it is covered.
+
+    Attributes:
+        read: Reads one host message.
+        hosts: The host messages.
+        covered: How many of the oldest had their pieces let go; those are read again when somebody asks.
+        live: The host messages after them; the very list `hosts` while nothing is covered.
+        pieces: The pieces of the live messages.
+        released: How many pieces were let go.
+        kept: Of those, the ones that a view shows all the same: system messages and pins.
+        first_pieces: By host message, its first piece; one more at the end.
+        tokens_before: By piece, the estimate of all before it, in tokens; one more at the end.
+        run_starts: By run, its first piece. Sides alternate.
+        bound: By run, 1 where no boundary lies before it: a call is open there.
+        systems, requests, answers, counted: Pieces of the system, the user's, the assistant's, and those with usage.
+        open_calls: By call id, the runs of the calls that wait for a result.
+        answered: Short hashes of the ids of answered calls: who answers none that is open may answer one of these again.
+        digests: By number of runs, the chain after them; not all are kept.
+        pins_left: Digests of the pins that may still follow the summary at the head.
+        shown: Host messages that a view holds beside its newest ones: of those, copies must not stand for the originals.
+        shown_hosts: The same messages.
+        replaced: How often the host's objects were replaced by copies of them.
+        unchecked: Calls since the covered messages were last held against the host's list.
+        watched: Copies of the newest messages, which hosts still touch; None where they cannot be copied, and are read again.
+        watched_from: The first of those.
+    """
+
+    read: Callable[[M], Sequence[Message]]
+    hosts: list[M] = field(default_factory=list[M])
+    covered: int = 0
+    live: list[M] = field(init=False)
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    released: int = 0
+    kept: dict[int, Piece] = field(default_factory=dict[int, Piece])
+    first_pieces: array[int] = field(default_factory=_starts)
+    tokens_before: array[int] = field(default_factory=_sums)
+    run_starts: array[int] = field(default_factory=_numbers)
+    first_side: Side | None = None
+    last_side: Side | None = None
+    bound: bytearray = field(default_factory=bytearray)
+    systems: array[int] = field(default_factory=_numbers)
+    requests: array[int] = field(default_factory=_numbers)
+    answers: array[int] = field(default_factory=_numbers)
+    counted: array[int] = field(default_factory=_numbers)
+    open_calls: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    answered: array[int] = field(default_factory=_numbers)
+    digests: dict[int, str] = field(default_factory=lambda: {0: CHAIN_START})
+    origin: Origin | None = None
+    pins_left: list[str] = field(default_factory=list[str])
+    summary_piece: int | None = None
+    has_unknown_summary: bool = False
+    shown: tuple[int, ...] = ()
+    shown_hosts: tuple[M, ...] = ()
+    replaced: int = 0
+    unchecked: int = 0
+    watched: list[object] | None = None
+    watched_from: int = 0
+
+    def __post_init__(self) -> None:
+        self.live = self.hosts
+
+    # -- growing
+
+    def append(self, message: M) -> None:
+        """Append a host message, whose pieces are to be added next."""
+        self.hosts.append(message)
+        if self.live is not self.hosts:
+            self.live.append(message)
+
+    def add(self, piece: Piece, *, is_stale: bool = False) -> None:
+        """Append a piece; the usage of a stale one measured another list and is not listed."""
+        index = len(self.tokens_before) - 1
+        self.pieces.append(piece)
+        self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
+        message, side = piece.message, piece.side
+        role = message.role
+        if role == "assistant":
+            self.answers.append(index)
+            if message.usage is not None and not is_stale:
+                self.counted.append(index)
+        elif role == "user":
+            if index != self.summary_piece and (side is not None or has_atoms(message)):
+                self.requests.append(index)
+        elif role == "system":
+            self.systems.append(index)
+        if side is not None:
+            if side != self.last_side:
+                self._open_run(side, index)
+            self._match_calls(message)
+
+    def _open_run(self, side: Side, start: int) -> None:
+        # Reasoning that stands alone before an answer belongs to it: providers reject the one without the other.
+        while (
+            side == "assistant" and start > self.released and _is_bare_reasoning(self.pieces[start - 1 - self.released])
+        ):
+            start -= 1
+        if self.last_side is None:
+            self.first_side = side
+        self.last_side = side
+        self.run_starts.append(start)
+        self.bound.append(0)
+
+    def _match_calls(self, message: Message) -> None:
+        """A result binds every boundary between its call and itself: no cut there."""
+        run = len(self.run_starts) - 1
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                self.open_calls.setdefault(part.id, []).append(run)
+            elif isinstance(part, ToolResult):
+                called = self._called(part.call_id)
+                if called is not None:
+                    self.bound[called + 1 : run + 1] = b"\1" * (run - called)
+
+    def _called(self, call_id: str) -> int | None:
+        """The run of the call a result answers: as providers do, the newest one with this id that is open.
+
+        A second answer belongs where the first does.
+        """
+        waiting = self.open_calls.get(call_id)
+        name = hash(call_id) & 0xFFFF_FFFF
+        if waiting is None:
+            return self._called_before(call_id) if name in self.answered else None
+        called = waiting.pop()
+        if not waiting:
+            del self.open_calls[call_id]
+        self.answered.append(name)
+        return called
+
+    def _called_before(self, call_id: str) -> int | None:
+        """The run of the newest call with this id; messages that were let go are read again to find it."""
+        for index in range(len(self.tokens_before) - 2, -1, -1):
+            if any(call.id == call_id for call in self.piece(index).message.calls):
+                return self.run_of(index)
+        return None
+
+    # -- letting go
+
+    def release(self, host: int, shown: Iterable[int]) -> None:
+        """Let go of what was read of the messages before `host`: a record covers them.
+
+        They are read again when somebody asks: a record that is taken back, a second answer to one of their calls.
+
+        Args:
+            shown: The pieces among them that the view shows all the same.
+        """
+        if host <= self.covered:
+            return
+        piece = self.first_pieces[host]
+        self.kept = {index: self.piece(index) for index in shown if index < piece}
+        self.covered, self.live = host, self.hosts[host:]
+        del self.pieces[: piece - self.released]
+        self.released = piece
+        run = bisect_right(self.run_starts, piece) - 1
+        self.open_calls = {**self.open_calls}  # a dict that entries were taken out of stays as large as it was
+        last = max(self.digests)
+        self.digests = {
+            runs: digest for runs, digest in self.digests.items() if runs >= run or runs == last or runs == 0
+        }
+
+    # -- reading
+
+    @property
+    def host_count(self) -> int:
+        """Host messages it holds."""
+        return len(self.hosts)
+
+    def piece(self, index: int) -> Piece:
+        """Return one piece; one that was let go is read again."""
+        if index >= self.released:
+            return self.pieces[index - self.released]
+        if index in self.kept:
+            return self.kept[index]
+        host = bisect_right(self.first_pieces, index) - 1
+        number = index - self.first_pieces[host]
+        read = self.read(self.hosts[host])
+        # Changed in place since, to fewer pieces: what is gone says nothing.
+        message = read[number] if number < len(read) else Message(role="other", parts=())
+        tokens = self.tokens_before[index + 1] - self.tokens_before[index]
+        return Piece(message, host, number, tokens, self._side(index, message))
+
+    def _side(self, index: int, message: Message) -> Side | None:
+        is_product = not self.run_starts or index < self.run_starts[0]
+        if message.role == "system" or is_product or not has_atoms(message):
+            return None
+        return "assistant" if message.role == "assistant" else "host"
+
+    def run_side(self, run: int) -> Side:
+        """Return whose run it is, counted from the first one of this list."""
+        is_first = run % 2 == 0
+        return "host" if is_first == (self.first_side == "host") else "assistant"
+
+    def run_of(self, piece: int) -> int:
+        """Return the run of a piece, -1 before the first; pieces without a side belong to the run before them."""
+        return bisect_right(self.run_starts, piece) - 1
+
+    # -- recognising
+
+    def show(self, hosts: tuple[int, ...]) -> None:
+        """Take these to be the `shown` ones."""
+        self.shown, self.shown_hosts = hosts, tuple(map(self.hosts.__getitem__, hosts))
+
+    def begins(self, messages: list[M]) -> bool:
+        """Whether a list begins with these very objects, by one comparison at the speed of C.
+
+        Of the covered ones `COVERED_PER_CALL` are compared per call, on average. Equal objects pass where the oldest and the newest
+        live one and those that are `shown` are the same.
+        """
+        start, known = self.covered, len(self.live)
+        recent = messages[start:] if start else messages
+        if not known or len(recent) < known or recent[0] is not self.live[0] or recent[known - 1] is not self.live[-1]:
+            return False
+        try:
+            if not (_begins(recent, self.live) and (not start or self._has_covered(messages))):
+                return False
+            return all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
+        except Exception:  # noqa: BLE001 - a host's objects may compare as they like, and only where they are not the same
+            return False
+
+    def _has_covered(self, messages: list[M]) -> bool:
+        self.unchecked += 1
+        if self.covered > self.unchecked * COVERED_PER_CALL:
+            return True
+        self.unchecked = 0
+        return _begins(messages, self.hosts)
+
+    def replace_hosts(self, messages: Sequence[M], count: int) -> None:
+        """Take the first `count` messages of a list for those that stand here: they say the same."""
+        self.replaced += 1
+        self.hosts[:count] = messages[:count]
+        if self.live is not self.hosts:
+            self.live = self.hosts[self.covered :]
+
+    def last_answers(self, end: int) -> Iterator[int]:
+        """Yield the assistant's pieces below `end`, newest first."""
+        return (index for index in reversed(self.answers) if index < end)
+
+
+def _begins(messages: list[M], known: list[M]) -> bool:
+    """Whether a list begins with the known messages. Lists are compared by pointers first; to cut it short would cost more."""
+    count = len(known)
+    known.extend(messages[count:])
+    try:
+        return known == messages
+    finally:
+        del known[count:]
+
+
+def _is_bare_reasoning(piece: Piece) -> bool:
+    message = piece.message
+    is_thought = bool(message.parts) and not has_atoms(message)
+    return piece.side is None and message.role == "assistant" and is_thought

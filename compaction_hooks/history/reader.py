@@ -1,0 +1,206 @@
+"""Reads a host's list into a history; what an earlier reading knows already is not read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from operator import is_
+from typing import Final, Generic
+
+from compaction_hooks.digests import message_digest, text_digest
+from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
+from compaction_hooks.history.history import History
+from compaction_hooks.history.log import Log
+from compaction_hooks.history.snapshots import NotPlainError, snapshot
+from compaction_hooks.messages import M, Message, MessageFormat
+
+MOST_READ_AGAIN: Final = 64
+"""Of the newest messages, so many at most are looked at again to notice that a host still writes to them."""
+
+
+class HistoryReader(Generic[M]):
+    """Reads a host's list into a `History`, taking over what an earlier reading already knows.
+
+    Args:
+        format: Reads one host message.
+        estimate: Size of one neutral message in tokens, before calibration.
+        marker: What every rendered summary of ours begins with.
+    """
+
+    def __init__(self, format: MessageFormat[M], estimate: Callable[[Message], int], marker: str) -> None:
+        self._format = format
+        self._is_read_as: Callable[[M, Sequence[Message]], bool] | None = getattr(format, "is_read_as", None)
+        self._estimate = estimate
+        self._marker = marker
+
+    def read(self, messages: Sequence[M], known: Known) -> History[M]:
+        """Read a whole list."""
+        history = self._extend(Log(self._format.read), messages, 0, known)
+        if history.log.has_unknown_summary:
+            # What these messages were counted with is what the summary replaced.
+            del history.log.counted[:]
+        return history
+
+    def sync(self, previous: History[M] | None, messages: Sequence[M], known: Known) -> History[M]:
+        """Read a list, looking only at what is new since `previous`, which is returned itself where nothing is.
+
+        Objects that are the same are trusted, except those from the last assistant message on, which hosts still touch: they are
+        looked at again. Equal objects that were made anew are recognised; what is known of them is kept.
+        `known` may have grown since, by records made from these very objects; records from elsewhere need a new `read`.
+        """
+        if previous is None:
+            return self.read(messages, known)
+        log, count = previous.log, previous.host_count
+        listed = messages if type(messages) is list else list(messages)
+        if log.host_count == count and log.begins(listed) and self._is_as_read(previous, listed):
+            if len(listed) == count and known is previous.known:
+                return previous
+            return self._extend(log, listed, count, known)
+        same = self._same_prefix(previous, listed)
+        if same < count:
+            return self._fork(previous, listed, same, known)
+        # Another history has grown it another way, or nothing is held of the covered messages that these could be held against.
+        if log.host_count > count or not all(map(is_, log.hosts[: log.covered], listed)):
+            return self._extend(self._adopted(previous, listed, count, known), listed, count, known)
+        log.replace_hosts(listed, count)
+        return self._extend(log, listed, count, known)
+
+    def verify(self, history: History[M], messages: Sequence[M]) -> History[M]:
+        """Read every message again that a view shows; return `history` itself when none was changed in place, else a new reading.
+
+        What a record covers is not read again while the host passes the same objects: it was summarised as it was.
+        """
+        covered = history.log.covered
+        for index in (*(host for host in history.log.shown if host < covered), *range(covered, history.host_count)):
+            if not self._is_unchanged(history, index, messages[index]):
+                return self.read(messages, history.known)
+        return history
+
+    # -- recognising
+
+    def _is_as_read(self, history: History[M], messages: list[M]) -> bool:
+        """Whether the messages that hosts still touch say what they said when they were read."""
+        log = history.log
+        if log.watched is not None:
+            return messages[log.watched_from : history.host_count] == log.watched
+        watched = range(log.watched_from, history.host_count)
+        return all(self._is_unchanged(history, index, messages[index]) for index in watched)
+
+    def _same_prefix(self, previous: History[M], messages: list[M]) -> int:
+        """How many messages at the head of a list say what they said: the same objects, or copies of them.
+
+        Once there are records, a copy is held against what was read of the original, not against the original: that may have
+        been changed in place since, and a record applies to what is there now.
+        """
+        known = previous.known
+        is_same = self._is_unchanged if known.origins or known.originals else _is_equal_copy
+        hosts = previous.hosts()
+        count, touched = min(len(hosts), len(messages)), _touched(previous)
+        for index in range(count):
+            if hosts[index] is messages[index]:
+                if index >= touched and not self._is_unchanged(previous, index, messages[index]):
+                    return index
+            elif not is_same(previous, index, messages[index]):
+                return index
+        return count
+
+    def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
+        first = history.log.first_pieces
+        old = [piece.message for piece in history.pieces(first[index], first[index + 1])]
+        if self._is_read_as is not None and self._is_read_as(message, old):
+            return True
+        return old == list(self._format.read(message))
+
+    # -- reading
+
+    def _fork(self, previous: History[M], messages: list[M], same: int, known: Known) -> History[M]:
+        """Read a list that departs from `previous` at `same`, keeping what is known of the messages before."""
+        moved: set[int] = set()
+        if same < len(messages):
+            moved = {id(host) for host in previous.hosts(same)}
+            last = next(previous.answers(), None)
+            if last is not None and same <= previous.piece(last).host:
+                # An edit of what answers were given to: those since measured the list before it.
+                moved.update(map(id, messages[same:]))
+        return self._extend(self._adopted(previous, messages, same, known), messages, same, known, moved)
+
+    def _adopted(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
+        """A new log with the facts of the first `count` messages, which are those of this list; the covered ones are read."""
+        log: Log[M] = Log(self._format.read)
+        covered = min(count, previous.log.covered)
+        self._extend(log, messages[:covered], 0, known)
+        for index in range(covered, count):
+            log.append(messages[index])
+            for number in previous.host_pieces(index):
+                piece = previous.piece(number)
+                self._append(log, piece.message, piece.host, piece.number, piece.tokens, known)
+            log.first_pieces.append(len(log.tokens_before) - 1)
+        return log
+
+    def _extend(
+        self, log: Log[M], messages: Sequence[M], start: int, known: Known, moved: Set[int] = frozenset()
+    ) -> History[M]:
+        """Read the messages from `start` on; `moved` names (by id) those that stood behind other messages before."""
+        read, estimate = self._format.read, self._estimate
+        for index in range(start, len(messages)):
+            message = messages[index]
+            is_stale = bool(moved) and id(message) in moved
+            neutral = read(message)
+            log.append(message)
+            for number, piece in enumerate(neutral):
+                self._append(log, piece, index, number, estimate(piece), known, is_stale=is_stale)
+            log.first_pieces.append(len(log.tokens_before) - 1)
+        history = History(log, len(messages), len(log.tokens_before) - 1, known)
+        log.watched_from = _touched(history)
+        try:
+            log.watched = [snapshot(message) for message in log.live[log.watched_from - log.covered :]]
+        except NotPlainError:
+            log.watched = None
+        return history
+
+    def _append(
+        self,
+        log: Log[M],
+        message: Message,
+        host: int,
+        number: int,
+        tokens: int,
+        known: Known,
+        *,
+        is_stale: bool = False,
+    ) -> None:
+        side: Side | None = None
+        is_covered = message.role == "system" or (not log.run_starts and self._is_product(log, message, known))
+        if not is_covered and has_atoms(message):
+            side = "assistant" if message.role == "assistant" else "host"
+        log.add(Piece(message, host, number, tokens, side), is_stale=is_stale)
+
+    def _is_product(self, log: Log[M], message: Message, known: Known) -> bool:
+        """Whether this message at the head of a list is our own summary, or one of the pins that follow it."""
+        if log.pins_left:
+            if message_digest(message) == log.pins_left[0]:
+                log.pins_left.pop(0)
+                return True
+            log.pins_left.clear()
+        is_summary = message.role != "assistant" and message.text.startswith(self._marker)
+        if log.origin is not None or not is_summary:
+            return False
+        log.origin = known.origins.get(text_digest(message.text))
+        if log.origin is None:
+            log.has_unknown_summary = True
+            return False
+        log.digests = {0: log.origin.digest}
+        log.pins_left = list(log.origin.pins)
+        log.summary_piece = len(log.tokens_before) - 1
+        return True
+
+
+def _touched(history: History[M]) -> int:
+    """The first of the newest live messages that hosts still touch: from the last answer on."""
+    answer = next(history.answers(), None)
+    host = 0 if answer is None or answer < history.log.released else history.piece(answer).host
+    return max(host, history.host_count - MOST_READ_AGAIN, history.log.covered)
+
+
+def _is_equal_copy(history: History[M], index: int, message: M) -> bool:
+    old = history.host(index)
+    return type(old) is type(message) and bool(old == message)

@@ -1,0 +1,29 @@
+"""Copies of JSON values, to notice by one comparison that a host still writes to them."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+MOST_NESTED: Final = 16
+
+
+class NotPlainError(Exception):
+    """A value that is no JSON, or nested too deeply: nothing tells when it changes, or how to copy it."""
+
+
+def snapshot(value: object, depth: int = MOST_NESTED) -> object:
+    """Return a copy of a JSON value in which no list and no dict is shared; its texts are the same objects.
+
+    Raises:
+        NotPlainError: it holds anything but dicts, lists, texts, numbers, booleans and None, or is nested more than `depth` deep.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict and depth:
+        fields = cast("dict[object, object]", value)
+        return {key: item if type(item) is str else snapshot(item, depth - 1) for key, item in fields.items()}
+    if kind is list and depth:
+        return [snapshot(item, depth - 1) for item in cast("list[object]", value)]
+    raise NotPlainError(kind.__name__)

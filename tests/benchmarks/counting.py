@@ -1,0 +1,68 @@
+"""What a provider would count: a real tokenizer over whatever is sent, each message counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from compaction_hooks.tiktoken_estimator import TiktokenEstimator
+
+Chat: TypeAlias = Mapping[str, Any]
+
+MESSAGE_TOKENS = 3
+REPLY_TOKENS = 3
+"""What surrounds each message, and begins the answer: OpenAI's cookbook, "How to count tokens with tiktoken"."""
+
+
+class Counter:
+    """Counts chat messages exactly, in cl100k; a message is counted when it is first seen.
+
+    It remembers by identity and keeps the messages alive, so messages must not change while it counts.
+
+    Raises:
+        LookupError: the tokenizer's rank file is not on this machine.
+    """
+
+    def __init__(self) -> None:
+        self._tokenizer = TiktokenEstimator("cl100k_base")
+        if self._tokenizer.name == "characters":
+            raise LookupError("no rank file of cl100k_base: pip install litellm, or set TIKTOKEN_CACHE_DIR")
+        self._counted: dict[int, tuple[Chat, int]] = {}
+
+    def message_tokens(self, message: Chat) -> int:
+        """Return the tokens of one message, what surrounds it included."""
+        known = self._counted.get(id(message))
+        if known is None:
+            tokens = MESSAGE_TOKENS + sum(map(self._tokenizer.estimate_tokens, _texts(message)))
+            known = self._counted[id(message)] = (message, tokens)
+        return known[1]
+
+    def request_tokens(self, view: Sequence[Chat]) -> int:
+        """Return the input tokens that a provider would report for this list."""
+        return REPLY_TOKENS + sum(map(self.message_tokens, view))
+
+
+def broken_pairs(view: Sequence[Chat]) -> int:
+    """Return how many tool calls lack their result in the messages right after them, and results their call right before."""
+    broken = 0
+    open_calls: set[str] = set()
+    for message in view:
+        if message["role"] == "tool":
+            broken += message["tool_call_id"] not in open_calls
+            open_calls.discard(message["tool_call_id"])
+        else:
+            broken += len(open_calls)
+            open_calls = {call["id"] for call in message.get("tool_calls") or ()}
+    return broken + len(open_calls)
+
+
+def _texts(message: Chat) -> Iterator[str]:
+    yield message["role"]
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        yield content
+    else:
+        yield from (str(part.get("text", "")) for part in cast("Sequence[Chat]", content))
+    for call in message.get("tool_calls") or ():
+        yield call["function"]["name"]
+        yield call["function"]["arguments"]

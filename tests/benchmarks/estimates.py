@@ -1,0 +1,245 @@
+"""How good and how fast the estimate by characters is: the tables of docs/tokens.md.
+
+    python -m tests.benchmarks.estimates [--rounds 15]
+
+Needs tiktoken and its rank files (litellm's wheel has them) and, for the recorded sessions, ../shared/data. Times are the least of
+all rounds, those that are compared taking turns, of one thread's CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.tiktoken_estimator import TiktokenEstimator
+from compaction_hooks.tokens import CharacterEstimator
+from tests.benchmarks.history import grow
+from tests.class_texts import CLASS_TEXTS
+from tests.data import sessions
+from tests.token_accuracy import (
+    growths,
+    projections,
+    projections_after_compaction,
+    read,
+    reported,
+    text_ratio,
+    texts,
+)
+
+ESTIMATOR = CharacterEstimator()
+ENCODINGS = ("cl100k_base", "o200k_base")
+KEPT_TOKENS = (2_000, 8_000)
+"""What the compactions keep of a session, in tokens: its last step, and a few of them."""
+SIZES = (50, 200, 500, 1_000, 2_000, 10_000, 100_000, 1_000_000)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that so many percent are not above."""
+    ordered = sorted(values)
+    return ordered[round((len(ordered) - 1) * percent / 100)]
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as Markdown, its first column to the left."""
+    print(f"\n{title}\n\n| {' | '.join(columns)} |\n|---|" + "--:|" * (len(columns) - 1))
+    for row in rows:
+        print(f"| {' | '.join(map(str, row))} |")
+
+
+def ratios_table(title: str, found: Mapping[str, Sequence[float]]) -> None:
+    """Print estimated over counted: how it is spread, and how far from 1."""
+    print_table(
+        title, ("source", "n", "5 %", "median", "95 %", "off by: median", "95 %"), map(ratios_row, found.items())
+    )
+
+
+def ratios_row(found: tuple[str, Sequence[float]]) -> tuple[object, ...]:
+    """A row of `ratios_table`."""
+    source, ratios = found
+    off = [abs(ratio - 1) for ratio in ratios]
+    spread = (f"{percentile(ratios, percent):.3f}" for percent in (5, 50, 95))
+    return source, len(ratios), *spread, f"{percentile(off, 50):.2%}", f"{percentile(off, 95):.2%}"
+
+
+# -- against tokenizers
+
+
+def classes_table() -> None:
+    """Print each class of text, once and repeated to forty times its length, beside four characters for a token."""
+    rows = [
+        (
+            kind,
+            len(text.text),
+            *(f"{ESTIMATOR.estimate_tokens(text.text * times) / text.counted / times:.2f}" for times in (1, 40)),
+            f"{ESTIMATOR.estimate_tokens(text.text) / text.o200k:.2f}",
+            f"{len(text.text) / 4 / text.counted:.2f}",
+        )
+        for kind, text in CLASS_TEXTS.items()
+    ]
+    columns = ("class", "characters", "estimate", "of 40 times as much", "against o200k_base", "characters / 4")
+    print_table("Classes of text, against the larger of two tokenizers", columns, rows)
+
+
+def conversations_table(recorded: Sequence[Mapping[str, Any]]) -> None:
+    """Print the text of whole conversations against tokenizers, nothing added for what surrounds messages."""
+    counts = [TiktokenEstimator(encoding).estimate_tokens for encoding in ENCODINGS]
+    found: defaultdict[str, list[list[float]]] = defaultdict(list)
+    for session in recorded:
+        messages = read(session)
+        found[session["id"].partition("-")[0]].append(
+            [text_ratio(messages, ESTIMATOR.estimate_tokens, count) for count in counts]
+        )
+    found["all"] = [*chain.from_iterable(found.values())]
+    columns = (
+        "source",
+        "n",
+        *(f"{encoding}: {part}" for encoding in ENCODINGS for part in ("least", "median", "most")),
+    )
+    rows = (
+        (
+            source,
+            len(ratios),
+            *(f"{percentile(column, at):.2f}" for column in zip(*ratios, strict=True) for at in (0, 50, 100)),
+        )
+        for source, ratios in found.items()
+    )
+    print_table("Text of whole conversations, against tokenizers", columns, rows)
+
+
+# -- against what providers counted
+
+
+def by_source(
+    recorded: Iterable[Mapping[str, Any]], measure: Callable[[Mapping[str, Any]], Iterable[float]]
+) -> dict[str, list[float]]:
+    """What a measure yields for each session, by source and model; sources with fewer than 20 figures are left out."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for session in recorded:
+        model = str(session.get("model")).rpartition("/")[2]
+        found[f"{session['id'].partition('-')[0]}, {model}"].extend(measure(session))
+    return {source: ratios for source, ratios in sorted(found.items()) if len(ratios) >= 20}
+
+
+def after_three_reports(session: Mapping[str, Any]) -> Iterator[float]:
+    """The projected size of each request, from the fourth of a view on, over what the provider counted for it."""
+    return (projected.ratio for projected in projections(session) if projected.reports >= 3)
+
+
+def before_any_report(session: Mapping[str, Any]) -> Iterator[float]:
+    """The same of all requests where no usage is ever reported."""
+    return (projected.ratio for projected in projections(session, reporting=False))
+
+
+def after_compaction(session: Mapping[str, Any]) -> Iterator[float]:
+    """The projected size of the first request after compactions at several places, over the true one."""
+    tokenizer = TiktokenEstimator(ENCODINGS[0])
+    for kept in KEPT_TOKENS:
+        yield from projections_after_compaction(session, tokenizer, keep_tokens=kept)
+
+
+def provider_tables(recorded: Sequence[Mapping[str, Any]]) -> None:
+    """Print what sessions of the package say against the providers' counts."""
+    counted = [session for session in recorded if session.get("usage")]
+    exact = [session for session in counted if session.get("usage_scope") == "exact"]
+    title = "The next request after three usage reports, over the provider's count"
+    ratios_table(f"{title} (recorded whole)", by_source(exact, after_three_reports))
+    ratios_table(
+        f"{title} (with an unknown prefix)", by_source([s for s in counted if s not in exact], after_three_reports)
+    )
+    ratios_table("The first request after a compaction", by_source(exact, after_compaction))
+    ratios_table("Requests before any usage report", by_source(exact, before_any_report))
+    ratios_table(
+        "Growth by 1,000 estimated tokens or more, before any usage report",
+        by_source(counted, lambda session: growths(reported(session, ESTIMATOR))),
+    )
+
+
+# -- speed
+
+
+def least_seconds(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The least CPU time of each work, which take turns."""
+    least = dict.fromkeys(works, float("inf"))
+    for _ in range(rounds):
+        for name, work in works.items():
+            start = time.thread_time()
+            work()
+            least[name] = min(least[name], time.thread_time() - start)
+    return least
+
+
+def repeated(work: Callable[[], object], times: int) -> Callable[[], None]:
+    """A work that does another so many times."""
+
+    def repeat() -> None:
+        for _ in range(times):
+            work()
+
+    return repeat
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def speed_table(rounds: int) -> None:
+    """Print the time of one estimate by size, beside SHA-256 of the same text."""
+    english, chinese = CLASS_TEXTS["English"].text, CLASS_TEXTS["Chinese"].text
+    rows: list[tuple[object, ...]] = []
+    for size in SIZES:
+        row: list[object] = [f"{size:,}"]
+        for sample in (english, chinese):
+            text = (sample * (size // len(sample) + 1))[:size]
+            times = max(10, 1_000_000 // size // 2)
+            works = {
+                "estimate": repeated(partial(ESTIMATOR.estimate_tokens, text), times),
+                "sha256": repeated(partial(_sha256, text), times),
+            }
+            least = {name: seconds / times * 1e6 for name, seconds in least_seconds(works, rounds).items()}
+            row += [f"{least['estimate']:.2f}", f"{least['sha256']:.2f}", f"{least['estimate'] / least['sha256']:.1f}"]
+        rows.append(tuple(row))
+    kinds = ("English", "Chinese")
+    columns = ("characters", *(f"{kind}: {part}" for kind in kinds for part in ("µs", "SHA-256", "ratio")))
+    print_table("Time of one estimate", columns, rows)
+
+
+def session_table(rounds: int) -> None:
+    """Print the time for all messages of a generated session of 10,000, beside SHA-256 of their texts."""
+    chat = OpenAIChatFormat()
+    messages = [piece for message in grow(10_000) for piece in chat.read(message)]
+    encoded = [text.encode() for text in texts(messages)]
+    whole = b"".join(encoded)
+    works = {
+        "estimate of each message": lambda: [ESTIMATOR.estimate_message_tokens(message) for message in messages],
+        "SHA-256 of each text": lambda: [hashlib.sha256(text).digest() for text in encoded],
+        "SHA-256 of all text at once": lambda: hashlib.sha256(whole).digest(),
+    }
+    rows = ((name, f"{seconds * 1e3:.1f} ms") for name, seconds in least_seconds(works, rounds).items())
+    print_table(
+        f"{len(messages):,} messages, {len(encoded):,} texts, {len(whole) / 1e6:.1f} MB", ("work", "time"), rows
+    )
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds: int = parser.parse_args().rounds
+    speed_table(rounds)
+    session_table(rounds)
+    classes_table()
+    recorded = list(sessions())
+    if recorded:
+        conversations_table(recorded)
+        provider_tables(recorded)
+
+
+if __name__ == "__main__":
+    main()

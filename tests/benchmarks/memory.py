@@ -1,0 +1,249 @@
+"""What is kept in memory beside the host's messages, and what one call allocates: the memory table of docs/benchmarks.md.
+
+    python -m tests.benchmarks.memory [--messages 10000]
+
+Measured with tracemalloc, which counts the bytes that Python's allocator was asked for while it ran. The messages are made before
+it starts, so that what the host holds is not counted, but for the line about idle sessions, where the host has let go of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TypeAlias
+
+from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Summarizer, SummaryRequest
+from tests.benchmarks import history
+
+Chat: TypeAlias = Mapping[str, object]
+
+HUGE_WINDOW = 1_000_000_000  # tokens; nothing is ever due
+WINDOW = 200_000
+KEPT_TOKENS = 10_000
+IDLE_SESSIONS = 64
+CALLS = 32
+_SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)  # of the program, not of one conversation
+
+
+@dataclass(slots=True)
+class Traced:
+    """What a block of code allocated, in bytes: what is left of it at its end, and the most at any moment."""
+
+    left: int = 0
+    peak: int = 0
+
+
+@contextmanager
+def traced() -> Generator[Traced]:
+    """Measure what the block under `with` allocates."""
+    found = Traced()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield found
+        found.peak = tracemalloc.get_traced_memory()[1]
+        gc.collect()
+        found.left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def grow(count: int, seed: int = 0) -> list[Chat]:
+    """Return a realistic conversation of so many messages."""
+    return [*history.grow(count, seed=seed)]
+
+
+def instant(request: SummaryRequest) -> str:
+    """Summarise at once: a text of some length, the same for every request."""
+    return "## Goal\n" + "Port the parser.\n" * 40
+
+
+def opened(window: int = HUGE_WINDOW, summarizer: Summarizer | None = instant) -> CompactionSession[Chat]:
+    """Return a session of a new controller that summarises whenever something is due."""
+    settings = CompactionSettings(clear_tool_results=False)
+    return CompactionController(context_window=window, summarizer=summarizer, settings=settings).session("one")
+
+
+def handed_over(session: CompactionSession[Chat], messages: Sequence[Chat], step: int = 20) -> list[Chat]:
+    """Hand a list over that grows by `step` messages a call, as an agent does, and return it at its end."""
+    live: list[Chat] = []
+    for start in range(0, len(messages), step):
+        live += messages[start : start + step]
+        session.transform_context_sync(live)
+    return live
+
+
+def reachable(*roots: object, without: Mapping[int, object] | None = None) -> dict[int, object]:
+    """Return by id whatever the roots hold, directly or not, but for `without` and what belongs to the program."""
+    found: dict[int, object] = {}
+    waiting = list(roots)
+    while waiting:
+        value = waiting.pop()
+        if id(value) in found or isinstance(value, _SHARED) or (without is not None and id(value) in without):
+            continue
+        found[id(value)] = value
+        waiting += gc.get_referents(value)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table; `most` is what it may be at most, in the same unit."""
+
+    name: str
+    value: float
+    unit: str
+    most: float | None = None
+
+    def row(self) -> str:
+        """The line as Markdown."""
+        limit, verdict = (
+            ("", "") if self.most is None else (f"{self.most:,.0f}", "yes" if self.value <= self.most else "NO")
+        )
+        return f"| {self.name} | {self.value:,.1f} | {self.unit} | {limit} | {verdict} |"
+
+
+def state_per_message(count: int) -> Iterator[Figure]:
+    """What a session holds of live messages, by tracemalloc and by walking it."""
+    messages = grow(count)
+    with traced() as grown:
+        session = opened()
+        live = handed_over(session, messages)
+    yield Figure("state beside live messages", (grown.left - sys.getsizeof(live)) / count, "B/message", 400)
+    kinds: Counter[str] = Counter()
+    for value in reachable(session, without=reachable(live)).values():
+        kinds[type(value).__name__] += sys.getsizeof(value)
+    yield Figure("the same, by walking what the session holds", kinds.total() / count, "B/message")
+    for kind, size in kinds.most_common(6):
+        yield Figure(f"&nbsp;&nbsp;of it {kind}", size / count, "B/message")
+
+
+def _compacted(session: CompactionSession[Chat], messages: list[Chat]) -> None:
+    session.transform_context_sync(messages)
+    session.compact_sync(messages, keep_recent_tokens=KEPT_TOKENS)
+    session.transform_context_sync(messages)
+
+
+def _after_one_compaction(count: int) -> int:
+    """State of a session, its records left out, that compacted `count` messages once and was called once more, in bytes."""
+    session, messages = opened(), grow(count)
+    with traced() as held:
+        _compacted(session, messages)
+    assert session.state().compaction_count == 1
+    return held.left - _record_bytes(session, messages)
+
+
+def _after_growth(count: int) -> int:
+    """The same of a session whose list grew to `count` messages in a window of 200k tokens."""
+    messages = grow(count)
+    with traced() as held:
+        session = opened(WINDOW)
+        live = handed_over(session, messages)
+    assert session.state().compaction_count > 1
+    return held.left - sys.getsizeof(live) - _record_bytes(session, messages)
+
+
+def _record_bytes(session: CompactionSession[Chat], messages: list[Chat]) -> int:
+    """What the records themselves hold, which is what a store would hold of them."""
+    records = session.engine.conversation.records
+    return sum(map(sys.getsizeof, reachable(records, without=reachable(messages)).values()))
+
+
+def covered_per_message(count: int) -> Iterator[Figure]:
+    """What a covered message still costs: how much more state there is when more was covered, with the same tail."""
+    slope = (_after_one_compaction(2 * count) - _after_one_compaction(count)) / count
+    yield Figure("covered by one compaction, its record left out", slope, "B/message", 40)
+    slope = (_after_growth(2 * count) - _after_growth(count)) / count
+    yield Figure("covered, as a list grows through many, records left out", slope, "B/message", 40)
+
+
+def idle_sessions(count: int) -> Iterator[Figure]:
+    """What sessions cost that were compacted and are called no more: while their host keeps its lists, and after."""
+    held = [grow(count, seed=number) for number in range(IDLE_SESSIONS)]
+    with traced() as kept:
+        controllers = [_idle(held)]
+    with traced() as let_go:
+        controllers.append(_idle(grow(count, seed=number) for number in range(IDLE_SESSIONS)))
+    records = (controllers[0].session(f"s{number}").export_records() for number in range(IDLE_SESSIONS))
+    text = len(json.dumps([*records]))
+    yield Figure(f"records of a session of {count} messages, as JSON", text / IDLE_SESSIONS, "B")
+    yield Figure(f"{IDLE_SESSIONS} idle sessions, whose host keeps its lists", kept.left / text, "x their records", 2)
+    yield Figure(
+        f"{IDLE_SESSIONS} idle sessions, whose host has let go of them", let_go.left / text, "x their records", 2
+    )
+
+
+def _idle(lists: Iterable[list[Chat]]) -> CompactionController[Chat]:
+    controller = CompactionController(context_window=HUGE_WINDOW, summarizer=instant)
+    for number, messages in enumerate(lists):
+        _compacted(controller.session(f"s{number}"), messages)
+    return controller
+
+
+async def _nothing_due(session: CompactionSession[Chat], live: list[Chat]) -> Traced:
+    await session.transform_context(live)
+    with traced() as calls:
+        for _ in range(CALLS):
+            await session.transform_context(live)
+    return calls
+
+
+def nothing_due(count: int) -> Iterator[Figure]:
+    """What calls with nothing to do allocate at their peak, before and after a compaction."""
+    session, messages = opened(), grow(count)
+    handed_over(session, messages)
+    yield Figure(f"calls with nothing due, {count} live", asyncio.run(_nothing_due(session, messages)).peak, "B", 2_048)
+    session.compact_sync(messages, keep_recent_tokens=KEPT_TOKENS)
+    yield Figure(f"the same once {count} were compacted", asyncio.run(_nothing_due(session, messages)).peak, "B", 2_048)
+
+
+def compaction_peak(name: str, summarizer: Summarizer | None) -> Figure:
+    """The most that one summary of a full window of 200k tokens allocates, for each byte of the transcript it is made of."""
+    messages = grow(4_000)
+    transcripts: list[int] = []
+
+    def measuring(request: SummaryRequest) -> str:
+        transcripts.append(len(request.transcript.encode()))
+        return instant(request)
+
+    plain, measured = opened(WINDOW, summarizer), opened(WINDOW, measuring)
+    count = 0
+    while not transcripts:
+        plain.transform_context_sync(messages[:count])
+        count += 20
+        measured.transform_context_sync(messages[:count])
+    with traced() as call:
+        plain.transform_context_sync(messages[:count])
+    assert plain.state().compaction_count == 1
+    return Figure(f"peak of a compaction, {name}", call.peak / transcripts[0], "x transcript", 2)
+
+
+def table(count: int) -> Iterator[Figure]:
+    """Every figure of the table."""
+    for part in (state_per_message, covered_per_message, nothing_due):
+        yield from part(count)
+    yield from idle_sessions(600)
+    yield compaction_peak("instant summariser", instant)
+    yield compaction_peak("default summariser", None)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--messages", type=int, default=10_000)
+    print("| what | measured | unit | at most | met |\n|---|--:|---|--:|---|")
+    for figure in table(parser.parse_args().messages):
+        print(figure.row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The recorded conversations that are played: what is sent when, and which names come back long after they were mentioned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.replay import Probe, RecordedSession, read_sessions
+from compaction_hooks.replay.recall import names, spoken_text, visible_text
+from tests.benchmarks.money.wire import Chat, Reader
+from tests.data import DATA
+
+FORMAT = OpenAIChatFormat()
+LONG_AGO_RATIO = 0.10
+"""Of the window: a name that was not mentioned within so many tokens before its use is one that compaction puts at risk."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A recording, with what every strategy is measured by.
+
+    Attributes:
+        messages: The whole conversation; a system prompt stands first.
+        calls: Indexes of the answers: each is one call, its history all messages before it.
+        sizes: Tokens of each message.
+    """
+
+    id: str
+    messages: Sequence[Chat]
+    calls: Sequence[int]
+    sizes: Sequence[int]
+    probes: Sequence[Probe]
+
+    @cached_property
+    def tokens(self) -> int:
+        """The size of the whole."""
+        return sum(self.sizes)
+
+    @cached_property
+    def names(self) -> Sequence[frozenset[str]]:
+        """The names in each message."""
+        return [frozenset(names(visible_text(FORMAT.read(message)))) for message in self.messages]
+
+    @cached_property
+    def spoken(self) -> Sequence[frozenset[str]]:
+        """The names that the assistant itself said in each message."""
+        return [frozenset(names(spoken_text(FORMAT.read(message)))) for message in self.messages]
+
+    def used_again(self, window: int) -> dict[int, frozenset[str]]:
+        """Return, for each call past half the window, the names in its answer that were last mentioned long before."""
+        mentioned: dict[str, int] = {}
+        found: dict[int, frozenset[str]] = {}
+        size, is_call = 0, set(self.calls)
+        for index in range(len(self.messages)):
+            if index in is_call and size > window / 2:
+                horizon = size - window * LONG_AGO_RATIO
+                found[index] = frozenset(name for name in self.spoken[index] if mentioned.get(name, size) < horizon)
+            size += self.sizes[index]
+            mentioned.update(dict.fromkeys(self.names[index], size))
+        return found
+
+
+def conversations(least_tokens: int) -> Iterator[Conversation]:
+    """Yield the recorded conversations of more than so many tokens, in a stable order."""
+    reader = Reader()
+    for path in sorted((DATA / "sessions").glob("*.jsonl.gz")):
+        for session in read_sessions(path):
+            conversation = _conversation(session, reader)
+            if conversation.tokens > least_tokens:
+                yield conversation
+
+
+def _conversation(session: RecordedSession, reader: Reader) -> Conversation:
+    system: list[Chat] = [{"role": "system", "content": session.system}] if session.system else []
+    messages = [*system, *session.messages]
+    return Conversation(
+        id=session.id,
+        messages=messages,
+        calls=[i for i, message in enumerate(messages) if i and message["role"] == "assistant"],
+        sizes=[reader.tokens([message]) for message in messages],
+        probes=session.probes,
+    )

@@ -1,0 +1,154 @@
+"""Plays one conversation with one strategy: every call is priced under all rules, and what it still knows is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+
+from compaction_hooks import ContextOverflowError, Usage
+from compaction_hooks.replay.recall import Haystack, Vocabulary, visible_text
+from tests.benchmarks.money.caching import Bill, PromptCaches
+from tests.benchmarks.money.conversations import FORMAT, Conversation
+from tests.benchmarks.money.rules import RULES
+from tests.benchmarks.money.strategies import Run, Strategy
+from tests.benchmarks.money.wire import Block, Chat, Reader
+
+
+@dataclass(slots=True)
+class Score:
+    """What one or many conversations came to with one strategy.
+
+    Attributes:
+        bills: By model, what its provider would have counted.
+        calls, refused: Model calls, and those larger than the window, which are answered by an error and cost nothing.
+        broken: Requests with a call that has no result, or a result that has no call.
+        summaries: Calls of the summariser.
+        changes: Requests that do not begin with the whole request before them.
+        sent: Tokens of all requests that were answered.
+        names, names_known: Uses of names that were last mentioned long before, and those that stood in the request.
+        probes, probes_known: Questions at the end of a conversation whose answer stands in it, and in the last request.
+    """
+
+    bills: dict[str, Bill] = field(default_factory=dict[str, Bill])
+    calls: int = 0
+    refused: int = 0
+    broken: int = 0
+    summaries: int = 0
+    changes: int = 0
+    sent: int = 0
+    names: int = 0
+    names_known: int = 0
+    probes: int = 0
+    probes_known: int = 0
+
+    def add(self, other: Score) -> None:
+        """Add what another conversation came to."""
+        for each in fields(self):
+            if each.name != "bills":
+                setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        for model, bill in other.bills.items():
+            self.bills[model] = self.bills.get(model, Bill()) + bill
+
+
+def play(conversation: Conversation, strategy: Strategy, window: int) -> Score:
+    """Return what a conversation comes to, call by call, in a context window of so many tokens."""
+    with strategy.begin(window) as run:
+        played = _Played(conversation, run, window)
+        for index in conversation.calls:
+            played.call(index)
+        return played.finish()
+
+
+class _Played:
+    """One conversation on its way."""
+
+    def __init__(self, conversation: Conversation, run: Run, window: int) -> None:
+        self._conversation = conversation
+        self._run = run
+        self._window = window
+        self._reader = Reader()
+        self._caches = PromptCaches()
+        self._used_again = conversation.used_again(window)
+        self._vocabularies: dict[str, Vocabulary] = {}
+        self._last: list[Block] = []
+        self._is_broken = False
+        self._sent: Sequence[Chat] = ()
+        self._score = Score(bills={rules.model: Bill() for rules in RULES})
+
+    def call(self, index: int) -> None:
+        """Play the call that produced one message."""
+        score, names = self._score, self._used_again.get(index, frozenset())
+        score.calls += 1
+        score.names += len(names)
+        self._sent = ()
+        try:
+            sent = self._run.send(list(self._conversation.messages[:index]))
+        except ContextOverflowError:
+            score.refused += 1
+            return
+        blocks = self._reader.blocks(sent)
+        is_longer = blocks[: len(self._last)] == self._last
+        score.changes += not is_longer
+        if not (self._last and is_longer):
+            self._is_broken = _is_broken(sent)
+        score.broken += self._is_broken
+        size = sum(block.tokens for block in blocks)
+        if size > self._window:
+            score.refused += 1
+            return
+        self._last, self._sent = blocks, sent
+        self._charge(blocks, size, self._conversation.sizes[index])
+        if names:
+            known = [self._vocabulary(message) for message in sent]
+            score.names_known += sum(any(name in words for words in known) for name in names)
+
+    def _charge(self, blocks: list[Block], size: int, output: int) -> None:
+        for model, bill in self._caches.request(blocks).items():
+            self._score.bills[model] += replace(bill, output=output)
+        self._score.sent += size
+        self._run.answered(Usage(input_tokens=size, output_tokens=output))
+
+    def _vocabulary(self, message: Chat) -> Vocabulary:
+        text = visible_text(FORMAT.read(message))
+        words = self._vocabularies.get(text)
+        if words is None:
+            words = self._vocabularies[text] = Vocabulary()
+            words.add(text)
+        return words
+
+    def finish(self) -> Score:
+        """Return the score, the summariser's calls and the questions at the end included."""
+        score, summaries = self._score, self._run.summaries
+        score.summaries = len(summaries)
+        extra = Bill(asked=sum(s.asked for s in summaries), summaries=sum(s.answered for s in summaries))
+        for model in score.bills:
+            score.bills[model] += extra
+        whole = _haystack(self._conversation.messages[: self._conversation.calls[-1]])
+        known = _haystack(self._sent)
+        asked = [probe for probe in self._conversation.probes if whole.holds(probe)]
+        score.probes = len(asked)
+        score.probes_known = sum(known.holds(probe) for probe in asked)
+        return score
+
+
+def _haystack(messages: Sequence[Chat]) -> Haystack:
+    return Haystack(visible_text(piece for message in messages for piece in FORMAT.read(message)))
+
+
+def _is_broken(messages: Sequence[Chat]) -> bool:
+    """Whether a call has no result right after it, or a result no call right before it."""
+    open_calls: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                return True
+            open_calls.remove(message["tool_call_id"])
+        elif open_calls:
+            return True
+        elif message["role"] == "assistant":
+            open_calls = {_call_id(call) for call in message.get("tool_calls") or ()}
+    return bool(open_calls)
+
+
+def _call_id(call: Mapping[str, object]) -> str:
+    return str(call["id"])

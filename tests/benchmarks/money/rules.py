@@ -1,0 +1,126 @@
+"""Published prompt-cache rules and prices, each with its source. Read on 2026-11-22; `differences` compares with genai-prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRules:
+    """One provider's cache for one model. Prices are US dollars for a million tokens, without batch or priority rates.
+
+    Attributes:
+        read: Input that comes from the cache.
+        write: Input that is written to it, in place of `input`; equal to `input` where writing costs nothing extra.
+        minimum_tokens: A shorter prefix is never cached.
+        step_tokens: A cached prefix is a multiple of this long.
+        at_marks: Whether only prefixes that end at a mark of an earlier request are found; otherwise any common prefix is.
+        marks_system: Whether the host marks the end of the system messages too, as Anthropic's own examples do.
+        lookback_blocks: How many content blocks before a mark an earlier mark is looked for; None: all.
+    """
+
+    provider: str
+    model: str
+    input: float
+    output: float
+    read: float
+    write: float
+    minimum_tokens: int
+    sources: tuple[str, ...]
+    step_tokens: int = 1
+    at_marks: bool = False
+    marks_system: bool = False
+    lookback_blocks: int | None = None
+
+
+RULES: Final = (
+    CacheRules(
+        # From GPT-5.6 on: a mark that OpenAI sets itself at the end of the newest message, found again by exact match; writes
+        # cost 1.25 times the input. A mark at the end of the system messages would have to be set by the host.
+        provider="openai",
+        model="gpt-6.1-sol",
+        input=2.00,
+        output=10.00,
+        read=0.10,
+        write=2.50,
+        minimum_tokens=1024,
+        at_marks=True,
+        sources=(
+            "https://developers.openai.com/api/docs/guides/prompt-caching",
+            "https://developers.openai.com/api/docs/models/gpt-6.1-sol",
+            "https://github.com/openai/openai-openapi (PromptCacheOptionsParam: one implicit mark, no block lookback)",
+        ),
+    ),
+    CacheRules(
+        # Up to GPT-5.5: the longest known prefix, from 1,024 tokens in steps of 128; writing costs nothing.
+        provider="openai",
+        model="gpt-5.5",
+        input=5.00,
+        output=30.00,
+        read=0.50,
+        write=5.00,
+        minimum_tokens=1024,
+        step_tokens=128,
+        sources=(
+            "https://openai.com/index/api-prompt-caching/",
+            "https://developers.openai.com/api/docs/models/gpt-5.5",
+        ),
+    ),
+    CacheRules(
+        # 5-minute entries: write 1.25, read 0.1 times the input; up to four marks; from each, 20 blocks back are looked through.
+        provider="anthropic",
+        model="claude-sonnet-5",
+        input=2.00,
+        output=10.00,
+        read=0.20,
+        write=2.50,
+        minimum_tokens=1024,
+        at_marks=True,
+        marks_system=True,
+        lookback_blocks=20,
+        sources=(
+            "https://platform.claude.com/docs/en/build-with-claude/prompt-caching",
+            "https://platform.claude.com/docs/en/models/sonnet-5/overview",
+        ),
+    ),
+    CacheRules(
+        # Implicit: common prefixes at a tenth of the price, writing costs nothing; "no cost saving guarantee".
+        provider="google",
+        model="gemini-3.8-flash",
+        input=0.75,
+        output=3.75,
+        read=0.075,
+        write=0.75,
+        minimum_tokens=4096,
+        sources=(
+            "https://ai.google.dev/gemini-api/docs/caching",
+            "https://ai.google.dev/gemini-api/docs/pricing (introductory rates to 2026-12-31; the ratios stay)",
+        ),
+    ),
+)
+"""One current model of each provider, and OpenAI's rules before GPT-5.6, which many models in use still have."""
+
+
+def differences() -> Iterator[str]:
+    """Yield what the installed genai-prices says otherwise about a base price; nothing when it is not installed."""
+    if find_spec("genai_prices") is None:
+        return
+    from genai_prices import data_snapshot
+
+    providers = {provider.id: provider for provider in data_snapshot.get_snapshot().providers}
+    for rules in RULES:
+        model = next((m for m in providers[rules.provider].models if m.id == rules.model), None)
+        if model is None:
+            yield f"genai-prices does not know {rules.model}"
+            continue
+        prices = model.prices[0].prices if isinstance(model.prices, list) else model.prices
+        ours = {"input": rules.input, "cache_read": rules.read, "output": rules.output}
+        if prices.cache_write_mtok is not None:
+            ours["cache_write"] = rules.write
+        for name, price in ours.items():
+            theirs = getattr(prices, f"{name}_mtok")
+            if theirs is not None and float(getattr(theirs, "base", theirs)) != price:
+                yield f"{rules.model}: {name} {price} here, {getattr(theirs, 'base', theirs)} there"

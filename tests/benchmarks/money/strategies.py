@@ -1,0 +1,151 @@
+"""What is done about a conversation that grows: nothing, our controller with some settings, or a peer's policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionSettings,
+    ExtractiveSummarizer,
+    Summarizer,
+    Summary,
+    SummaryRequest,
+    Usage,
+)
+from compaction_hooks.messages import Part, ToolCall, ToolResult
+from compaction_hooks.reductions import shorten_arguments
+from compaction_hooks.transcript import shortened
+from tests.benchmarks.money.conversations import FORMAT
+from tests.benchmarks.money.wire import Chat, tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryCall:
+    """One call of a summariser, in tokens."""
+
+    asked: int
+    answered: int
+
+
+class Run(Protocol):
+    """One strategy at work on one conversation."""
+
+    summaries: list[SummaryCall]
+    """Grows as summaries are made."""
+
+    def send(self, history: list[Chat]) -> Sequence[Chat]:
+        """Return what is sent for a history. Kept messages are the same objects."""
+        ...
+
+    def answered(self, usage: Usage) -> None:
+        """Hear what the provider counted for what was sent last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A name for the table, and how a run begins in a context window of so many tokens."""
+
+    name: str
+    begin: Callable[[int], AbstractContextManager[Run]]
+
+
+# -- nothing
+
+
+@dataclass(slots=True)
+class _Everything:
+    summaries: list[SummaryCall] = field(default_factory=list[SummaryCall])
+
+    def send(self, history: list[Chat]) -> Sequence[Chat]:
+        return history
+
+    def answered(self, usage: Usage) -> None:
+        """Nothing depends on it."""
+
+
+@contextmanager
+def _everything(window: int) -> Generator[Run]:
+    yield _Everything()
+
+
+NOTHING = Strategy("no compaction", _everything)
+
+# -- ours
+
+
+RESULT_CHARS = 2_000
+"""Of a tool result or argument, what the transcript for a model shows at most (`compaction_hooks.transcript`)."""
+
+
+@dataclass(slots=True)
+class PricedSummarizer:
+    """The default summariser in a model's place: it is shown what a model would be shown, and costs what a model would cost."""
+
+    calls: list[SummaryCall]
+    summarize: ExtractiveSummarizer = field(default_factory=ExtractiveSummarizer)
+
+    def __call__(self, request: SummaryRequest, /) -> Summary:
+        shown = tuple(replace(message, parts=tuple(map(_shown, message.parts))) for message in request.messages)
+        summary = self.summarize(replace(request, messages=shown))
+        self.calls.append(SummaryCall(tokens_of(request.system) + tokens_of(request.prompt), tokens_of(summary.text)))
+        return summary
+
+
+def _shown(part: Part) -> Part:
+    half = RESULT_CHARS // 2
+    match part:
+        case ToolResult(text=text) if len(text) > RESULT_CHARS:
+            return replace(part, text=shortened(text, half, half))
+        case ToolCall(arguments=text) if len(text) > RESULT_CHARS:
+            return replace(part, arguments=shorten_arguments(text, half, half))
+        case _:
+            return part
+
+
+class Ours:
+    """A controller's session."""
+
+    def __init__(self, window: int, settings: CompactionSettings, summarizer: Summarizer | None) -> None:
+        self.summaries: list[SummaryCall] = []
+        self._session = CompactionController(
+            context_window=window,
+            settings=settings,
+            summarizer=summarizer or PricedSummarizer(self.summaries),
+            format=FORMAT,
+        ).session("money")
+
+    def send(self, history: list[Chat]) -> Sequence[Chat]:
+        return self._session.transform_context_sync(history)
+
+    def answered(self, usage: Usage) -> None:
+        self._session.report_usage(usage)
+
+
+def _is_down(request: SummaryRequest, /) -> Summary:
+    raise ConnectionError("the summariser is down")
+
+
+def ours(name: str, settings: CompactionSettings | None = None, summarizer: Summarizer | None = None) -> Strategy:
+    """Return our strategy with these settings and this summariser, whose calls cost nothing; None: the defaults, a priced one."""
+
+    @contextmanager
+    def begin(window: int) -> Generator[Run]:
+        yield Ours(window, settings or CompactionSettings(), summarizer)
+
+    return Strategy(name, begin)
+
+
+OURS = ours("ours")
+VARIANTS = (
+    ours("ours, summary without a model", summarizer=ExtractiveSummarizer()),
+    ours("ours, summariser down: clears and shortens", summarizer=_is_down),
+    ours("ours, summary first, no clearing", CompactionSettings(clear_tool_results=False)),
+    ours("ours, keeps 12,800", CompactionSettings(keep_recent_tokens=12_800)),
+    ours("ours, keeps 8,000", CompactionSettings(keep_recent_tokens=8_000)),
+    ours("ours, triggers at 60 %", CompactionSettings(trigger_ratio=0.6)),
+)

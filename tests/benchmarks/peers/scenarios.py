@@ -1,0 +1,222 @@
+"""What is measured of a peer: one call when nothing is due, whole conversations, their contexts, their memory.
+
+Times are processor time of the whole process, so that other work on the machine counts as little as can be.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from statistics import mean, median
+from time import process_time
+from typing import Generic, TypeAlias, TypedDict
+
+from tests.benchmarks.counting import Counter, broken_pairs
+from tests.benchmarks.peers.peer import Chat, Conversation, M, Peer, Reported
+
+UNLIMITED = 1_000_000_000
+"""A window in which nothing is ever due, in tokens."""
+ROUND_SECONDS = 0.1
+"""So long one round of equal calls takes, one call at least."""
+TOKENS_PER_MESSAGE = 510
+"""Of the generated history, in the mean."""
+
+Call: TypeAlias = Callable[[Conversation[M]], Awaitable[None]]
+
+
+class Sent(TypedDict):
+    """What a peer sent in one conversation, by a real tokenizer.
+
+    Attributes:
+        calls: Model calls whose contexts were counted.
+        over: Contexts larger than the window.
+        broken: Contexts with a call without its result, or a result without its call.
+        mean_tokens: Mean size of a context.
+        compactions: Calls whose context was smaller than the one before.
+        tokens_before: Median size, in tokens, of the contexts before those.
+    """
+
+    calls: int
+    over: int
+    broken: int
+    mean_tokens: float
+    compactions: int
+    tokens_before: float
+
+
+class Spent(TypedDict):
+    """What a conversation cost in the peer's code, in seconds; where calls were sampled, reckoned for all of them.
+
+    Attributes:
+        total: All calls together.
+        compaction: Median of the calls that compacted; None without one.
+        last: Median of the last hundred calls.
+    """
+
+    total: float
+    compaction: float | None
+    last: float
+
+
+class Play(Generic[M]):
+    """A conversation as one peer meets it: its host adds messages, and before each answer comes a call.
+
+    Args:
+        peer: Who plays it.
+        history: All of it.
+        window: In tokens.
+        usage: Whether answers carry what the provider counted.
+    """
+
+    def __init__(self, peer: Peer[M], history: Sequence[Chat], *, window: int, usage: bool) -> None:
+        self._peer = peer
+        self._window = window
+        self._usage = usage
+        self._messages = peer.convert(history)
+        answers = sum(map(peer.is_answer, self._messages))
+        self._stride = max(1, answers // (peer.sampled_calls or answers))
+        self._inputs: list[int] = []
+        self._outputs: list[int] = []
+
+    async def count(self) -> Sent:
+        """Play it and count every context. To be done first: the provider's counts of the later plays are from here."""
+        reader = _Reader(self._peer)
+        self._outputs = [reader.tokens([message]) for message in self._messages if self._peer.is_answer(message)]
+        broken = 0
+
+        async def call(conversation: Conversation[M]) -> None:
+            nonlocal broken
+            view = await conversation.view()
+            context = reader.chats([*conversation.head, *view])
+            self._inputs.append(reader.counter.request_tokens(context))
+            broken += broken_pairs(context) > 0
+
+        await self._play(call)
+        before = [self._inputs[index - 1] for index in self._compactions()]
+        return Sent(
+            calls=len(self._inputs),
+            over=sum(tokens > self._window for tokens in self._inputs),
+            broken=broken,
+            mean_tokens=mean(self._inputs),
+            compactions=len(before),
+            tokens_before=median(before or [0]),
+        )
+
+    async def clock(self) -> Spent:
+        """Play it with a stop watch."""
+        seconds: list[float] = []
+        overhead = _clock_seconds()
+
+        async def call(conversation: Conversation[M]) -> None:
+            start = process_time()
+            await conversation.view()
+            seconds.append(max(process_time() - start - overhead, 0))
+
+        with _settled():
+            await self._play(call)
+        compactions = [seconds[index] for index in self._compactions()]
+        return Spent(
+            total=sum(seconds) * self._stride,
+            compaction=median(compactions) if compactions else None,
+            last=median(seconds[-100:]),
+        )
+
+    async def peak(self) -> int:
+        """Play it and return the most bytes that were held at once, beyond the history."""
+
+        async def call(conversation: Conversation[M]) -> None:
+            await conversation.view()
+
+        gc.collect()
+        tracemalloc.start()
+        await self._play(call)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    async def _play(self, call: Call[M]) -> None:
+        conversation = self._peer.open(self._window)
+        number = 0
+        for message in self._messages:
+            reported = None
+            if self._peer.is_answer(message):
+                if number % self._stride == self._stride // 2:
+                    await call(conversation)
+                if self._usage:
+                    reported = Reported(self._inputs[number // self._stride], self._outputs[number])
+                number += 1
+            conversation.append(message, reported)
+
+    def _compactions(self) -> list[int]:
+        return [index for index in range(1, len(self._inputs)) if self._inputs[index] < self._inputs[index - 1]]
+
+
+async def idle_seconds(peer: Peer[M], history: Sequence[Chat], *, usage: bool) -> float:
+    """Return the seconds of one call when nothing is new and nothing is due.
+
+    Args:
+        history: The live messages; it ends where a call is due.
+        usage: Whether the last answer carries what the provider counted.
+    """
+    messages = peer.convert(history)
+    last = max(index for index, message in enumerate(messages) if peer.is_answer(message))
+    conversation = peer.open(UNLIMITED)
+    for message in messages[:last]:
+        conversation.append(message, None)
+    await conversation.view()
+    reported = Reported(TOKENS_PER_MESSAGE * len(history), TOKENS_PER_MESSAGE)
+    conversation.append(messages[last], reported if usage else None)
+    for message in messages[last + 1 :]:
+        conversation.append(message, None)
+    await conversation.view()
+    with _settled():
+        one = await _seconds(conversation, 1)
+        return one if one > ROUND_SECONDS else await _seconds(conversation, int(ROUND_SECONDS / one))
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Where what was made before is nothing that garbage collections walk through, as for what a host has held for long."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+async def _seconds(conversation: Conversation[M], calls: int) -> float:
+    start = process_time()
+    for _ in range(calls):
+        await conversation.view()
+    return (process_time() - start) / calls
+
+
+def _clock_seconds() -> float:
+    """What it costs to look at the clock, which is no work of any peer."""
+    times = [process_time() for _ in range(1_000)]
+    return median(later - earlier for earlier, later in pairwise(times))
+
+
+class _Reader(Generic[M]):
+    """Reads a peer's messages as the provider would, each once."""
+
+    def __init__(self, peer: Peer[M]) -> None:
+        self.counter = Counter()
+        self._read: dict[int, tuple[M, Sequence[Chat]]] = {}
+        self._chats = peer.chats
+
+    def chats(self, messages: Iterable[M]) -> list[Chat]:
+        return [chat for message in messages for chat in self._once(message)]
+
+    def tokens(self, messages: Iterable[M]) -> int:
+        return sum(map(self.counter.message_tokens, self.chats(messages)))
+
+    def _once(self, message: M) -> Sequence[Chat]:
+        known = self._read.get(id(message))
+        if known is None:
+            known = self._read[id(message)] = (message, self._chats(message))
+        return known[1]

@@ -1,0 +1,119 @@
+"""Strands' SummarizingConversationManager: the projection of the event loop, and the manager's handler of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from strands import Agent
+from strands.agent.conversation_manager import SummarizingConversationManager
+from strands.event_loop.event_loop import _estimate_input_tokens
+from strands.hooks.events import BeforeModelCallEvent
+from strands.models.model import Model
+
+from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported
+from tests.benchmarks.peers.worker import serve
+
+
+class _Summarizer(Model):  # type: ignore[misc, unused-ignore]  # untyped where strands is not installed
+    """A model that answers with the summary, whatever it is asked."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+
+    def get_config(self) -> dict[str, int]:
+        return {"context_window_limit": self._window}
+
+    def update_config(self, **model_config: Any) -> None:
+        raise NotImplementedError
+
+    def structured_output(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockDelta": {"delta": {"text": SUMMARY}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+class _Managed(Conversation[Chat]):
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self._manager = SummarizingConversationManager(proactive_compression=True)
+        self._agent: Any = Agent(model=_Summarizer(window), conversation_manager=self._manager, callback_handler=None)
+        self.messages = self._agent.messages
+
+    def append(self, message: Chat, reported: Reported | None) -> None:
+        if message["role"] == "system":
+            self.head.append(message)
+            self._agent.system_prompt = message["content"][0]["text"]
+            return
+        message.pop("metadata", None)
+        if reported:
+            tokens = {"inputTokens": reported.input_tokens, "outputTokens": reported.output_tokens}
+            message["metadata"] = {"usage": {**tokens, "totalTokens": sum(tokens.values())}}
+        self.messages.append(message)
+
+    async def view(self) -> Sequence[Chat]:
+        projected = await _estimate_input_tokens(self._agent)
+        event = BeforeModelCallEvent(agent=self._agent, invocation_state={}, projected_input_tokens=projected)
+        self._manager._on_before_model_call_threshold(event)
+        return self.messages
+
+
+def _convert(history: Sequence[Chat]) -> list[Chat]:
+    """A history in strands' messages: what answers one message of the model is one message of the user."""
+    made: list[Chat] = []
+    for chat in history:
+        role = {"system": "system", "assistant": "assistant"}.get(chat["role"], "user")
+        if made and role == "user" and made[-1]["role"] == "user":
+            made[-1]["content"] += _blocks(chat)
+        else:
+            made.append({"role": role, "content": list(_blocks(chat))})
+    return made
+
+
+def _blocks(chat: Chat) -> Iterator[Chat]:
+    if chat["role"] == "tool":
+        content = [{"text": chat["content"] or ""}]
+        yield {"toolResult": {"toolUseId": chat["tool_call_id"], "status": "success", "content": content}}
+        return
+    if chat["content"]:
+        yield {"text": chat["content"]}
+    for call in chat.get("tool_calls") or ():
+        function = call["function"]
+        yield {
+            "toolUse": {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
+        }
+
+
+def _chats(message: Chat) -> Sequence[Chat]:
+    results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+    made: list[Chat] = [
+        {"role": "tool", "tool_call_id": result["toolUseId"], "content": result["content"]} for result in results
+    ]
+    text = "\n".join(block["text"] for block in message["content"] if "text" in block)
+    calls = [
+        {"id": use["toolUseId"], "function": {"name": use["name"], "arguments": json.dumps(use["input"])}}
+        for use in (block["toolUse"] for block in message["content"] if "toolUse" in block)
+    ]
+    if text or calls:
+        made.append({"role": message["role"], "content": text, "tool_calls": calls})
+    return made
+
+
+PEER = Peer(
+    name="strands",
+    packages=("strands-agents",),
+    settings="`SummarizingConversationManager(proactive_compression=True)`, defaults: trigger 70 %, summarises 30 % of messages",
+    open=_Managed,
+    convert=_convert,
+    is_answer=lambda message: bool(message["role"] == "assistant"),
+    chats=_chats,
+    reads_usage=True,
+)
+
+if __name__ == "__main__":
+    serve(PEER)

@@ -1,0 +1,102 @@
+"""tunacode-cli's CompactionController, asked before every model call as its main loop asks it before every request of the user."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from tinyagent.agent_types import (
+    AgentMessage,
+    AssistantMessage,
+    TextContent,
+    ToolCallContent,
+    ToolResultMessage,
+    UserMessage,
+)
+from tunacode.core.compaction.controller import CompactionController, apply_compaction_messages
+from tunacode.core.compaction.summarizer import ContextSummarizer
+from tunacode.core.types.state_structures import ConversationState
+
+from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported
+from tests.benchmarks.peers.worker import serve
+
+
+async def _summarize(prompt: str, signal: asyncio.Event | None) -> str:
+    return SUMMARY
+
+
+class _Controlled(Conversation[AgentMessage]):
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self._window = window
+        self._state = ConversationState(max_tokens=window)
+        self._manager: Any = SimpleNamespace(session=SimpleNamespace(conversation=self._state, compaction=None))
+        self._controller = CompactionController(state_manager=self._manager, summarizer=ContextSummarizer(_summarize))
+
+    def append(self, message: AgentMessage, reported: Reported | None) -> None:
+        # tinyagent holds the system prompt beside the messages, here as a user's message before all others.
+        (self._state.messages if self.head else self.head).append(message)
+        self._state.total_tokens = 0  # which the streaming loop counts anew
+
+    async def view(self) -> Sequence[AgentMessage]:
+        self._controller.reset_request_state()
+        outcome = await self._controller.check_and_compact(self._state.messages, max_tokens=self._window, signal=None)
+        messages: Sequence[AgentMessage] = self._controller.inject_summary_message(
+            apply_compaction_messages(self._manager, outcome.messages)
+        )
+        return messages
+
+
+def _convert(history: Sequence[Chat]) -> list[AgentMessage]:
+    return [_message(chat) for chat in history]
+
+
+def _message(chat: Chat) -> AgentMessage:
+    text: list[Any] = [TextContent(text=chat["content"])] if chat["content"] else []
+    match chat["role"]:
+        case "tool":
+            return ToolResultMessage(tool_call_id=chat["tool_call_id"], content=text)
+        case "assistant":
+            calls = [
+                ToolCallContent(
+                    id=call["id"],
+                    name=call["function"]["name"],
+                    arguments=json.loads(call["function"]["arguments"]),
+                )
+                for call in chat.get("tool_calls") or ()
+            ]
+            return AssistantMessage(content=[*text, *calls], stop_reason="tool_calls" if calls else "stop")
+        case _:
+            return UserMessage(content=text)
+
+
+def _chats(message: Any) -> Sequence[Chat]:
+    role = {"tool_result": "tool"}.get(message.role, message.role)
+    text = "\n".join(part.text or "" for part in message.content if isinstance(part, TextContent))
+    chat: Chat = {"role": role, "content": text}
+    if isinstance(message, ToolResultMessage):
+        chat["tool_call_id"] = message.tool_call_id
+    if isinstance(message, AssistantMessage):
+        chat["tool_calls"] = [
+            {"id": part.id, "function": {"name": part.name, "arguments": json.dumps(part.arguments)}}
+            for part in message.content
+            if isinstance(part, ToolCallContent)
+        ]
+    return (chat,)
+
+
+PEER = Peer(
+    name="tunacode-cli",
+    packages=("tunacode-cli", "tiny-agent-os"),
+    settings="`CompactionController`, asked before every call, defaults: trigger window - 36,384, 20,000 tokens kept",
+    open=_Controlled,
+    convert=_convert,
+    is_answer=lambda message: isinstance(message, AssistantMessage),
+    chats=_chats,
+)
+
+if __name__ == "__main__":
+    serve(PEER)

@@ -1,0 +1,231 @@
+"""What a call costs, counted and not timed: calls of functions, messages read, characters estimated, bytes allocated.
+
+The figures beside peers, in seconds, are those of `nox -s benchmark`; these here are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message, Usage
+from compaction_hooks.tokens import CharacterEstimator
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    steps,
+    system,
+    tool,
+    user,
+)
+
+HUGE_WINDOW = 100_000_000
+
+
+def called(hooks: Controller, messages: list[Chat]) -> int:
+    """How many functions, of Python and of C, are called for one view."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        hooks.transform_context_sync(messages)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def allocated(act: Callable[[], object]) -> tuple[int, int]:
+    """The bytes that are left, and at most there, when `act` has run."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        act()
+        peak = tracemalloc.get_traced_memory()[1]
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0], peak
+    finally:
+        tracemalloc.stop()
+
+
+def conversation(messages: int) -> list[Chat]:
+    return [system(), user("Port the parser."), *steps(messages // 2 - 1, 40)]
+
+
+def counted_rows(messages: int) -> list[Chat]:
+    """Steps that touch no file: a record remembers each of those."""
+    answers = (
+        (assistant(None, call(f"c{n}", "count_rows", table=n)), tool(f"c{n}", prose(40))) for n in range(messages // 2)
+    )
+    return [system(), user("go"), *(message for answer in answers for message in answer)]
+
+
+def seen(hooks: Controller, messages: list[Chat]) -> None:
+    """Let a list come in as an agent's does: with a few new messages in each call."""
+    for end in range(20, len(messages) + 20, 20):
+        hooks.transform_context_sync(messages[:end])
+
+
+class Counting(CharacterEstimator):
+    """Counts the characters it is asked about."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "chars", 0)
+
+    chars: int
+
+    def estimate_tokens(self, text: str, /) -> int:
+        object.__setattr__(self, "chars", self.chars + len(text))
+        return super().estimate_tokens(text)
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        texts = [getattr(part, "text", "") + getattr(part, "arguments", "") for part in message.parts]
+        object.__setattr__(self, "chars", self.chars + sum(map(len, texts)))
+        return super().estimate_message_tokens(message)
+
+
+class CountingFormat(OpenAIChatFormat):
+    """Counts the messages it reads."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
+        self.reads += 1
+        return super().read(message)
+
+
+def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length() -> None:
+    """Rule 6: what was there before costs one comparison in C, no call of a function for any of it."""
+    counts: list[int] = []
+    for length in (100, 1_000, 10_000):
+        hooks, messages = controller(HUGE_WINDOW), conversation(length)
+        hooks.transform_context_sync(messages)
+        counts.append(called(hooks, messages))
+    assert counts[0] == counts[1] == counts[2]
+    assert counts[0] < 100
+
+
+def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
+    counts: list[int] = []
+    for length in (100, 10_000):
+        hooks, messages = controller(HUGE_WINDOW), conversation(length)
+        hooks.transform_context_sync(messages)
+        grown = [*messages, *steps(1, 40, first=length)]
+        counts.append(called(hooks, grown))
+    assert counts[0] == counts[1]
+
+
+def test_what_was_compacted_before_costs_a_call_nothing() -> None:
+    """The same live messages behind one compaction and behind thirty."""
+    counts: list[int] = []
+    for compactions in (1, 30):
+        hooks, messages = controller(8_192, summarizer=Scripted()), [system(), user("go")]
+        while hooks.state().compaction_count < compactions:
+            messages += steps(1, 300, first=len(messages))
+            hooks.transform_context_sync(messages)
+        hooks.transform_context_sync(messages)
+        counts.append(called(hooks, messages))
+    assert abs(counts[0] - counts[1]) <= 5  # a pin more or less
+
+
+def test_a_later_compaction_costs_what_the_first_did() -> None:
+    hooks, messages = controller(16_384, summarizer=Scripted()), [system(), user("go")]
+    counts: list[int] = []
+    while len(counts) < 24:
+        before = hooks.state().compaction_count
+        messages += steps(1, 300, first=len(messages))
+        count = called(hooks, messages)
+        if hooks.state().compaction_count > before:
+            counts.append(count)
+    assert max(counts[12:]) < 1.5 * max(counts[:12])
+
+
+def test_while_the_objects_stay_the_same_no_text_is_estimated_twice() -> None:
+    """Not even by compactions: sizes are sums of what was found when a message came in."""
+    estimator, messages = Counting(), conversation(400)
+    hooks = CompactionController(context_window=HUGE_WINDOW, estimator=estimator)
+    seen(hooks, messages)
+    whole = estimator.chars
+    assert whole <= sum(len(str(message)) for message in messages)
+    for _ in range(5):
+        hooks.transform_context_sync(messages)
+        hooks.report_usage(Usage(input_tokens=1_000))
+    assert estimator.chars == whole
+
+
+def test_each_message_is_read_once() -> None:
+    format, messages = CountingFormat(), conversation(1_000)
+    hooks = CompactionController(context_window=HUGE_WINDOW, format=format)
+    for end in range(20, 1_001, 20):
+        hooks.transform_context_sync(messages[:end])
+    assert format.reads == len(messages)
+
+
+def test_nothing_is_hashed_before_a_record_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise AssertionError("hashed")
+
+    monkeypatch.setattr("compaction_hooks.history.history.run_digest", refuse)
+    hooks, messages = controller(HUGE_WINDOW), conversation(400)
+    seen(hooks, messages)
+    assert hooks.transform_context_sync(messages) is messages
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_call_with_nothing_due_allocates_less_than_two_kilobytes(is_compacted: bool) -> None:
+    """Beyond the new list that a compacted view is."""
+    hooks, messages = controller(HUGE_WINDOW, summarizer=Scripted()), conversation(10_000)
+    hooks.transform_context_sync(messages)
+    if is_compacted:
+        hooks.compact_sync(messages, keep_recent_tokens=1_000)
+    view = hooks.transform_context_sync(messages)
+    _, peak = allocated(lambda: hooks.transform_context_sync(messages))
+    assert peak - (sys.getsizeof(view) if is_compacted else 0) <= 2_048
+
+
+def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
+    messages = conversation(5_000)
+    hooks = controller(HUGE_WINDOW)
+    left, _ = allocated(lambda: seen(hooks, messages))
+    assert left / len(messages) <= 400
+
+
+def test_what_is_covered_takes_at_most_forty_bytes_a_message() -> None:
+    """Beside its record: what the host holds, and what the kept messages cost, not counted."""
+    settings = CompactionSettings(clear_tool_results=False)
+    sizes: list[int] = []
+    for length in (2_000, 12_000):
+        messages = counted_rows(length)
+        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=lambda _: "- so far", settings=settings)
+
+        def compact(hooks: Controller = hooks, messages: list[Chat] = messages) -> None:
+            seen(hooks, messages)
+            hooks.compact_sync(messages, keep_recent_tokens=1_000)
+            hooks.transform_context_sync(messages)
+
+        sizes.append(allocated(compact)[0])
+    ((few, many),) = pairwise(sizes)
+    assert (many - few) / 10_000 <= 40
+
+
+def test_importing_the_package_loads_neither_asyncio_nor_what_only_some_use() -> None:
+    script = "import sys, compaction_hooks; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"asyncio", "sqlite3", "urllib.request", "tiktoken"} & set(loaded)

@@ -1,0 +1,95 @@
+"""The pages: links lead somewhere, README.md leads to every page, and every program on a page is run by a test."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+]
+
+RUN_BY = {
+    "docs/overflow.md": "test_docs.py",
+    "docs/replay.md": "test_docs.py",
+    "docs/settings.md": "test_docs_settings.py",
+    "docs/stores.md": "stores/page.py",
+    "docs/write-an-adapter.md": "test_write_an_adapter.py",
+    **{f"docs/{name}.md": "adapters/test_readme_snippets.py" for name in ("langgraph", "langchain", "pydantic-ai")},
+    **{f"docs/{name}.md": "adapters/test_readme_snippets.py" for name in ("litellm", "tinyagent", "tracing")},
+}
+"""Whose programs are run where, in tests/."""
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def prose(page: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", text(page), flags=re.DOTALL | re.MULTILINE)
+
+
+def programs(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text(page), re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: str) -> set[str]:
+    """What can be linked to on a page: its headings, as GitHub names them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(page: str) -> list[tuple[str, str]]:
+    """The links of a page within the project: the page or file meant, and the place on it, or ""."""
+    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page))
+    here = (ROOT / page).parent
+    return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_to_files_lead_somewhere(page: str) -> None:
+    assert not [target for target, _ in links(page) if not (ROOT / target).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_to_headings_lead_somewhere(page: str) -> None:
+    assert not [(target, anchor) for target, anchor in links(page) if anchor and anchor not in anchors(target)]
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    assert {target for target, _ in links("README.md")} >= set(PAGES) - {"README.md"}
+
+
+def test_every_program_of_a_page_is_run_by_a_test() -> None:
+    assert {page for page in PAGES if programs(page)} - {"README.md"} == set(RUN_BY)
+    assert not [test for test in RUN_BY.values() if not (ROOT / "tests" / test).is_file()]
+
+
+def test_the_page_of_overflow_errors_says_what_its_program_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = programs("docs/overflow.md")
+    exec(program, {"error": "prompt is too long: 213462 tokens > 200000 maximum"})
+    assert capsys.readouterr().out == "200000 213462\n"
+    assert "# 200000 213462" in program
+
+
+def test_the_program_of_the_replay_page_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program,) = programs("docs/replay.md")
+    monkeypatch.chdir(ROOT)
+    exec(program, {})
+    assert capsys.readouterr().out
+
+
+def test_the_newest_entry_of_the_changelog_is_the_version_that_is_built() -> None:
+    built = tomllib.loads(text("pyproject.toml"))["project"]["version"]
+    entries = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.MULTILINE)
+    assert entries[0][0] == built

@@ -1,0 +1,83 @@
+"""docs/settings.md names every setting, argument, option and number, and no other, with the value it has."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from compaction_hooks import CallOptions, CompactionController, CompactionSettings, settings
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def rows(heading: str, first: str) -> list[list[str]]:
+    """The cells of the table under a heading whose first column is called this."""
+    section = TEXT.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    table = re.search(rf"^\| {first} \|.*\n\|[-:|]+\n((?:\|.*\n?)+)", section, re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[1].splitlines()]
+
+
+def code(cell: str) -> str:
+    """What stands in a cell between backticks."""
+    return cell.removeprefix("`").removesuffix("`")
+
+
+def number(cell: str) -> int:
+    return int(cell.replace(",", ""))
+
+
+def test_every_field_stands_there_with_its_default() -> None:
+    table = [(code(name), ast.literal_eval(code(default))) for name, default, *_ in rows("The policy", "field")]
+    defaults = CompactionSettings()
+    assert table == [(field.name, getattr(defaults, field.name)) for field in fields(CompactionSettings)]
+
+
+def test_every_cell_is_filled() -> None:
+    assert {len(row) for row in rows("The policy", "field")} == {5}
+    assert all(cell for row in rows("The policy", "field") for cell in row)
+
+
+def test_every_argument_of_the_controller_stands_there_with_its_default() -> None:
+    table = [(code(name), ast.literal_eval(code(default))) for name, default, *_ in rows("The controller", "argument")]
+    parameters = [*inspect.signature(CompactionController.__init__).parameters.values()][1:]
+    assert table == [(parameter.name, parameter.default) for parameter in parameters]
+
+
+def test_every_option_of_a_call_stands_there() -> None:
+    assert [code(name) for name, _ in rows("One call", "option")] == [*CallOptions.__annotations__]
+
+
+def test_every_constant_stands_there_with_its_value() -> None:
+    """Those that are the default of a field stand with the field."""
+    constants = {name: value for name, value in vars(settings).items() if name.isupper() and not name.startswith("_")}
+    of_fields = {"RESERVE_TOKENS", "KEEP_RECENT_TOKENS", "SUMMARY_TOKENS"}
+    table = {code(name): float(value) for name, _, value, _ in rows("Numbers that are no settings", "constant")}
+    assert table == {name: value for name, value in constants.items() if name not in of_fields}
+
+
+def test_the_time_limits_are_those_of_the_code() -> None:
+    text = TEXT.split("How long anybody is waited for:", 1)[1].split("\n## ", 1)[0]
+    limits = re.findall(r"^\| `(\w+)` \| `(\w+)` \| .* \| (\d+) \|$", text, re.MULTILINE)
+    assert len(limits) == 4
+    for name, module, seconds in limits:
+        assert getattr(importlib.import_module(f"compaction_hooks.{module}"), name) == int(seconds)
+
+
+def test_so_many_conversations_are_kept() -> None:
+    said = re.search(r"A controller keeps the ([\d,]+) conversations", TEXT)
+    assert said is not None
+    assert number(said[1]) == importlib.import_module("compaction_hooks.controller").MAX_SESSIONS
+
+
+def test_the_budgets_are_what_the_program_prints() -> None:
+    for row in rows("For one window", "window"):
+        window, *amounts = map(number, row)
+        budget = CompactionSettings().budget(window)
+        assert amounts == [budget.trigger, budget.target, budget.keep, budget.summary]
+    exec(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0], {})

@@ -1,0 +1,104 @@
+"""Conversations nobody has asked about for a while keep their records only."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from datetime import UTC, datetime
+
+from compaction_hooks.effects import Instant
+from compaction_hooks.idling import IDLE_SECONDS
+from compaction_hooks.messages import Usage
+from tests.conversations import Chat, Controller, Scripted, controller, steps, system, texts, user
+
+
+class Held(dict[str, object]):
+    """A chat message that can be weakly referenced."""
+
+
+class Clock:
+    """A clock that goes on when told."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> Instant:
+        return Instant(datetime(2026, 1, 1, tzinfo=UTC), self.seconds)
+
+
+def long() -> list[Chat]:
+    return [system(), user("Port the parser."), *steps(22, 300)]
+
+
+def opened() -> tuple[Controller, Clock]:
+    clock = Clock()
+    return controller(8_192, summarizer=Scripted(), clock=clock), clock
+
+
+def fall_asleep(hooks: Controller, clock: Clock) -> None:
+    """Let the time pass, and have the controller look at its conversations."""
+    hooks.session("somebody else")
+    clock.seconds += IDLE_SECONDS
+    for _ in range(4):
+        hooks.session("somebody else")
+
+
+def test_an_idle_conversation_lets_go_of_the_hosts_messages() -> None:
+    hooks, clock = opened()
+    messages: list[Chat] = [Held(message) for message in long()]
+    kept = [weakref.ref(message) for message in messages if isinstance(message, Held)]
+    hooks.session("idle").transform_context_sync(messages)
+    messages.clear()
+    gc.collect()
+    assert all(message() is not None for message in kept)
+    fall_asleep(hooks, clock)
+    gc.collect()
+    assert not any(message() is not None for message in kept)
+
+
+def test_an_idle_conversation_goes_on_where_it_stopped() -> None:
+    hooks, clock = opened()
+    messages = long()
+    session = hooks.session("idle")
+    view = session.transform_context_sync(messages)
+    state = session.state()
+    fall_asleep(hooks, clock)
+    assert session.state() == state
+    assert [record.id for record in session.history()] == [str(record["id"]) for record in session.export_records()]
+    assert session.transform_context_sync(messages) == view
+
+
+def test_a_compaction_can_be_undone_while_the_conversation_is_idle() -> None:
+    hooks, clock = opened()
+    messages = long()
+    session = hooks.session("idle")
+    assert session.transform_context_sync(messages) is not messages
+    (record,) = session.history()
+    fall_asleep(hooks, clock)
+    undone = session.undo()
+    assert undone is not None
+    assert undone.id == record.id
+    assert session.history() == []
+    assert session.undo() is None
+
+
+def test_an_answer_that_comes_after_all_is_still_counted() -> None:
+    hooks, clock = opened()
+    session = hooks.session("idle")
+    session.transform_context_sync([user("go")])
+    fall_asleep(hooks, clock)
+    session.report_usage(Usage(input_tokens=700))
+    assert session.state().context_tokens == 700
+    assert session.transform_context_sync([user("go")]) == [user("go")]
+
+
+def test_a_conversation_in_use_stays_awake() -> None:
+    """Whether or not it is looked up again: a caller may hold on to its session."""
+    hooks, clock = opened()
+    session, messages = hooks.session("busy"), [system(), user("go")]
+    for _ in range(6):
+        clock.seconds += IDLE_SECONDS / 2
+        hooks.session("somebody else")
+        session.transform_context_sync(messages)
+        assert session.engine.conversation.history is not None
+    assert "go" in texts(messages)

@@ -1,0 +1,193 @@
+"""Prompt caches: what is sent begins with what was sent before, and where it does not, a compaction is the one reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+
+from compaction_hooks import CompactionController
+from compaction_hooks.events import CompactionEvent, CompactionFinished
+from compaction_hooks.formats import AnthropicFormat
+from compaction_hooks.testing import as_anthropic, generated_history, realistic_history
+from tests.conversations import Chat, controller, prose, steps, system, talk, user
+
+CLEARED = "[Old tool result cleared"
+MARK = {"type": "ephemeral"}
+SEEDS = range(24)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request, each message as the bytes a provider would get, and how many compactions it was made by."""
+
+    messages: tuple[str, ...]
+    compactions: int
+
+    def begins_with(self, earlier: Sent) -> bool:
+        """Whether the whole earlier request is the beginning of this one."""
+        return self.messages[: len(earlier.messages)] == earlier.messages
+
+    @property
+    def cleared(self) -> int:
+        """Tool results that are sent as a marker."""
+        return sum(CLEARED in message for message in self.messages)
+
+
+def requests(messages: Sequence[Chat], window: int) -> list[Sent]:
+    """What would be sent for each answer of a conversation, in order."""
+    events: list[CompactionEvent] = []
+    hooks = controller(window, events=events)
+    made: list[Sent] = []
+    for index in calls(messages):
+        events.clear()
+        view = hooks.transform_context_sync(list(messages[:index]))
+        finished = sum(isinstance(event, CompactionFinished) for event in events)
+        made.append(Sent(tuple(map(json.dumps, view)), finished))
+    return made
+
+
+def calls(messages: Sequence[Chat]) -> list[int]:
+    """The answers of a conversation."""
+    return [index for index, message in enumerate(messages) if index and message["role"] == "assistant"]
+
+
+def pairs(made: list[Sent]) -> list[tuple[Sent, Sent]]:
+    """Each request with the one after it."""
+    return list(pairwise(made))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed: int) -> None:
+    """E61, R97: nothing is due, so what is handed out is the host's own list, byte for byte."""
+    messages = generated_history(seed)
+    hooks = controller(10_000_000)
+    made: list[Sent] = []
+    for index in calls(messages):
+        history = list(messages[:index])
+        view = hooks.transform_context_sync(history)
+        assert view is history
+        made.append(Sent(tuple(map(json.dumps, view)), 0))
+    assert all(later.begins_with(earlier) for earlier, later in pairs(made))
+
+
+@pytest.mark.parametrize("window", [8_192, 16_384])
+def test_a_compaction_changes_the_prefix_once(window: int) -> None:
+    """E61: whatever a prefix changes for, the same call has announced a compaction; the next one begins with its result."""
+    runs = [requests(generated_history(seed), window) for seed in SEEDS]
+    compactions = sum(sent.compactions for made in runs for sent in made)
+    changed = [later for made in runs for earlier, later in pairs(made) if not later.begins_with(earlier)]
+    assert len(changed) > 10
+    assert all(sent.compactions == 1 for sent in changed)
+    assert len(changed) <= compactions
+
+
+def test_old_results_are_cleared_in_batches() -> None:
+    """Clearing a little in each call would write the cache anew each time: between compactions nothing more is cleared."""
+    made = requests([system(), user("go"), *steps(120, 500)], 16_384)
+    gains = [(later.compactions, later.cleared - earlier.cleared) for earlier, later in pairs(made)]
+    assert all(gain == 0 for compactions, gain in gains if not compactions)
+    batches = [gain for compactions, gain in gains if compactions and gain > 0]
+    assert batches
+    assert min(batches) > 2
+
+
+def test_compactions_are_far_apart() -> None:
+    """The target lies well below the trigger, so that a changed prefix pays: after each compaction, many calls begin alike."""
+    made = requests([system(), *talk(150, 150)], 8_192)
+    changes = [number for number, (earlier, later) in enumerate(pairs(made)) if not later.begins_with(earlier)]
+    assert len(changes) >= 3
+    assert min(later - earlier for earlier, later in pairwise(changes)) >= 4
+
+
+# -- marks
+
+
+def marked_block(message: Chat) -> Chat:
+    """A copy of an OpenAI message with a mark, as hosts set one on the newest message of a request."""
+    content = message["content"]
+    blocks: list[Chat] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARK}]}
+
+
+def marks(view: Sequence[Chat]) -> list[Chat]:
+    return [message for message in view if "cache_control" in json.dumps(message)]
+
+
+def test_marks_of_kept_messages_survive_every_compaction() -> None:
+    """R97: a mark on the system message and one on each request stay as long as their message is sent."""
+    messages = [marked_block(system("You are careful. " + prose(200)))]
+    for number in range(40):
+        messages += [marked_block(user(f"Question {number}: {prose(150)}")), *steps(2, 200, first=2 * number)]
+    hooks = controller(8_192)
+    compacted = 0
+    for index in calls(messages):
+        view = hooks.transform_context_sync(list(messages[:index]))
+        kept = [message for message in view if any(message is host for host in messages)]
+        assert view[0] is messages[0]
+        assert marks(view) == marks(kept)
+        compacted = hooks.state().compaction_count
+    assert compacted >= 3
+
+
+def test_a_mark_that_moves_with_every_call_changes_nothing_else() -> None:
+    """E61, R97: hosts mark the newest message of each request; its copy in the next request bears none. Records still apply."""
+    messages = [system(), *talk(60, 150)]
+    hooks = controller(8_192)
+    bare: list[Sent] = []
+    for index in calls(messages):
+        before = hooks.state().compaction_count if index > 2 else 0
+        view = hooks.transform_context_sync([*messages[: index - 1], marked_block(messages[index - 1])])
+        assert marks(view) == [view[-1]]
+        count = hooks.state().compaction_count
+        bare.append(Sent(tuple(map(json.dumps, [*view[:-1], messages[index - 1]])), count - before))
+    assert hooks.state().compaction_count >= 2
+    assert all(later.begins_with(earlier) or later.compactions for earlier, later in pairs(bare))
+
+
+def anthropic_history(seed: int) -> list[Chat]:
+    """A generated conversation as Anthropic messages, with a mark on the last block of each message of the user."""
+    messages = as_anthropic(realistic_history(_choices(seed), most_turns=30))
+    return [marked_block(message) if message["role"] == "user" else message for message in messages]
+
+
+def blocks_of(messages: Iterable[Chat]) -> list[Chat]:
+    """All content blocks, in order."""
+    contents: list[str | list[Chat]] = [message["content"] for message in messages]
+    return [block for content in contents if not isinstance(content, str) for block in content]
+
+
+def _choices(seed: int) -> Callable[[int], int]:
+    state = seed
+
+    def choose(below: int) -> int:
+        nonlocal state
+        state = (state * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % 2**64
+        return (state >> 33) % below
+
+    return choose
+
+
+def result_marks(messages: Iterable[Chat]) -> dict[str, bool]:
+    """Of the tool results in these messages: by call, whether they bear a mark."""
+    results = [block for block in blocks_of(messages) if block["type"] == "tool_result"]
+    return {block["tool_use_id"]: "cache_control" in block for block in results}
+
+
+def test_anthropic_blocks_keep_their_marks() -> None:
+    """R97: a block that is kept is the host's own, mark included; a result that is shortened or cleared bears its mark still."""
+    compactions = 0
+    for messages in map(anthropic_history, range(8)):
+        hooks = CompactionController(context_window=8_192, format=AnthropicFormat())
+        own = set(map(id, blocks_of(messages)))
+        marked = result_marks(messages)
+        for index in calls(messages):
+            view = hooks.transform_context_sync(list(messages[:index]))
+            assert all(marked[call_id] == is_marked for call_id, is_marked in result_marks(view).items())
+            bearing = [block for block in blocks_of(view) if "cache_control" in block]
+            assert all(id(block) in own for block in bearing if block["type"] != "tool_result")
+        compactions += hooks.state().compaction_count
+    assert compactions >= 4
