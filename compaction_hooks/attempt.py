@@ -192,7 +192,9 @@ class Compaction(Generic[M]):
         return bool(clearable) and self._situation.gauge.tokens(least) <= self._budget.target
 
     def _clearing(self, clearable: Sequence[Reducible], at: str) -> Draft[M] | None:
-        return drafted(self._situation, clearing_record(self._situation, clearable, at)) if clearable else None
+        if not clearable:
+            return None
+        return drafted(self._situation, clearing_record(self._situation, clearable, at), clearable)
 
     def _judge(self, plan: SummaryPlan, answer: Summarized | SummaryFailed, now: Instant, at: str) -> Draft[M] | None:
         """Count the answer for or against the summariser; return the draft it gives when that passes."""

@@ -24,7 +24,7 @@ from compaction_hooks.reductions import (
 )
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.situation import Situation
-from compaction_hooks.validity import problems, provider_named, worsened
+from compaction_hooks.validity import is_alike, problems, provider_named, worsened
 from compaction_hooks.values import dataclass
 
 SHORTENING_SLACK = 0.03
@@ -188,14 +188,14 @@ def _with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) 
     return replace(record, id=name, reductions=kept)
 
 
-def drafted(now: Situation[M], record: CompactionRecord) -> Draft[M]:
-    """Return a record with its view measured.
+def drafted(now: Situation[M], record: CompactionRecord, made_from: Iterable[Reducible] = ()) -> Draft[M]:
+    """Return a record with its view measured; `made_from` are the parts that its new reductions were made from.
 
     The draft is judged by the estimate, which errs on the high side. What the record reports is put in proportion to what the
     provider counted for the view before, so that the two numbers can be compared.
     """
     estimate = now.estimator.estimate_message_tokens
-    projection = apply_record(now.history, record, now.format, estimate, now.projection)
+    projection = apply_record(now.history, record, now.format, estimate, now.projection, made_from)
     tokens = now.gauge.tokens(projection.tokens(now.history))
     after = round(tokens * now.pressure / now.tokens)
     return Draft(record=replace(record, tokens_after=after), projection=projection, tokens=tokens)
@@ -211,11 +211,30 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
     is_rescue = now.pressure > now.budget.window
     if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
+    if _only_shortens(now, draft.projection):
+        return None
     provider, after = provider_named(now.format.name), _neutral(now, draft.projection)
     if not problems(after, provider):
         return None
     broken = worsened(_neutral(now, now.projection), after, provider)
     return f"invalid: {broken[0].rule}" if broken else None
+
+
+def _only_shortens(now: Situation[M], projection: Projection[M]) -> bool:
+    """Whether a view is the one in force with other words in some of its parts: what a provider takes there, it takes here.
+
+    Only messages that are shown anew are looked at.
+    """
+    history, in_force = now.history, now.projection
+    if (projection.cut, projection.pinned) != (in_force.cut, in_force.pinned):
+        return False
+    if not in_force.rewritten.keys() <= projection.rewritten.keys():
+        return False
+    fresh = [(host, shown) for host, shown in projection.rewritten.items() if in_force.rewritten.get(host) is not shown]
+    return all(
+        is_alike([history.piece(index).message for index in history.host_pieces(host)], shown.pieces)
+        for host, shown in fresh
+    )
 
 
 def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:

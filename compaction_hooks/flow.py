@@ -17,7 +17,7 @@ from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Send, Wait
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionSkipped
-from compaction_hooks.glance import frame_of
+from compaction_hooks.glance import frame_of, glance
 from compaction_hooks.keeping import ask_again, catch_up
 from compaction_hooks.measuring import (
     Call,
@@ -52,6 +52,9 @@ class ConversationFlow(Generic[M]):
 
     def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
+        seen = glance(self._conversation, self._shared, call.messages, call.options)
+        if seen is not None:
+            return seen
         is_fresh = yield from self._catch_up(before_paying=False)
         may_ask, may_wait = True, True
         while True:

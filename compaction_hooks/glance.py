@@ -9,8 +9,8 @@ from compaction_hooks.messages import M
 
 def glance(
     conversation: Conversation[M], shared: Shared, messages: list[M], options: tuple[object, ...]
-) -> list[M] | None:
-    """Return the list to send where the last look still tells that nothing is due; None where somebody must look again.
+) -> HandedOut[M] | None:
+    """Return what to send where the last look still tells that nothing is due; None where somebody must look again.
 
     Args:
         options: Of this call, whatever a size depends on, as `Call.options` has it.
@@ -27,19 +27,21 @@ def glance(
         if shared.has_store and (conversation.unwritten or not conversation.is_loaded):
             return None
         history, last = conversation.read(messages), conversation.handed_out
-        is_same = history is frame.history and last is frame.handed_out and conversation.anchor is frame.anchor
-        if is_same and last is not None and last.view is messages:
-            return messages
-        measured = frame.measured if history is frame.history else _grown(frame, conversation)
-        if measured is None:
+        is_same = history is frame.history
+        measured = frame.measured if is_same else _grown(frame, conversation)
+        if measured is None or not _is_counted(frame, conversation, measured):
             return None
         tokens = pressure_of(conversation, shared, measured)
         if frame.limit is not None and tokens > frame.limit:
             return None
-        view = messages if frame.projection.is_identity else frame.projection.view_of(messages)
+        is_identity = frame.projection.is_identity
+        if is_same and is_identity and last is not None and last is frame.handed_out:
+            if last.view is messages and last.tokens == tokens:
+                return last
+        view = messages if is_identity else frame.projection.view_of(messages)
         frame.history, frame.measured, frame.anchor = history, measured, conversation.anchor
         frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.budget)
-        return view
+        return frame.handed_out
 
 
 def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
@@ -52,8 +54,29 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
     # Usage an answer carries is taken in by a look. A late result may bind the place where the record ends.
     if len(history.log.counted) != frame.counted or (frame.run and not history.is_boundary(frame.run)):
         return None
+    if _reaches_another(conversation, frame.history.run_count, history.run_count):
+        return None
     estimated = old.estimated + history.tokens(frame.history.piece_count)
     return Measured(history.log, history.piece_count, old.record_id, estimated, old.model)
+
+
+def _reaches_another(conversation: Conversation[M], before: int, now: int) -> bool:
+    """Whether the list has grown over the end of a record that no look could find true while it was shorter: one of before a rewind."""
+    for record in reversed(conversation.records):  # what covers most comes last
+        if record.covered_runs < before:
+            return False
+        if record.covered_runs < now:
+            return True
+    return False
+
+
+def _is_counted(frame: Frame[M], conversation: Conversation[M], measured: Measured) -> bool:
+    """Whether what is known of sizes is as new as the usage that answers carry: else a look goes back to that."""
+    anchor = conversation.anchor
+    if not frame.counted or (anchor is frame.anchor and anchor is not None):
+        return True
+    newest = frame.history.log.counted[-1]
+    return anchor is not None and anchor.measured.grew_into(measured) and anchor.measured.piece_count >= newest
 
 
 def frame_of(standing: Standing[M], shared: Shared) -> Frame[M] | None:

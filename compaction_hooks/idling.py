@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import Any, Final
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from compaction_hooks.session import CompactionSession
 from compaction_hooks.values import dataclass
@@ -16,10 +16,9 @@ LOOKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
-    """A conversation as it was when it was last looked at."""
+class _Seen:
+    """What a conversation had handed out when it was last looked at, and since when: monotonic seconds."""
 
-    session: ref[CompactionSession[Any]]
     handed_out: object
     since: float
 
@@ -28,29 +27,35 @@ class IdleWatch:
     """Looks at a few conversations at a time, in turn, and puts those to sleep that handed nothing out since long ago."""
 
     def __init__(self) -> None:
-        self._turns: deque[_Watched] = deque()
+        self._turns: deque[ref[CompactionSession[Any]]] = deque()
+        # A view holds the host's messages: what is remembered of a conversation that was closed must go with it.
+        self._seen: WeakKeyDictionary[CompactionSession[Any], _Seen] = WeakKeyDictionary()
 
     def add(self, session: CompactionSession[Any], now: float) -> None:
         """Watch another conversation from `now` on, in monotonic seconds."""
-        self._turns.append(_Watched(ref(session), None, now))
+        self._seen[session] = _Seen(None, now)
+        self._turns.append(ref(session))
 
     def look(self, now: float) -> None:
         """Look at the next `LOOKS` conversations."""
         for _ in range(min(LOOKS, len(self._turns))):
             try:
-                watched = self._turns.popleft()
+                turn = self._turns.popleft()
             except IndexError:  # another thread looks at the last one
                 return
-            session = watched.session()
-            if session is None:
-                continue
-            conversation = session.engine.conversation
-            since = watched.since
-            if (
-                conversation.handed_out is not watched.handed_out or now < since
-            ):  # used since, or the clock was set back
-                since = now
-            elif now - since >= IDLE_SECONDS:
-                with conversation.lock:
-                    conversation.fall_asleep()
-            self._turns.append(_Watched(watched.session, conversation.handed_out, since))
+            session = turn()
+            if session is not None:
+                self._look_at(session, now)
+                self._turns.append(turn)
+
+    def _look_at(self, session: CompactionSession[Any], now: float) -> None:
+        conversation, seen = session.engine.conversation, self._seen[session]
+        since = seen.since
+        if conversation.handed_out is not seen.handed_out or now < since:  # used since, or the clock was set back
+            since = now
+        elif now - since >= IDLE_SECONDS and conversation.lock.acquire(blocking=False):  # else it is in use
+            try:
+                conversation.fall_asleep()
+            finally:
+                conversation.lock.release()
+        self._seen[session] = _Seen(conversation.handed_out, since)

@@ -295,7 +295,7 @@ def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> N
 
 
 def _calibration(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
-    """What this conversation learned of the model, else the ratio others learned; a hidden prefix is each one's own."""
+    """What this conversation learned of the model, its records included, else the ratio others did; a hidden prefix is its own."""
     own = conversation.calibrations
     return own.get(model) or (own and _of_same_model(own, model)) or shared.calibrations.get(model) or _UNTAUGHT
 

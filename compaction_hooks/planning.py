@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from compaction_hooks.cut_point import find_cut
 from compaction_hooks.digests import message_digest
 from compaction_hooks.files import (
+    MAX_LISTED,
     FileOperations,
     HiddenBlock,
     calls_made,
@@ -81,10 +82,10 @@ def plan_clearing(now: Situation[M]) -> tuple[Reducible, ...]:
         estimate,
         now.reductions,
         results_only=True,
-        reduced_tokens=now.projection.reduced_tokens(now.history),
+        rewritten=now.projection.rewritten,
     )
     chosen = results_to_clear(
-        [part for part in parts if not now.is_pinned_by_user(part.piece)],
+        [part for part in parts if not now.is_pinned_by_user(part.piece)] if now.user_pins else parts,
         protect_tokens=int(now.budget.protect_results / now.gauge.ratio),
         rules=now.settings.tool_rules,
         last_run=now.history.run_count - 1,
@@ -239,11 +240,12 @@ def _known_files(now: Situation[M]) -> FileOperations:
 
 
 def _hidden(now: Situation[M]) -> list[HiddenBlock]:
-    """The results that the view in force shows smaller, for the digest."""
+    """The newest results that the view in force shows smaller, for the digest."""
     in_force = {(item.run, item.ordinal): item for item in now.reductions if item.kind == "result"}
     if not in_force:
         return []
-    parts = reducible_parts(now.history, now.covered_runs, lambda _: 0, results_only=True)
+    first = sorted(run for run, _ in in_force)[-MAX_LISTED:][0]
+    parts = reducible_parts(now.history, max(now.covered_runs, first - 1), lambda _: 0, results_only=True)
     hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
     return [HiddenBlock(tool=part.tool, replacement=by.apply(part.text)) for part, by in hidden if by]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord, Pin, known_products
-from compaction_hooks.reductions import PartKind, Place, Reduction, by_place, part_digest, places, with_text
+from compaction_hooks.reductions import PartKind, Place, Reducible, Reduction, Rewritten, by_place, part_digest, places
 from compaction_hooks.values import dataclass
 
 
@@ -33,20 +33,6 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten(Generic[M]):
-    """A host message as a view shows it.
-
-    Attributes:
-        reductions: The parts of it that are shown smaller.
-        saved: The tokens they save, before calibration.
-    """
-
-    message: M
-    reductions: tuple[Reduction, ...]
-    saved: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +79,6 @@ class Projection(Generic[M]):
         """Return the reductions that the view shows."""
         return [item for shown in self.rewritten.values() for item in shown.reductions]
 
-    def reduced_tokens(self, history: History[M]) -> dict[tuple[PartKind, int, int], int]:
-        """Return what parts that are shown smaller take, in tokens before calibration, as far as they are messages of their own."""
-        found: dict[tuple[PartKind, int, int], int] = {}
-        for host, shown in self.rewritten.items():
-            first, *others = history.host_pieces(host)
-            piece, item = history.piece(first), shown.reductions[0]
-            if not others and len(piece.message.parts) == 1:
-                found[item.kind, item.run, item.ordinal] = piece.tokens - shown.saved
-        return found
-
     def tokens(self, history: History[M]) -> int:
         """Return the view's estimate in tokens, before calibration."""
         return self.prefix_tokens + history.tokens(history.first_piece(self.rest))
@@ -146,12 +122,14 @@ def apply_record(
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
     earlier: Projection[M] | None = None,
+    made_from: Iterable[Reducible] = (),
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
         earlier: Another record applied to this history, or to one that it grew from: what both show alike is not made anew.
+        made_from: Results and arguments of this very history that reductions were just made from: they are not looked for.
     """
     if record is None:
         return Projection((), 0, 0, (), 0)
@@ -167,7 +145,11 @@ def apply_record(
         draft.tokens += sum(map(estimate, format.read(summary)))
         draft.add(pinned)
     wanted = by_place(record.reductions)
-    rewritten = _rewritten(history, wanted, cut, format, estimate, _unchanged(earlier, wanted, cut))
+    sites: dict[tuple[PartKind, int, int], Reducible] = {
+        (part.kind, part.run, part.ordinal): part for part in made_from if part.piece >= cut
+    }
+    texts = _Texts(history, wanted, sites, cut)
+    rewritten = _rewritten(texts, format, estimate, _unchanged(earlier, wanted, cut))
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     rest = max([first + is_partial, *(host + 1 for host in rewritten)])
@@ -259,55 +241,65 @@ def _unchanged(
 
 
 def _rewritten(
-    history: History[M],
-    wanted: Mapping[tuple[PartKind, int, int], Reduction],
-    cut: int,
-    format: MessageFormat[M],
-    estimate: Callable[[Message], int],
-    held: dict[int, Rewritten[M]],
+    texts: _Texts[M], format: MessageFormat[M], estimate: Callable[[Message], int], held: dict[int, Rewritten[M]]
 ) -> dict[int, Rewritten[M]]:
     """The kept messages of which parts are shown smaller, by index; what is held already is not made anew."""
-    done = {(item.kind, item.run, item.ordinal) for shown in held.values() for item in shown.reductions}
-    fresh = {place: item for place, item in wanted.items() if place not in done}
-    texts, saved = _reduced_texts(history, fresh, cut, estimate)
-    mixed = held.keys() & texts.keys()
+    fresh = texts.beside({(item.kind, item.run, item.ordinal) for shown in held.values() for item in shown.reductions})
+    mixed = held.keys() & fresh.keys()
     if mixed:  # of these messages more is shown smaller than before
         held = {host: shown for host, shown in held.items() if host not in mixed}
-        return _rewritten(history, wanted, cut, format, estimate, held)
-    made = {
-        host: Rewritten(
-            format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()}),
-            tuple(item for _, item in new.values()),
-            saved[host],
-        )
-        for host, new in texts.items()
-    }
-    return {**held, **made}
+        return _rewritten(texts, format, estimate, held)
+    return {**held, **{host: _rewrite(texts.history, host, new, format, estimate) for host, new in fresh.items()}}
 
 
-def _reduced_texts(
+def _rewrite(
     history: History[M],
-    wanted: Mapping[tuple[PartKind, int, int], Reduction],
-    cut: int,
+    host: int,
+    new: Mapping[PartAddress, tuple[str, Reduction]],
+    format: MessageFormat[M],
     estimate: Callable[[Message], int],
-) -> tuple[dict[int, dict[PartAddress, tuple[str, Reduction]]], dict[int, int]]:
-    """The new texts by host message and address, and the tokens they save. A part that is not what was reduced stays."""
-    texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
-    saved: dict[int, int] = {}
-    for run in sorted({item.run for item in wanted.values()}):
-        if not history.base <= run < history.run_count:
-            continue
-        for index, found in groupby(places(history, run), key=lambda place: place.piece):
-            if index < cut:
+) -> Rewritten[M]:
+    message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
+    read = tuple(format.read(message))
+    pieces = [history.piece(index) for index in history.host_pieces(host)]
+    saved = sum(pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new})
+    is_alone = len(pieces) == 1 and len(pieces[0].message.parts) == 1
+    alone = (pieces[0].tokens - saved, max(len(text) for text, _ in new.values())) if is_alone else None
+    return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts(Generic[M]):
+    """Which parts are to be shown smaller, and where they stand as far as that is known."""
+
+    history: History[M]
+    wanted: Mapping[tuple[PartKind, int, int], Reduction]
+    sites: Mapping[tuple[PartKind, int, int], Reducible]
+    cut: int
+
+    def beside(self, done: Container[tuple[PartKind, int, int]]) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
+        """Return the new texts by host message and address, but those `done`. A part that is not what was reduced stays."""
+        history = self.history
+        texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
+        unknown: dict[tuple[PartKind, int, int], Reduction] = {}
+        for place, item in self.wanted.items():
+            site = self.sites.get(place)
+            if place in done:
                 continue
-            piece = history.piece(index)
-            new = _new_texts(found, run, wanted, is_request=index == history.request)
-            if new:
-                shown = {(piece.number, number): text for number, text in new.items()}
-                texts.setdefault(piece.host, {}).update(shown)
-                gain = piece.tokens - estimate(_with_texts(piece.message, new))
-                saved[piece.host] = saved.get(piece.host, 0) + gain
-    return texts, saved
+            if site is None:
+                unknown[place] = item
+                continue
+            piece = history.piece(site.piece)
+            texts.setdefault(piece.host, {})[piece.number, site.part] = item.apply(site.text), item
+        for run in sorted({item.run for item in unknown.values()}):
+            if not history.base <= run < history.run_count:
+                continue
+            for index, found in groupby(places(history, run), key=lambda place: place.piece):
+                new = _new_texts(found, run, unknown, is_request=index == history.request) if index >= self.cut else {}
+                piece = history.piece(index)
+                for number, text in new.items():
+                    texts.setdefault(piece.host, {})[piece.number, number] = text
+        return texts
 
 
 def _new_texts(
@@ -322,13 +314,6 @@ def _new_texts(
         if part_digest(place.kind, place.text) == reduction.digest:
             new[place.number] = reduction.apply(place.text), reduction
     return new
-
-
-def _with_texts(message: Message, texts: Mapping[int, tuple[str, Reduction]]) -> Message:
-    parts = [
-        with_text(part, texts[number][0]) if number in texts else part for number, part in enumerate(message.parts)
-    ]
-    return Message(role=message.role, parts=tuple(parts))
 
 
 @overload

@@ -292,13 +292,17 @@ def _usage(value: object) -> Usage | None:
 
 def _calibration(value: object) -> Mapping[str, object]:
     """What usage had taught; nonsense is as if it had taught nothing, for the record is true without it."""
-    return _mapping(value, "calibration") if isinstance(value, Mapping) else {}
+    try:
+        return _mapping(value, "calibration")
+    except RecordError:
+        return {}
 
 
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
     """Return the name of a record with this content: the same content has the same name on every machine."""
-    content = [covered_digest, rendered, [reduction.to_dict() for reduction in reductions], parent]
-    return text_digest(json.dumps(content))[:24]
+    listed = ", ".join([reduction.to_json() for reduction in reductions])
+    content = f"[{json.dumps(covered_digest)}, {json.dumps(rendered)}, [{listed}], {json.dumps(parent)}]"
+    return text_digest(content)[:24]
 
 
 def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:

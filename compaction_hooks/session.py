@@ -89,9 +89,9 @@ class ConversationMethods(Generic[M]):
             FormatError: a message cannot be read.
         """
         engine = self.engine
-        view = glance(engine.conversation, engine.shared, messages, _options(options))
-        if view is not None:
-            return view
+        seen = glance(engine.conversation, engine.shared, messages, _options(options))
+        if seen is not None:
+            return seen.view
         flow = engine.flow.transform(_call(messages, options))
         return (await engine.driver.run(flow, _caller(signal, options))).view
 
@@ -100,9 +100,9 @@ class ConversationMethods(Generic[M]):
     ) -> list[M]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
-        view = glance(engine.conversation, engine.shared, messages, _options(options))
-        if view is not None:
-            return view
+        seen = glance(engine.conversation, engine.shared, messages, _options(options))
+        if seen is not None:
+            return seen.view
         flow = engine.flow.transform(_call(messages, options))
         return engine.driver.run_sync(flow, _caller(signal, options)).view
 

@@ -79,7 +79,10 @@ class Situation(Generic[M]):
         """The parts that the view in force shows smaller; not those that were, before a rewind or an edit."""
         if self.record is None:
             return ()
-        shown = by_place(self.projection.reductions)
+        listed = self.projection.reductions
+        if len(listed) == len(self.record.reductions):
+            return self.record.reductions  # each of them is shown
+        shown = by_place(listed)
         unsure = [item for item in self.record.reductions if shown.get((item.kind, item.run, item.ordinal)) is not item]
         if not unsure:
             return self.record.reductions

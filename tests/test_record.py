@@ -33,6 +33,7 @@ RECORD = CompactionRecord(
     modified_files=("b.py",),
     digest={"messages": {"user": 2}},
     usage=Usage(input_tokens=900, output_tokens=80),
+    calibration={"estimator": "characters", "format": "openai_chat", "model": "gpt-5", "ratio": 1.2},
 )
 
 
@@ -99,6 +100,20 @@ def test_absent_optional_fields_get_their_defaults() -> None:
 def test_absent_counts_of_a_usage_are_zero() -> None:
     record = CompactionRecord.from_dict({**RECORD.to_dict(), "usage": {"input_tokens": 5}})
     assert record.usage == Usage(input_tokens=5, output_tokens=0)
+
+
+@pytest.mark.parametrize("value", [None, 3, "1.2", [1.2], True])
+def test_nonsense_for_what_usage_taught_is_as_if_it_had_taught_nothing(value: object) -> None:
+    """The record is true without it."""
+    record = CompactionRecord.from_dict({**RECORD.to_dict(), "calibration": value})
+    assert record == replace(RECORD, calibration={})
+
+
+def test_a_record_from_before_there_was_a_calibration_has_none() -> None:
+    """R72: absent means none, no migration."""
+    fields = {name: value for name, value in RECORD.to_dict().items() if name != "calibration"}
+    record = CompactionRecord.from_dict(fields)
+    assert (record.calibration, record.extra) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ again; one that stood in a single listing will not.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
+from typing import TypeAlias
 
 from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.extractive.text import defuse
@@ -30,6 +32,10 @@ MAX_ITEMS = 300
 """Candidates handed on, the most valuable ones; a summary of the largest size has room for half of them."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are looked at: deeper ones would exhaust the stack before they named anything."""
+STRETCH_CHARS = 2_048
+"""Of a text, so much is split into words at a time."""
+CHARS_PER_MARKS = 32
+"""Characters of results for each byte of marks, one bit for a value that was named: there is about one in 100 characters."""
 LISTING = 25
 """A result that names more than this is a listing: its names share the weight of so many."""
 MAX_MENTIONS = 4.0
@@ -55,6 +61,7 @@ KEY_WEIGHT = 2.0
 OTHER_WEIGHT = 0.5
 
 _RUN = lazy_pattern(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
+_GAP = lazy_pattern(r"\s")
 _KEYED = lazy_pattern(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
 _LABELLED = lazy_pattern(
     r"\b([A-Za-z][A-Za-z_-]{0,30}(?:[Ii][Dd]|[Nn]ame|[Nn]umber|[Kk]ey|[Hh]ash|[Bb]ranch|[Cc]ommit|[Pp]ort|[Vv]ersion|[Cc]ode))"
@@ -81,24 +88,43 @@ _NAMING_KEY = lazy_pattern(
 _DULL_KEY = lazy_pattern(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """One mention; all values that one part names under one key share it.
+
+    Attributes:
+        place: Number of the part, counted over all messages.
+        position: Of its message: 1 for the newest, towards 0 for older ones.
+        key: The key the value stood under, or empty.
+        weight: What the mention counts; in a long listing part of one.
+    """
+
+    place: int
+    position: float
+    source: Source
+    key: str = ""
+    weight: float = 1.0
+
+
 @dataclass(slots=True)
 class Mention:
     """What is known of one value.
 
     Attributes:
-        weights: How often whom named it; a place in a long listing counts as part of one.
+        weights: How often whom named it.
         keys: The keys it stood under, with their weight.
-        last: Position of the last message that named it: 1 for the newest, towards 0 for older ones.
+        last: Position of the last message that named it.
     """
 
     weights: dict[Source, float] = field(default_factory=dict[Source, float])
     keys: dict[str, int] = field(default_factory=dict[str, int])
     last: float = 0.0
 
-    def add(self, source: Source, position: float, key: str = "", weight: float = 1.0) -> None:
+    def add(self, naming: Naming) -> None:
         """Count one mention."""
-        self.weights[source] = self.weights.get(source, 0.0) + weight
-        self.last = max(self.last, position)
+        source, key = naming.source, naming.key
+        self.weights[source] = self.weights.get(source, 0.0) + naming.weight
+        self.last = max(self.last, naming.position)
         if key:
             # The key a tool was called with is the one the next call will use.
             self.keys[key] = self.keys.get(key, 0) + (3 if source is Source.CALL else 1)
@@ -115,46 +141,44 @@ class Mention:
         return weight * (1 + self.last)
 
 
-Mentions = dict[str, Mention]
+Namings: TypeAlias = "dict[str, tuple[Naming, ...] | list[Naming]]"
+"""By value, who named it, oldest first. A tuple is shared by all values of one part that nothing else names."""
 
 
-def collect(messages: Sequence[Message]) -> Mentions:
-    """Count who named which identifier in these messages."""
-    mentions: Mentions = {}
-    reader = _Reader()
-    for index, message in enumerate(messages):
-        for part in message.parts:
-            named = list(_named(message, part, reader))
-            is_result = bool(named) and named[0][0] is Source.RESULT
-            weight = min(1.0, LISTING / len(named)) if is_result else 1.0
-            for source, key, value in named:
-                mentions.setdefault(value, Mention()).add(source, (index + 1) / len(messages), key, weight)
-    return mentions
+def collect(messages: Sequence[Message], earlier: Sequence[Item]) -> Namings:
+    """Return who named which identifier in these messages, and in the items of an earlier summary.
+
+    Of ten names nine stand in a single tool result and are not worth carrying (`_is_worth`). They are not held: what was spoken
+    is read first, and of the results only what was spoken too, stands under a key that names something, or comes a second time.
+    """
+    recalled = [*_recalled(earlier)]
+    namings: Namings = {value: () for value, _ in recalled}
+    held = [*_read_spoken(messages, namings)]
+    held += _read_results(messages, namings)
+    while held:
+        naming, lines = held.pop()
+        for value, _, key in (line.partition("\t") for line in lines.split("\n")):
+            if value in namings:
+                _add(namings, value, (replace(naming, key=key),))
+    for named in namings.values():
+        if isinstance(named, list):
+            named.sort(key=lambda naming: naming.place)
+    for value, naming in recalled:
+        _add(namings, value, (naming,))
+    return namings
 
 
-def recall(mentions: Mentions, items: Sequence[Item]) -> None:
-    """Add what an earlier summary holds: its identifiers under their keys, best first, and those its other lines name."""
-    carried = [item for item in items if item.section is Section.IDENTIFIERS]
-    for rank, item in enumerate(carried):
-        key, _, values = item.text.partition(": ")
-        weight = 1.0 + CARRIED * (1 - rank / len(carried))
-        for value in filter(None, values.split(", ")):
-            mentions.setdefault(value, Mention()).add(Source.SUMMARY, 0.0, "" if key in KIND_WEIGHTS else key, weight)
-    reader = _Reader()
-    for item in items:
-        if item.section is not Section.IDENTIFIERS:
-            for word in reader.words(item.text.partition(" -> ")[0]):
-                mentions.setdefault(word, Mention()).add(_SPEAKERS.get(item.section, Source.SUMMARY), 0.0)
-
-
-def identifier_items(mentions: Mapping[str, Mention], known: AbstractSet[str]) -> list[Item]:
+def identifier_items(namings: Mapping[str, Iterable[Naming]], known: AbstractSet[str]) -> list[Item]:
     """Return the identifiers worth carrying, the most valuable first.
 
     Args:
         known: Values that are carried elsewhere, such as the paths in the file lists.
     """
     scored: list[tuple[float, str, str]] = []
-    for value, mention in mentions.items():
+    for value, named in namings.items():
+        mention = Mention()
+        for naming in named:
+            mention.add(naming)
         key, kind = mention.key, kind_of(value)
         if value not in known and _is_worth(mention, key, kind):
             weight = KEY_WEIGHT if _NAMING_KEY.search(key) else KIND_WEIGHTS.get(kind, OTHER_WEIGHT)
@@ -193,49 +217,134 @@ _SPEAKERS = {Section.GOAL: Source.USER, Section.CONSTRAINTS: Source.USER, Sectio
 """Who said what stands in a section of an earlier summary; in the others nobody in particular."""
 
 
-def _named(message: Message, part: Part, reader: _Reader) -> Iterator[tuple[Source, str, str]]:
-    """Yield (source, key, value) for each identifier of one part, each once."""
-    match part:
-        case Text(text=text) if message.role in ("user", "assistant"):
-            source = Source.USER if message.role == "user" else Source.ASSISTANT
-            yield from _keyed_and_bare(source, reader.words(text), dict(_labelled(text)))
-        case ToolCall():
-            yield from _argument_names(part, reader)
-        case ToolResult(text=text):
-            text = _ends(text)
-            yield from _keyed_and_bare(Source.RESULT, reader.words(text), dict(_members(text)))
-        case _:
-            return
+_Held: TypeAlias = tuple[Naming, str]
+"""Mentions that count only where their values are named elsewhere too: a line for each value, a tab and its key behind it."""
 
 
-def _keyed_and_bare(
-    source: Source, words: Iterable[str], key_of: Mapping[str, str]
-) -> Iterator[tuple[Source, str, str]]:
-    yield from ((source, key, value) for value, key in key_of.items())
-    yield from ((source, "", word) for word in words if word not in key_of)
+def _parts(messages: Sequence[Message]) -> Iterator[tuple[int, float, Message, Part]]:
+    """Yield every part with its number and the position of its message."""
+    place = itertools.count()
+    for index, message in enumerate(messages, 1):
+        for part in message.parts:
+            yield next(place), index / len(messages), message, part
 
 
-class _Reader:
-    """Finds identifier-like words; remembers what it made of each run of characters, for they come again and again."""
+def _read_spoken(messages: Sequence[Message], namings: Namings) -> Iterator[_Held]:
+    """Take in what was said and what calls were made with; yield what calls wrote."""
+    for place, position, message, part in _parts(messages):
+        if isinstance(part, ToolCall):
+            named = _argument_names(part)
+        elif isinstance(part, Text) and message.role in ("user", "assistant"):
+            named = _said(Source.USER if message.role == "user" else Source.ASSISTANT, part.text)
+        else:
+            continue
+        shared: dict[tuple[Source, str], tuple[Naming]] = {}
+        written: list[str] = []
+        for source, key, value in named:
+            if source is Source.CONTENT:
+                written.append(value)
+                continue
+            if (source, key) not in shared:
+                shared[source, key] = (Naming(place, position, source, key),)
+            _add(namings, value, shared[source, key])
+        if written:
+            yield Naming(place, position, Source.CONTENT), "\n".join(written)
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, ...]] = {}
 
-    def words(self, text: str) -> dict[str, None]:
-        """Return the identifier-like words of a text, each once, in the order they stand."""
-        known = self._known
-        found: dict[str, None] = {}
-        for run in dict.fromkeys(_RUN.findall(text)):
-            words = known.get(run)
-            if words is None:
-                words = known[run] = _words_of(run)
-            for word in words:
-                found[word] = None
-        return found
+def _read_results(messages: Sequence[Message], namings: Namings) -> Iterator[_Held]:
+    """Take in of the results what is named elsewhere too, or may be worth carrying without; yield the rest."""
+    marks = _Marks(messages)
+    for place, position, _, part in _parts(messages):
+        if not isinstance(part, ToolResult):
+            continue
+        text = _ends(part.text)
+        values = _words(text)
+        values.update(_members(text))
+        weight = min(1.0, LISTING / len(values)) if values else 1.0
+        shared: dict[str, tuple[Naming]] = {}
+        first: list[str] = []
+        for value, key in values.items():
+            if value not in namings:
+                if kind_of(value) == "symbol":
+                    continue  # not spoken of
+                if not (_is_telling(key, weight) or marks.has(value)):
+                    first.append(f"{value}\t{key}" if key else value)
+                    continue
+            if key not in shared:
+                shared[key] = (Naming(place, position, Source.RESULT, key, weight),)
+            _add(namings, value, shared[key])
+        if first:
+            yield Naming(place, position, Source.RESULT, "", weight), "\n".join(first)
+
+
+class _Marks:
+    """Remembers which values were named, in a bit each. Where two share a bit, the second is held: that costs memory alone."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        chars = sum(len(part.text) for message in messages for part in message.parts if isinstance(part, ToolResult))
+        self._marks = bytearray(1 + chars // CHARS_PER_MARKS)
+
+    def has(self, value: str) -> bool:
+        """Whether a value was asked for before, or one that shares its bit; from now on it was."""
+        place, bit = divmod(hash(value), 8)
+        place %= len(self._marks)
+        marks = self._marks[place]
+        self._marks[place] = marks | 1 << bit
+        return bool(marks >> bit & 1)
+
+
+def _add(namings: Namings, value: str, naming: tuple[Naming]) -> None:
+    named = namings.get(value)
+    if not named:
+        namings[value] = naming
+    elif isinstance(named, list):
+        named += naming
+    else:
+        namings[value] = [*named, *naming]
+
+
+def _said(source: Source, text: str) -> Iterator[tuple[Source, str, str]]:
+    """Yield (source, key, value) for each identifier of a text, each once."""
+    for value, key in {**_words(text), **dict(_labelled(text))}.items():
+        yield source, key, value
+
+
+def _recalled(items: Sequence[Item]) -> Iterator[tuple[str, Naming]]:
+    """Yield what an earlier summary holds: its identifiers under their keys, best first, and those its other lines name."""
+    carried = [item for item in items if item.section is Section.IDENTIFIERS]
+    for rank, item in enumerate(carried):
+        key, _, values = item.text.partition(": ")
+        weight = 1.0 + CARRIED * (1 - rank / len(carried))
+        naming = Naming(0, 0.0, Source.SUMMARY, "" if key in KIND_WEIGHTS else key, weight)
+        yield from ((value, naming) for value in values.split(", ") if value)
+    for item in items:
+        if item.section is not Section.IDENTIFIERS:
+            naming = Naming(0, 0.0, _SPEAKERS.get(item.section, Source.SUMMARY))
+            yield from ((word, naming) for word in _words(item.text.partition(" -> ")[0]))
+
+
+def _words(text: str) -> dict[str, str]:
+    """Return the identifier-like words of a text, each once, in the order they stand; each with "", for no key."""
+    found: dict[str, str] = {}
+    for stretch in _stretches(text):
+        for run in dict.fromkeys(filter(_TELLING.search, _RUN.findall(stretch))):
+            for word in _words_of(run):
+                found[word] = ""
+    return found
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Yield a text in parts of about `STRETCH_CHARS`, cut between words."""
+    start = 0
+    while len(text) - start > STRETCH_CHARS and (gap := _GAP.search(text, start + STRETCH_CHARS)):
+        yield text[start : gap.start()]
+        start = gap.end()
+    yield text[start:]
 
 
 def _words_of(run: str) -> tuple[str, ...]:
-    if len(run) > MAX_CHARS or not _TELLING.search(run):
+    """The identifiers in a telling run of characters."""
+    if len(run) > MAX_CHARS:
         return ()
     run = run.strip(":").rstrip(".")
     is_whole = ":" not in run or "://" in run or _WITH_LINE.fullmatch(run)
@@ -261,7 +370,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
             yield defuse(value), match[1]
 
 
-def _argument_names(call: ToolCall, reader: _Reader) -> Iterator[tuple[Source, str, str]]:
+def _argument_names(call: ToolCall) -> Iterator[tuple[Source, str, str]]:
     """Yield what a call was made with: short values under their keys, the names in commands and in written text."""
     arguments = call_arguments(call)
     command = command_line(arguments)
@@ -269,7 +378,7 @@ def _argument_names(call: ToolCall, reader: _Reader) -> Iterator[tuple[Source, s
     for key, value in _leaves("", arguments):
         if value == command or not _is_value(value, key):
             source = Source.CALL if value == command else Source.CONTENT
-            named = [(source, "", word) for word in reader.words(_ends(value))]
+            named = [(source, "", word) for word in _words(_ends(value))]
         else:
             named = [(Source.CALL, key, defuse(value))]
         for mention in named:
@@ -305,7 +414,12 @@ def _is_worth(mention: Mention, key: str, kind: str) -> bool:
     if kind == "symbol" or spoken:
         return bool(spoken)
     results = mention.weights.get(Source.RESULT, 0.0)
-    return results > 1 or (results >= 0.5 and _NAMING_KEY.search(key) is not None)
+    return results > 1 or _is_telling(key, results)
+
+
+def _is_telling(key: str, results: float) -> bool:
+    """Whether so much of one result is enough, because the key says that it names something."""
+    return results >= 0.5 and _NAMING_KEY.search(key) is not None
 
 
 def _ends(text: str) -> str:

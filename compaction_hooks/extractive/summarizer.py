@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from compaction_hooks.escaping import neutralised
 from compaction_hooks.extractive.facts import fact_items
-from compaction_hooks.extractive.identifiers import Mentions, collect, identifier_items, recall
+from compaction_hooks.extractive.identifiers import collect, identifier_items
 from compaction_hooks.extractive.outline import Item, Section, as_data, parse, render
 from compaction_hooks.extractive.selection import select
 from compaction_hooks.extractive.statements import (
@@ -138,16 +138,15 @@ def _bounded(message: Message) -> Message:
 
 def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
     """Return everything worth carrying, in the order of the text's sections."""
+    # First, and let go of, because it takes the most memory.
+    known = frozenset(file_operations(messages).modified)
+    identifiers = [] if is_chat else identifier_items(collect(messages, earlier), known)
     asked = [item.text for item in _under(earlier, Section.GOAL)] + request_texts(messages)
     requests = request_items(asked, max_tokens * REQUESTS_SHARE)
     facts = _under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
         facts = _under(earlier, Section.GOAL) + facts
         requests = [item for item in requests if item.must]
-    mentions: Mentions = {}
-    if not is_chat:
-        mentions = collect(messages)
-        recall(mentions, earlier)
     return [
         *requests,
         *constraint_items(asked, _under(earlier, Section.CONSTRAINTS)),
@@ -156,7 +155,7 @@ def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int
         *decision_items(() if is_chat else messages, _under(earlier, Section.DECISIONS)),
         *next_items(messages, _under(earlier, Section.NEXT)),
         *fact_items(messages if is_chat else (), facts),
-        *identifier_items(mentions, frozenset(file_operations(messages).modified)),
+        *identifiers,
         *_notes(_under(earlier, Section.NOTES)),
     ]
 

@@ -1,6 +1,6 @@
 """Facts that code, not a model, carries over: which files were touched, and what the compacted part did."""
 
-from compaction_hooks.files.digest import CommandOutcome, CompactionDigest, HiddenBlock, ToolUse, digest
+from compaction_hooks.files.digest import MAX_LISTED, CommandOutcome, CompactionDigest, HiddenBlock, ToolUse, digest
 from compaction_hooks.files.operations import (
     FileOperations,
     calls_made,
@@ -12,6 +12,7 @@ from compaction_hooks.files.operations import (
 from compaction_hooks.files.tags import file_tags, parse_file_tags, without_file_tags
 
 __all__ = [
+    "MAX_LISTED",
     "CommandOutcome",
     "CompactionDigest",
     "FileOperations",

@@ -48,6 +48,7 @@ _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_c
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call"})
 """What an answer may hold beside its content and its calls."""
 _PLAIN_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+_FIRST: Final = (0, 0)
 _PLAIN_CALL_FIELDS: Final = frozenset({"id", "type", "function"})
 _SIGNED_FIELDS: Final = frozenset({"extra_content", "provider_specific_fields"})
 
@@ -140,6 +141,8 @@ class OpenAIChatFormat:
         """
         if not texts:
             return message
+        if len(texts) == 1 and _FIRST in texts and _holds_one_text(message):
+            return {**message, "content": texts[_FIRST]}
         pieces = self.read(message)
         fields = message_fields(message)
         count = len(pieces[0].parts)
@@ -194,6 +197,14 @@ class OpenAIChatFormat:
             if index - first < len(calls):
                 calls[index - first] = {**(fields_of(calls[index - first]) or {}), "id": id_}
         return {**fields, "tool_calls": calls} if calls else message
+
+
+def _holds_one_text(message: Fields) -> bool:
+    """Whether the first part of a message is surely its content, and that is a text."""
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return False
+    content = message.get("content")
+    return isinstance(content, str) and content != "" and _RARE_FIELDS.isdisjoint(message)
 
 
 def _assistant_parts(fields: Fields, content: object) -> tuple[Part, ...]:

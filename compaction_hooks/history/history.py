@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Generic
 
 from compaction_hooks.digests import run_digest
 from compaction_hooks.history.facts import Known, Origin, Piece, Side
 from compaction_hooks.history.log import Log
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, Message, ToolCall
 from compaction_hooks.values import dataclass
 
 
@@ -60,6 +61,12 @@ class History(Generic[M]):
         local = run - self.base
         starts = self.log.run_starts
         return min(starts[local], self.piece_count) if local < len(starts) else self.piece_count
+
+    def run_starts(self, first: int, end: int) -> list[int]:
+        """Return the first pieces of runs `first` to `end` (included), as `run_start` does."""
+        count, local = self.piece_count, first - self.base
+        starts = [min(start, count) for start in self.log.run_starts[local : end - self.base + 1]]
+        return starts + [count] * (end - first + 1 - len(starts))
 
     def run_side(self, run: int) -> Side:
         """Return whose run it is."""
@@ -160,25 +167,29 @@ class History(Generic[M]):
             return found
         start = max(known for known in chain if known < local)
         digest = chain[start]
-        for before in range(start, local):
-            digest = chain[before + 1] = self._extended(digest, self.base + before)
+        first = self.base + start
+        starts = self.run_starts(first, run)
+        ordinals = self.call_ordinals(first - 1)
+        for number, (begin, end) in enumerate(pairwise(starts), first):
+            messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
+            side = self.run_side(number)
+            digest = run_digest(digest, side, messages, ordinals, self._original(number))
+            chain[number + 1 - self.base] = digest
+            ordinals = _ordinals(messages) if side == "assistant" else {}
         return digest
 
-    def _extended(self, digest: str, run: int) -> str:
-        pieces = self.pieces(self.run_start(run), self.run_start(run + 1))
-        messages = [piece.message for piece in pieces if piece.side is not None]
+    def _original(self, run: int) -> Callable[[str, int, str], str] | None:
+        """What gives for the digest of a known reduction in this run that of the text it stands for; any other stays."""
         originals = self.known.originals
-
-        def original(kind: str, ordinal: int, shown: str) -> str:
-            """The digest itself, or that of the text it stands for when it is a known reduction."""
-            return originals.get((kind, run, ordinal, shown), shown)
-
-        ordinals = self.call_ordinals(run - 1)
-        return run_digest(digest, self.run_side(run), messages, ordinals, original if originals else None)
+        return (lambda kind, ordinal, shown: originals.get((kind, run, ordinal, shown), shown)) if originals else None
 
     def call_ordinals(self, run: int) -> dict[str, int]:
         """Return the position of each call id in an assistant run; empty for any other run."""
         if run < self.base or self.run_side(run) != "assistant":
             return {}
-        calls = [call for index in self.run_pieces(run) for call in self.piece(index).message.calls]
-        return {call.id: ordinal for ordinal, call in enumerate(calls)}
+        return _ordinals(piece.message for piece in self.pieces(self.run_start(run), self.run_start(run + 1)))
+
+
+def _ordinals(messages: Iterable[Message]) -> dict[str, int]:
+    calls = [part.id for message in messages for part in message.parts if isinstance(part, ToolCall)]
+    return {call_id: ordinal for ordinal, call_id in enumerate(calls)}

@@ -241,14 +241,14 @@ class Log(Generic[M]):
         Of the covered ones `COVERED_PER_CALL` are compared per call, on average. Equal objects pass where the oldest and the newest
         live one and those that are `shown` are the same.
         """
-        start, known = self.covered, len(self.live)
-        recent = messages[start:] if start else messages
-        if not known or len(recent) < known or recent[0] is not self.live[0] or recent[known - 1] is not self.live[-1]:
+        live, start = self.live, self.covered
+        known, recent = len(live), messages[start:] if start else messages
+        if not known or len(recent) < known or recent[0] is not live[0] or recent[known - 1] is not live[-1]:
             return False
         try:
-            if not (_begins(recent, self.live) and (not start or self._has_covered(messages))):
+            if not _begins(recent, live) or (start and not self._has_covered(messages)):
                 return False
-            return all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
+            return not self.shown or all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
         except Exception:  # noqa: BLE001 - a host's objects may compare as they like, and only where they are not the same
             return False
 
@@ -274,6 +274,8 @@ class Log(Generic[M]):
 def _begins(messages: list[M], known: list[M]) -> bool:
     """Whether a list begins with the known messages. Lists are compared by pointers first; to cut it short would cost more."""
     count = len(known)
+    if len(messages) == count:
+        return known == messages
     known.extend(messages[count:])
     try:
         return known == messages

@@ -3,6 +3,7 @@
 from compaction_hooks.validity.checker import (
     Problem,
     foreign_rule,
+    is_alike,
     is_blank,
     is_server_call,
     is_server_result,
@@ -18,6 +19,7 @@ __all__ = [
     "Rule",
     "RuleId",
     "foreign_rule",
+    "is_alike",
     "is_blank",
     "is_server_call",
     "is_server_result",

@@ -67,6 +67,31 @@ def worsened(before: Sequence[Message], after: Sequence[Message], provider: Prov
     return fresh
 
 
+def is_alike(old: Sequence[Message], new: Sequence[Message]) -> bool:
+    """Whether messages differ in nothing but words, results and arguments, so that no rule tells them apart.
+
+    A text that says something must go on saying something. False says nothing.
+    """
+    return len(old) == len(new) and all(
+        before.role == after.role
+        and len(before.parts) == len(after.parts)
+        and all(map(_is_alike, before.parts, after.parts))
+        for before, after in zip(old, new, strict=True)
+    )
+
+
+def _is_alike(old: Part, new: Part) -> bool:
+    match old, new:
+        case ToolResult(), ToolResult():
+            return old.call_id == new.call_id
+        case ToolCall(), ToolCall():
+            return (old.id, old.opaque_chars) == (new.id, new.opaque_chars)
+        case Text(), Text():
+            return is_blank(old) or not is_blank(new)
+        case _:
+            return old == new
+
+
 def is_blank(part: Part) -> bool:
     """Whether a part is a text without anything but white space."""
     return isinstance(part, Text) and (not part.text or part.text.isspace())

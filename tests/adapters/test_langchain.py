@@ -164,7 +164,7 @@ class Report(BaseModel):
     [
         pytest.param({"system_prompt": "Be careful. " * 1_300}, id="system prompt"),
         pytest.param({"system_prompt": SystemMessage([{"type": "text", "text": "Be careful. " * 1_300}])}, id="blocks"),
-        pytest.param({"tools": [heavy_tool(16_000)]}, id="tools"),
+        pytest.param({"tools": [heavy_tool(26_000)]}, id="tools"),
         pytest.param(
             {"tools": [{"type": "function", "function": {"name": "f", "description": "Do it. " * 2_300}}]}, id="dict"
         ),

@@ -98,7 +98,8 @@ async def test_create_react_agent_reads_the_view_on_every_call_of_the_model(stag
     """The channel is read before `messages` and keeps its value: left out once, the model would get a stale list."""
     side = stage.side(reads("a.py", "b.py"), reads("c.py"), Answer("Read."), Answer("Again."))
     model = stage.openai()
-    node = CompactionNode(context_window=WINDOW, model=model)
+    settings = CompactionSettings(clear_tool_results=False)
+    node = CompactionNode(context_window=WINDOW, model=model, settings=settings)
     agent = react_agent(model, [file_tool(500)], pre_model_hook=node, checkpointer=InMemorySaver())
     await run(agent, said("Read all."), thread(), how)
     result = await run(agent, said("And now?"), thread(), how)
