@@ -184,7 +184,7 @@ def package(session: nox.Session) -> None:
 
 @nox.session
 def benchmark(session: nox.Session) -> None:
-    """What a call costs beside peers, how good estimates and summaries are: tables for docs/. `-- --quick`: the first, in short."""
+    """What calls cost beside peers, in time, memory and money; of estimates and summaries: for docs/. `-- --quick`: short."""
     install(session, "test", "benchmark")
     session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
     environments = Path(session.create_tmp()) / "peers"
@@ -193,8 +193,9 @@ def benchmark(session: nox.Session) -> None:
             _make_environment(session, environments / group.removeprefix("peer-"), group)
     session.run("python", "-m", "tests.benchmarks.runner", "--environments", str(environments), *session.posargs)
     if "--quick" not in session.posargs:
-        for module in ("estimates", "probes"):
+        for module in ("memory", "scaling", "estimates", "probes"):
             session.run("python", "-m", f"tests.benchmarks.{module}")
+        session.run("python", "-m", "tests.benchmarks.money", "--environments", str(environments))
 
 
 def _make_environment(session: nox.Session, folder: Path, group: str) -> None:

@@ -378,7 +378,7 @@ class Conversation(Generic[M]):
         if self.projected is not None and self.projected[0][1:] == name[1:]:
             earlier = self.projected[1]
             # Another request may be the current one by now: a new process would not favour the one before.
-            if self.projected[0] == name and earlier.favoured in (None, history.request):
+            if self.projected[0] == name and earlier.is_settled and earlier.favoured in (None, history.request):
                 return earlier
         if self.offered is not None and self.offered[0] == name:
             projection = self.offered[1]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring as _quoted
 from json.encoder import encode_basestring_ascii as _quoted_ascii
-from typing import cast
+from typing import TypeAlias, cast
 
 from compaction_hooks.messages import Media, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 
@@ -31,12 +31,12 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+Originals: TypeAlias = Mapping[tuple[str, int, int, str], str]
+"""By kind ("arguments" or "result"), run, ordinal and digest of a reduced text, the digest of the text it stands for."""
+
+
 def run_digest(
-    before: str,
-    side: str,
-    messages: Iterable[Message],
-    ordinals: Mapping[str, int],
-    original: Callable[[str, int, str], str] | None = None,
+    before: str, side: str, run: int, messages: Iterable[Message], ordinals: Mapping[str, int], originals: Originals
 ) -> str:
     """Return the chain after a run, whose atoms are its results in the order of their calls, its texts as one, media, calls.
 
@@ -45,8 +45,7 @@ def run_digest(
         side: Whose run it is.
         messages: What it says, without what no digest covers.
         ordinals: By id, the places of the calls that it answers.
-        original: By kind ("arguments" or "result"), ordinal and digest, the digest of the text that stood there before it was
-            reduced; None where nothing was.
+        originals: What is known to have been reduced counts as the text that stood there before.
     """
     texts: list[str] = []
     media: list[str] = []
@@ -57,23 +56,22 @@ def run_digest(
             if isinstance(part, ToolResult):
                 ordinal = ordinals.get(part.call_id, -1)
                 digest = text_digest(part.text)
-                results.append((ordinal, original("result", ordinal, digest) if original else digest))
+                results.append((ordinal, originals.get(("result", run, ordinal, digest), digest)))
                 if part.media:
                     media += [_json(media_atom(item)) for item in part.media]
             elif isinstance(part, Text):
                 texts.append(part.text)
             elif isinstance(part, ToolCall):
                 digest = text_digest(canonical_arguments(part.arguments))
-                digest = original("arguments", len(calls), digest) if original else digest
+                digest = originals.get(("arguments", run, len(calls), digest), digest)
                 calls.append(f'["call",{_quoted_ascii(part.name)},{_quoted_ascii(digest)}]')
             elif isinstance(part, Media):
                 media.append(_json(media_atom(part)))
     results.sort()
-    joined = "".join(texts)
-    atoms = [f"[{ordinal},{_quoted_ascii(digest)}]" for ordinal, digest in results]
-    if joined:
+    atoms = [f'"{side}"', *[f"[{ordinal},{_quoted_ascii(digest)}]" for ordinal, digest in results]]
+    if joined := "".join(texts):
         atoms.append(f'["text","{text_digest(joined)}"]')
-    return text_digest(f"{before}[{','.join([_quoted_ascii(side), *atoms, *media, *calls])}]")
+    return text_digest(f"{before}[{','.join(atoms + media + calls)}]")
 
 
 def message_digest(message: Message) -> str:

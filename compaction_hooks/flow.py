@@ -59,10 +59,10 @@ class ConversationFlow(Generic[M]):
         may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
-            standing = self._look(call)
+            revision, standing = self._shared.revision.number, self._look(call)
             reason = self._reason_due(standing)
             if reason is None:
-                self._conversation.frame = frame_of(standing, self._shared)
+                self._conversation.frame = frame_of(standing, self._shared, revision)
                 return self._hand_out(standing)
             why = "aborted" if is_aborted else self._resting(standing, reason)
             if why:

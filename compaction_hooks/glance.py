@@ -35,9 +35,9 @@ def glance(
         if frame.limit is not None and tokens > frame.limit:
             return None
         is_identity = frame.projection.is_identity
-        if is_same and is_identity and last is not None and last is frame.handed_out:
-            if last.view is messages and last.tokens == tokens:
-                return last
+        is_again = is_same and is_identity and last is frame.handed_out
+        if is_again and last is not None and last.view is messages and last.tokens == tokens:
+            return last
         view = messages if is_identity else frame.projection.view_of(messages)
         frame.history, frame.measured, frame.anchor = history, measured, conversation.anchor
         frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.budget)
@@ -49,7 +49,7 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
     old, history = frame.measured, conversation.history
     if history is None or history.log is not frame.history.log or frame.projection.favoured is not None:
         return None
-    if history.log.replaced != frame.replaced:
+    if history.log.replaced != frame.replaced or not frame.projection.is_settled:
         return None
     # Usage an answer carries is taken in by a look. A late result may bind the place where the record ends.
     if len(history.log.counted) != frame.counted or (frame.run and not history.is_boundary(frame.run)):
@@ -61,7 +61,7 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
 
 
 def _reaches_another(conversation: Conversation[M], before: int, now: int) -> bool:
-    """Whether the list has grown over the end of a record that no look could find true while it was shorter: one of before a rewind."""
+    """Whether the list has grown over the end of a record, which no look could find true before: one from before a rewind."""
     for record in reversed(conversation.records):  # what covers most comes last
         if record.covered_runs < before:
             return False
@@ -75,19 +75,25 @@ def _is_counted(frame: Frame[M], conversation: Conversation[M], measured: Measur
     anchor = conversation.anchor
     if not frame.counted or (anchor is frame.anchor and anchor is not None):
         return True
-    newest = frame.history.log.counted[-1]
-    return anchor is not None and anchor.measured.grew_into(measured) and anchor.measured.piece_count >= newest
+    newest = next(frame.history.counted_answers(), None)
+    if anchor is None or newest is None or not anchor.measured.grew_into(measured):
+        return False
+    return anchor.measured.piece_count >= newest
 
 
-def frame_of(standing: Standing[M], shared: Shared) -> Frame[M] | None:
-    """Return what the next calls have in common with this one, in which nothing was due; None where each must be looked at."""
+def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] | None:
+    """Return what the next calls have in common with this one, in which nothing was due; None where each must be looked at.
+
+    Args:
+        revision: What conversations had learned of windows before this call looked.
+    """
     call, settings, budget = standing.call, shared.settings, standing.budget
     if settings.repair if call.repair is None else call.repair:
         return None
     is_watched = budget is not None and settings.auto_compact and not settings.is_subagent
     return Frame(
         options=call.options,
-        revision=shared.revision.number,
+        revision=revision,
         budget=budget,
         limit=budget.trigger if budget is not None and is_watched else None,
         projection=standing.projection,

@@ -258,7 +258,6 @@ def learn_from_overflow(
         sent: The view that was rejected; None when this conversation handed out none.
     """
     model = standing.call.model
-    shared.revision.number += 1
     if info.limit_tokens is not None:
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     elif standing.budget is None:
@@ -266,6 +265,7 @@ def learn_from_overflow(
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well (E23, E24).
         shared.requested_outputs[model or shared.model] = info.output_tokens
+    shared.revision.number += 1
     budget = budget_for(shared, standing.call)
     if sent is None or budget is None:
         return
@@ -297,7 +297,10 @@ def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> N
 def _calibration(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
     """What this conversation learned of the model, its records included, else the ratio others did; a hidden prefix is its own."""
     own = conversation.calibrations
-    return own.get(model) or (own and _of_same_model(own, model)) or shared.calibrations.get(model) or _UNTAUGHT
+    learned = own.get(model)
+    if learned is None and own:
+        learned = _of_same_model(own, model)
+    return learned or shared.calibrations.get(model) or _UNTAUGHT
 
 
 def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:

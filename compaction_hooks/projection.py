@@ -50,6 +50,8 @@ class Projection(Generic[M]):
         favoured: Index of a piece that is shown, or shown in full, only while it is the current request; None where there is
             none. It was current when the record was made for another end of the conversation, which was since rewound.
         rewritten: By index, the kept host messages that are shown smaller.
+        is_settled: Whether all that the record shows smaller could be there; not in a list that was cut off before its end, and
+            that may grow again.
     """
 
     prefix: Sequence[M]
@@ -60,6 +62,7 @@ class Projection(Generic[M]):
     borrowed: tuple[int, ...] = ()
     favoured: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = field(default_factory=dict[int, Rewritten[M]])
+    is_settled: bool = True
 
     @property
     def is_identity(self) -> bool:
@@ -157,10 +160,12 @@ def apply_record(
         draft.add(range(cut, history.first_piece(first + 1)), rewritten)
     draft.add_hosts(first + is_partial, rest, rewritten)
     favoured = _favoured(history, record, cut)
+    is_settled = all(item.run < history.run_count - 1 for item in record.reductions)
     if not rewritten and cut == 0:
-        return Projection((), 0, 0, (), 0, (), favoured)
+        return Projection((), 0, 0, (), 0, (), favoured, is_settled=is_settled)
     tokens = draft.tokens - sum(shown.saved for shown in rewritten.values())
-    return Projection(draft.messages, rest, tokens, pinned, cut, tuple(draft.borrowed), favoured, rewritten)
+    borrowed = tuple(draft.borrowed)
+    return Projection(draft.messages, rest, tokens, pinned, cut, borrowed, favoured, rewritten, is_settled)
 
 
 def _asked_before(history: History[M], cut: int) -> list[int]:
@@ -262,7 +267,9 @@ def _rewrite(
     message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
     read = tuple(format.read(message))
     pieces = [history.piece(index) for index in history.host_pieces(host)]
-    saved = sum(pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new})
+    saved = sum(
+        pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new} if number < len(read)
+    )
     is_alone = len(pieces) == 1 and len(pieces[0].message.parts) == 1
     alone = (pieces[0].tokens - saved, max(len(text) for text, _ in new.values())) if is_alone else None
     return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)

@@ -92,6 +92,16 @@ def test_a_reduction_in_force_weighs_its_marker() -> None:
     assert (part.tokens, again.tokens) == (100, len(cleared("0" * 1_000)) // 10)
 
 
+def test_what_was_cleared_is_not_cleared_again() -> None:
+    """A marker is a few tokens, which clearing it once more would not gain; what was only shortened may still be cleared."""
+    read = history(results(*[("grep", 12_345)] * 3))
+    first, second, _ = reducible_parts(read, 0, lambda _: 30, results_only=True)
+    in_force = [first.reduction(), second.reduction(600, 400)]
+    parts = reducible_parts(read, 0, lambda _: 30, in_force, results_only=True)
+    chosen = results_to_clear(parts, protect_tokens=1, rules={}, last_run=read.run_count - 1)
+    assert [part.run for part in chosen] == [second.run]
+
+
 def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
     return Reducible("result", 2, ordinal, 0, 0, tool, text, len(text) // 4, len(text))
 

@@ -10,7 +10,7 @@ import pytest
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.validity import RULES, Problem, Provider, RuleId, problems, provider_named, worsened
+from compaction_hooks.validity import RULES, Problem, Provider, RuleId, is_alike, problems, provider_named, worsened
 
 CHAT: Provider = "openai_chat"
 RESPONSES: Provider = "openai_responses"
@@ -430,6 +430,31 @@ def test_a_view_without_messages_is_worse_than_anything() -> None:
 
 def test_a_valid_view_of_a_broken_history_is_no_worse() -> None:
     assert worsened(BROKEN, [USER]) == []
+
+
+def test_other_words_in_the_same_parts_are_alike() -> None:
+    shortened = [
+        message("assistant", "Read", ToolCall("a", "read", '{"short": 1}', 9)),
+        message("tool", ToolResult("a", "[...]")),
+    ]
+    assert is_alike([message("assistant", "Reading.", call("a")), TELL_A], shortened)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param([TELL_A], [TELL_B], id="another call answered"),
+        pytest.param([ASK_A], [ASK_B], id="another call"),
+        pytest.param([ASK_A], [message("assistant", call("a", signed=0))], id="a signature lost"),
+        pytest.param([USER], [message("user", " ")], id="nothing said any more"),
+        pytest.param([USER], [message("assistant", "Mend it.")], id="another speaker"),
+        pytest.param([THOUGHT], [message("assistant", Thinking("hm", 0))], id="other reasoning"),
+        pytest.param([TELL_BOTH], [TELL_A], id="a part lost"),
+        pytest.param([TELL_A, TELL_B], [TELL_A], id="a message lost"),
+    ],
+)
+def test_whatever_a_rule_may_tell_apart_is_not_alike(old: list[Message], new: list[Message]) -> None:
+    assert not is_alike(old, new)
 
 
 def test_the_time_is_linear_in_the_messages() -> None:

@@ -239,7 +239,7 @@ def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
     if not paths:
         return []
     modified = _is_edit(tool, plain)
-    if not modified and (not SEARCH_KEYS.isdisjoint(plain) or NOT_A_READ.search(tool)):
+    if not modified and (not SEARCH_KEYS.isdisjoint(plain) or _is_no_read(tool)):
         return []
     return [Touch(path, modified) for path in paths]
 
@@ -248,7 +248,17 @@ def _is_edit(tool: str, plain: Mapping[str, object]) -> bool:
     command = plain.get("command")
     if isinstance(command, str) and command in EDITOR_COMMANDS:
         return EDITOR_COMMANDS[command]
-    return not EDIT_KEYS.isdisjoint(plain) or WRITING_NAME.search(tool) is not None
+    return not EDIT_KEYS.isdisjoint(plain) or _is_writer(tool)
+
+
+@lru_cache(maxsize=256)
+def _is_writer(tool: str) -> bool:
+    return WRITING_NAME.search(tool) is not None
+
+
+@lru_cache(maxsize=256)
+def _is_no_read(tool: str) -> bool:
+    return NOT_A_READ.search(tool) is not None
 
 
 def _paths(plain: Mapping[str, object]) -> Iterator[str]:

@@ -42,7 +42,7 @@ def fields_of(value: object) -> Fields | None:
     """
     # Asking the abstract class costs more than reading a whole plain message.
     if type(value) is dict or isinstance(value, Mapping):
-        return cast(Fields, value)  # the keys of a JSON object are strings
+        return cast("Fields", value)  # the keys of a JSON object are strings
     dump = getattr(value, "model_dump", None)
     return cast(Fields, dump(exclude_none=True)) if callable(dump) else None
 
@@ -63,7 +63,7 @@ def message_fields(message: object) -> Fields:
 
 def list_of(value: object) -> Sequence[object] | None:
     """Return a JSON array as a sequence; None for anything else."""
-    return cast(Sequence[object], value) if isinstance(value, (list, tuple)) else None
+    return cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
 
 
 def text_of(value: object) -> str:

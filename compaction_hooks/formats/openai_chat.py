@@ -89,8 +89,10 @@ class OpenAIChatFormat:
 
         False says nothing. A text cannot be changed in place, so this takes a tenth of the time of reading and comparing.
         """
-        piece = pieces[0]
-        if type(message) is not dict or not message.keys() <= _PLAIN_FIELDS or piece.is_summary:
+        if len(pieces) != 1 or not isinstance(message, dict) or not message.keys() <= _PLAIN_FIELDS:
+            return False
+        (piece,) = pieces
+        if piece.is_summary or piece.usage is not None or piece.model is not None or piece.stop_reason is not None:
             return False
         content, parts = message.get("content"), piece.parts
         if _ROLES.get(text_of(message.get("role")), "other") != piece.role:
@@ -98,14 +100,14 @@ class OpenAIChatFormat:
         if piece.role == "tool":
             result = cast("ToolResult", parts[0])
             named = result.call_id == message.get("tool_call_id") and result.name == message.get("name", "")
-            return named and result.text is content and not result.is_error
-        calls = message.get("tool_calls") or []
-        count = len(parts) - len(calls) if isinstance(calls, list) else -1
+            return named and result.text is content and not result.is_error and not result.media
+        calls = list_of(message.get("tool_calls")) or ()
+        count = len(parts) - len(calls)
         if count == 1:
             said = parts[0]
             if not isinstance(said, Text) or said.text is not content:
                 return False
-        elif count or content:
+        elif count or content or (content == "" and not calls):
             return False
         return all(map(_is_call_of, calls, parts[count:]))
 
@@ -277,12 +279,13 @@ def _call(entry: object) -> Part:
 
 def _is_call_of(entry: object, part: Part) -> bool:
     """Whether a call of plain fields surely reads as this part."""
-    if type(entry) is not dict or not isinstance(part, ToolCall) or not entry.keys() <= _PLAIN_CALL_FIELDS:
+    fields = fields_of(entry) or {}
+    function = fields_of(fields.get("function"))
+    if function is None or not isinstance(part, ToolCall) or not fields.keys() <= _PLAIN_CALL_FIELDS:
         return False
-    function = entry.get("function")
-    if type(function) is not dict or len(function) != 2 or part.opaque_chars:
+    if len(function) != 2 or part.opaque_chars:
         return False
-    named = entry.get("id") == part.id and function.get("name") == part.name
+    named = fields.get("id") == part.id and function.get("name") == part.name
     return named and function.get("arguments") is part.arguments
 
 

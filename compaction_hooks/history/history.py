@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Generic
 
@@ -173,15 +173,10 @@ class History(Generic[M]):
         for number, (begin, end) in enumerate(pairwise(starts), first):
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side = self.run_side(number)
-            digest = run_digest(digest, side, messages, ordinals, self._original(number))
+            digest = run_digest(digest, side, number, messages, ordinals, self.known.originals)
             chain[number + 1 - self.base] = digest
             ordinals = _ordinals(messages) if side == "assistant" else {}
         return digest
-
-    def _original(self, run: int) -> Callable[[str, int, str], str] | None:
-        """What gives for the digest of a known reduction in this run that of the text it stands for; any other stays."""
-        originals = self.known.originals
-        return (lambda kind, ordinal, shown: originals.get((kind, run, ordinal, shown), shown)) if originals else None
 
     def call_ordinals(self, run: int) -> dict[str, int]:
         """Return the position of each call id in an assistant run; empty for any other run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from operator import is_
@@ -48,7 +48,8 @@ class Log(Generic[M]):
         tokens_before: By piece, the estimate of all before it, in tokens; one more at the end.
         run_starts: By run, its first piece. Sides alternate.
         bound: By run, 1 where no boundary lies before it: a call is open there.
-        systems, requests, answers, counted: Pieces of the system, the user's, the assistant's, and those with usage.
+        systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage. Of those that were
+            let go only the system's and the user's last one.
         open_calls: By call id, the runs of the calls that wait for a result.
         answered: Short hashes of the ids of answered calls: who answers none that is open may answer one of these again.
         digests: By number of runs, the chain after them; not all are kept.
@@ -187,6 +188,9 @@ class Log(Generic[M]):
         del self.pieces[: piece - self.released]
         self.released = piece
         run = bisect_right(self.run_starts, piece) - 1
+        for places in (self.answers, self.counted):
+            del places[: bisect_left(places, piece)]
+        del self.requests[: max(0, bisect_left(self.requests, piece) - 1)]
         self.open_calls = {**self.open_calls}  # a dict that entries were taken out of stays as large as it was
         last = max(self.digests)
         self.digests = {

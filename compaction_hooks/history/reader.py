@@ -50,11 +50,15 @@ class HistoryReader(Generic[M]):
         if previous is None:
             return self.read(messages, known)
         log, count = previous.log, previous.host_count
-        listed = messages if type(messages) is list else list(messages)
-        if log.host_count == count and log.begins(listed) and self._is_as_read(previous, listed):
-            if len(listed) == count and known is previous.known:
+        listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
+        if log.host_count == count and log.begins(listed):
+            is_as_read = self._is_as_read(previous, listed)
+            if is_as_read and len(listed) == count and known is previous.known:
                 return previous
-            return self._extend(log, listed, count, known)
+            watched = range(log.watched_from, count)
+            # What was written there need not be anything that is read: a cache mark is not.
+            if is_as_read or all(self._is_as_watched(previous, index, listed[index]) for index in watched):
+                return self._extend(log, listed, count, known)
         same = self._same_prefix(previous, listed)
         if same < count:
             return self._fork(previous, listed, same, known)
@@ -81,7 +85,7 @@ class HistoryReader(Generic[M]):
         """Whether the messages that hosts still touch say what they said when they were read."""
         log = history.log
         if log.watched is not None:
-            return messages[log.watched_from : history.host_count] == log.watched
+            return _are_equal(messages[log.watched_from : history.host_count], log.watched)
         watched = range(log.watched_from, history.host_count)
         return all(self._is_unchanged(history, index, messages[index]) for index in watched)
 
@@ -110,7 +114,7 @@ class HistoryReader(Generic[M]):
             return self._is_unchanged(history, index, message)
         # Copied from a message of this format, plain as it is: it is read as that was.
         held = cast("M", log.watched[index - log.watched_from])
-        return held == message or list(self._format.read(held)) == list(self._format.read(message))
+        return _are_equal(held, message) or list(self._format.read(held)) == list(self._format.read(message))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
         first = history.log.first_pieces
@@ -218,7 +222,11 @@ def _touched(history: History[M]) -> int:
 
 def _is_equal_copy(history: History[M], index: int, message: M) -> bool:
     old = history.host(index)
+    return type(old) is type(message) and _are_equal(old, message)
+
+
+def _are_equal(one: object, other: object) -> bool:
     try:
-        return type(old) is type(message) and bool(old == message)
+        return bool(one == other)
     except Exception:  # noqa: BLE001 - a host's objects may compare as they like: then they are read again
         return False

@@ -206,6 +206,7 @@ class CheckedSession(Generic[M]):
                 self._check_view(taken, messages, view)
             demand(len(sent) <= 2, "calm", f"the list was sent {len(sent)} times")
             if sent:
+                self._shown = sent[-1]
                 self._remember(taken, sent[-1])
             self._check_finished(taken)
 

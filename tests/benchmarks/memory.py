@@ -18,10 +18,13 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeAlias
 
 from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Summarizer, SummaryRequest
+from compaction_hooks.effects import Instant
+from compaction_hooks.idling import IDLE_SECONDS
 from tests.benchmarks import history
 
 Chat: TypeAlias = Mapping[str, object]
@@ -173,19 +176,35 @@ def idle_sessions(count: int) -> Iterator[Figure]:
         controllers = [_idle(held)]
     with traced() as let_go:
         controllers.append(_idle(grow(count, seed=number) for number in range(IDLE_SESSIONS)))
-    records = (controllers[0].session(f"s{number}").export_records() for number in range(IDLE_SESSIONS))
-    text = len(json.dumps([*records]))
+    sessions = [controllers[0].session(f"s{number}") for number in range(IDLE_SESSIONS)]
+    text = len(json.dumps([session.export_records() for session in sessions]))
+    records = sum(_record_bytes(session, messages) for session, messages in zip(sessions, held, strict=True))
     yield Figure(f"records of a session of {count} messages, as JSON", text / IDLE_SESSIONS, "B")
-    yield Figure(f"{IDLE_SESSIONS} idle sessions, whose host keeps its lists", kept.left / text, "x their records", 2)
+    yield Figure("the same, as objects", records / IDLE_SESSIONS, "B")
     yield Figure(
-        f"{IDLE_SESSIONS} idle sessions, whose host has let go of them", let_go.left / text, "x their records", 2
+        f"{IDLE_SESSIONS} idle sessions, whose host keeps its lists", kept.left / records, "x their records", 2
+    )
+    yield Figure(
+        f"{IDLE_SESSIONS} idle sessions, whose host has let go of them", let_go.left / records, "x their records", 2
     )
 
 
 def _idle(lists: Iterable[list[Chat]]) -> CompactionController[Chat]:
-    controller = CompactionController(context_window=HUGE_WINDOW, summarizer=instant)
+    """A controller whose sessions have been idle for long enough: it has looked at each of them twice since."""
+    seconds = [0.0]
+    controller = CompactionController(
+        context_window=HUGE_WINDOW,
+        summarizer=instant,
+        clock=lambda: Instant(datetime.now(UTC), seconds[0]),
+    )
     for number, messages in enumerate(lists):
         _compacted(controller.session(f"s{number}"), messages)
+    for _ in range(2):
+        for number in range(IDLE_SESSIONS):
+            controller.session(f"s{number}")
+        seconds[0] += IDLE_SECONDS
+    for number in range(IDLE_SESSIONS):
+        controller.session(f"s{number}")
     return controller
 
 

@@ -1,0 +1,257 @@
+"""How a conversation is read when hosts rewind and redo, write into messages, report late, and close."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message, Usage
+from tests.conversations import Chat, Controller, Scripted, assistant, controller, prose, steps, system, texts, user
+
+SUMMARISING = CompactionSettings(clear_tool_results=False)
+FORMAT = OpenAIChatFormat()
+
+
+def compacted(messages: list[Chat], keep: int = 500) -> Controller:
+    """A controller that was told to compact this list, in a window that is large enough for all of it."""
+    hooks = controller(200_000, summarizer=Scripted(), settings=SUMMARISING)
+    hooks.transform_context_sync(messages)
+    hooks.compact_sync(messages, keep_recent_tokens=keep)
+    return hooks
+
+
+def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
+    """The view of a process that has nothing but the records."""
+    other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")
+    other.import_records(hooks.session("default").export_records())
+    return other.transform_context_sync(messages)
+
+
+# -- rewound, and forward again
+
+
+def test_a_record_is_in_force_again_once_a_rewound_list_has_grown_over_its_end() -> None:
+    """E12: below the trigger, where a glance answers."""
+    messages = [system(), user("go"), *steps(20, 100)]
+    hooks = compacted(messages)
+    back = messages[:6]
+    assert hooks.transform_context_sync(back) is back
+    assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages)
+    assert len(hooks.history()) == 1
+
+
+@pytest.mark.parametrize("kept", range(34, 44))
+def test_results_said_again_after_a_rewind_are_shown_as_small_as_before(kept: int) -> None:
+    """E12: a record that clears results clears those, too, that the list did not hold when it was first applied again."""
+    hooks = controller(8_192, summarizer=Scripted())
+    messages = [system(), user("go"), *steps(24, 300)]
+    view = hooks.transform_context_sync(messages)
+    assert view is not messages
+    hooks.transform_context_sync(messages[:kept])
+    assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages)
+
+
+# -- written into
+
+
+def test_an_answer_that_was_just_covered_is_still_watched() -> None:
+    answer: dict[str, Any] = {"role": "assistant", "content": f"The answer: {prose(300)}"}
+    messages = [system(), user("go"), *steps(20, 100), user("hm"), answer, user(f"And now? {prose(200)}")]
+    hooks = compacted(messages, keep=10)
+    assert answer not in hooks.transform_context_sync(messages)
+    answer["content"] = "Something else."
+    assert answer in hooks.transform_context_sync(messages)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            {"role": "assistant", "content": None}, {"role": "assistant", "content": ""}, id="an empty text at last"
+        ),
+        pytest.param({"role": "user", "content": None}, {"role": "user", "content": ""}, id="an empty request at last"),
+        pytest.param(
+            {"role": "assistant", "content": "so", "usage": {"prompt_tokens": 5, "completion_tokens": 3}},
+            {"role": "assistant", "content": "so"},
+            id="no usage any more",
+        ),
+        pytest.param(
+            {
+                "role": "tool",
+                "tool_call_id": "1",
+                "content": [
+                    {"type": "text", "text": "a page"},
+                    {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "1", "content": "a page"},
+            id="no image any more",
+        ),
+    ],
+)
+def test_what_reads_otherwise_is_never_recognised(old: Chat, new: Chat) -> None:
+    """What was read of the old message may hold the very text of the new one."""
+    pieces = FORMAT.read(old)
+    assert FORMAT.read(new) != pieces
+    assert not FORMAT.is_read_as(new, pieces)
+
+
+def test_a_view_that_the_host_fills_with_its_own_list_is_no_view() -> None:
+    messages = [system(), user("go"), *steps(20, 100)]
+    hooks = compacted(messages)
+    buffer = hooks.transform_context_sync(messages)
+    hooks.transform_context_sync(messages)
+    buffer = hooks.transform_context_sync(messages)
+    buffer[:] = messages
+    assert len(hooks.transform_context_sync(buffer)) < len(messages)
+
+
+class Odd:
+    """A message that cannot be compared."""
+
+    def __init__(self, fields: Chat) -> None:
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("the truth value of a message is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]  # as arrays have it
+
+
+class OddFormat:
+    """Reads them."""
+
+    name = "odd"
+
+    def read(self, message: Odd, /) -> tuple[Message, ...]:
+        return FORMAT.read(message.fields)
+
+    def summary(self, text: str, /) -> Odd:
+        return Odd(FORMAT.summary(text))
+
+    def take(self, message: Odd, pieces: object, /) -> Odd:
+        return message
+
+    def rewrite(self, message: Odd, texts: Mapping[tuple[int, int], str], /) -> Odd:
+        return Odd(FORMAT.rewrite(message.fields, texts))
+
+
+def test_copies_of_messages_that_cannot_be_compared_are_read_again() -> None:
+    hooks: CompactionController[Odd] = CompactionController(
+        context_window=8_192, format=OddFormat(), summarizer=Scripted()
+    )
+    messages = [Odd(message) for message in (system(), user("go"), *steps(5, 100))]
+    assert hooks.transform_context_sync(messages) is messages
+    copies = [Odd(message.fields) for message in messages]
+    assert hooks.transform_context_sync(copies) is copies
+
+
+# -- trouble in the middle
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_message_that_cannot_be_read_leaves_nothing_behind(place: int) -> None:
+    messages = [system(), user("go"), *steps(30, 100)]
+    hooks = compacted(messages)
+    hooks.transform_context_sync(messages)
+    new = steps(2, 100, first=100)
+    broken: list[Chat] = [*messages, *new[:place], {"content": "no role"}, *new[place:]]
+    for _ in range(2):
+        with pytest.raises(FormatError):
+            hooks.transform_context_sync(broken)
+    other = [*messages, *steps(3, 100, first=200)]
+    assert hooks.transform_context_sync(other) == elsewhere(hooks, other)
+    assert hooks.transform_context_sync([*messages, *new]) == elsewhere(hooks, [*messages, *new])
+
+
+class Interrupting(OpenAIChatFormat):
+    """Is interrupted at a certain reading."""
+
+    left = -1
+
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return super().read(message)
+
+
+@pytest.mark.parametrize("reading", range(1, 12))
+def test_an_interrupted_call_leaves_nothing_behind(reading: int) -> None:
+    format = Interrupting()
+    hooks: Controller = CompactionController(
+        context_window=8_192, format=format, summarizer=Scripted(), settings=SUMMARISING
+    )
+    messages = [system(), user("go"), *steps(20, 300)]
+    hooks.transform_context_sync(messages)
+    grown = [*messages, *steps(6, 300, first=100)]
+    format.left = reading
+    try:
+        hooks.transform_context_sync(grown)
+    except KeyboardInterrupt:
+        assert format.left == 0
+    format.left = -1
+    assert hooks.transform_context_sync(grown) == elsewhere(hooks, grown)
+
+
+# -- usage
+
+
+def test_usage_that_answers_carry_counts_again_when_a_report_was_taken_back() -> None:
+    counted: Chat = {**assistant("done"), "usage": {"prompt_tokens": 9_000, "completion_tokens": 10}}
+    messages = [system(), user("go"), *steps(10, 300), counted]
+    hooks = controller(100_000, summarizer=Scripted())
+    hooks.transform_context_sync(messages)
+    tokens = hooks.state().context_tokens
+    hooks.report_usage(Usage(input_tokens=10_000_000))
+    hooks.transform_context_sync(messages)
+    assert hooks.state().context_tokens == tokens
+
+
+# -- several at once, and gone
+
+
+def test_two_threads_on_one_session_each_get_the_view_of_their_own_list() -> None:
+    messages = [system(), user("go"), *steps(40, 100)]
+    hooks = compacted(messages)
+    lists = [[*messages, *steps(n, 50, first=1_000 * n)] for n in range(4)]
+    wanted = [elsewhere(hooks, one) for one in lists]
+    wrong: list[str] = []
+
+    def ask(number: int) -> None:
+        for turn in range(40):
+            chosen = (number + turn) % 4
+            if hooks.transform_context_sync(lists[chosen]) != wanted[chosen]:
+                wrong.append(texts(lists[chosen])[:40])
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+class Held(dict[str, object]):
+    """A chat message that can be weakly referenced."""
+
+
+def test_nothing_is_kept_of_a_conversation_that_was_closed() -> None:
+    hooks = controller(100_000, summarizer=Scripted())
+    messages: list[Chat] = [Held(message) for message in (system(), user("go"), *steps(10, 30))]
+    kept = [weakref.ref(message) for message in messages if isinstance(message, Held)]
+    hooks.session("one").transform_context_sync(messages)
+    for _ in range(2):
+        hooks.session("another")  # looks at the other conversations
+    hooks.close("one")
+    messages.clear()
+    gc.collect()
+    assert not any(message() is not None for message in kept)
