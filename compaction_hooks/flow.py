@@ -52,9 +52,6 @@ class ConversationFlow(Generic[M]):
 
     def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
-        seen = glance(self._conversation, self._shared, call.messages, call.options)
-        if seen is not None:
-            return seen
         is_fresh = yield from self._catch_up(before_paying=False)
         may_ask, may_wait = True, True
         while True:
@@ -128,7 +125,8 @@ class ConversationFlow(Generic[M]):
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
         """
-        sent = yield from self.transform(call)
+        seen = glance(self._conversation, self._shared, call.messages, call.options)
+        sent = seen or (yield from self.transform(call))
         first: Answered | Failure = yield Send(sent.view)
         if isinstance(first, Answered):
             answer = self._taken(first.value, sent, read)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compaction_hooks.conversation import Conversation, Frame, HandedOut, Measured
-from compaction_hooks.measuring import Shared, Standing, pressure_of
+from compaction_hooks.measuring import Shared, Standing, calibration_of, pressure_of
 from compaction_hooks.messages import M
 
 
@@ -26,20 +26,25 @@ def glance(
             return None
         if shared.has_store and (conversation.unwritten or not conversation.is_loaded):
             return None
+        conversation.glanced_at = None
         history, last = conversation.read(messages), conversation.handed_out
-        is_same = history is frame.history
+        is_same, taught = history is frame.history, calibration_of(conversation, shared, frame.measured.model)
+        is_identity = frame.projection.is_identity
+        if is_same and is_identity and last is frame.handed_out and last is not None and last.view is messages:
+            # Nothing was said since, and nothing learned.
+            anchor = conversation.anchor
+            if taught is frame.taught and anchor is frame.anchor and (anchor is not None or not frame.counted):
+                return last
         measured = frame.measured if is_same else _grown(frame, conversation)
         if measured is None or not _is_counted(frame, conversation, measured):
+            conversation.glanced_at = messages
             return None
-        tokens = pressure_of(conversation, shared, measured)
+        tokens = pressure_of(conversation, taught, measured)
         if frame.limit is not None and tokens > frame.limit:
+            conversation.glanced_at = messages
             return None
-        is_identity = frame.projection.is_identity
-        is_again = is_same and is_identity and last is frame.handed_out
-        if is_again and last is not None and last.view is messages and last.tokens == tokens:
-            return last
         view = messages if is_identity else frame.projection.view_of(messages)
-        frame.history, frame.measured, frame.anchor = history, measured, conversation.anchor
+        frame.history, frame.measured, frame.taught, frame.anchor = history, measured, taught, conversation.anchor
         frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.budget)
         return frame.handed_out
 
@@ -105,5 +110,6 @@ def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] |
         history=standing.history,
         measured=standing.measured,
         handed_out=None,
+        taught=None,
         anchor=None,
     )

@@ -138,7 +138,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
     budget = budget_for(shared, call)
     _take_embedded_usage(conversation, shared, history, record, measured, budget, call.max_output_tokens)
-    calibration = _calibration(conversation, shared, model)
+    calibration = calibration_of(conversation, shared, model)
     gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
     return Standing(
         call=call,
@@ -149,13 +149,13 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
         budget=budget,
         gauge=gauge,
         measured=measured,
-        pressure=pressure_of(conversation, shared, measured),
+        pressure=pressure_of(conversation, calibration, measured),
     )
 
 
-def pressure_of(conversation: Conversation[M], shared: Shared, measured: Measured) -> int:
+def pressure_of(conversation: Conversation[M], calibration: Calibration, measured: Measured) -> int:
     """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
-    calibration, anchor = _calibration(conversation, shared, measured.model), conversation.anchor
+    anchor = conversation.anchor
     if anchor is None or not anchor.measured.grew_into(measured):
         return calibration.calibrated(measured.estimated)
     return anchor.input_tokens + max(0, calibration.growth(measured.estimated - anchor.measured.estimated))
@@ -283,7 +283,7 @@ def _conversation_tokens(info: OverflowInfo) -> int | None:
 
 def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:
     model, estimated = anchor.measured.model, anchor.measured.estimated
-    calibration = _calibration(conversation, shared, model)
+    calibration = calibration_of(conversation, shared, model)
     previous = conversation.anchor
     if previous is not None and previous.measured.grew_into(anchor.measured):
         calibration = calibration.observe_growth(
@@ -294,8 +294,8 @@ def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> N
     shared.calibrations[model] = conversation.calibrations[model].for_another_conversation()
 
 
-def _calibration(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
-    """What this conversation learned of the model, its records included, else the ratio others did; a hidden prefix is its own."""
+def calibration_of(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
+    """Return what this conversation and its records learned of the model, else the ratio others did; a hidden prefix is its own."""
     own = conversation.calibrations
     learned = own.get(model)
     if learned is None and own:

@@ -43,6 +43,8 @@ LOW_DETAIL_IMAGE_TOKENS: Final = 85
 """One image sent with `detail: low` (OpenAI, GPT-4o; independent of its size)."""
 OTHER_MEDIA_TOKENS: Final = 4_600
 """A document or sound, whose length a host's message does not tell: one dense PDF page at Anthropic, 3,000 of text and an image."""
+MOST_TOKENS: Final = 1_000_000_000_000_000
+"""No message has more: who says so is not counting tokens."""
 OPAQUE_CHARS_PER_TOKEN: Final = 4
 """Encrypted reasoning is base64 of the reasoning: 4/3 characters for one of about 3.5 per token, rounded down."""
 
@@ -85,7 +87,7 @@ class CharacterEstimator:
 class GuardedEstimator:
     """An estimator of the host's that cannot fail a call.
 
-    Where it raises, or gives what is no number of tokens (negative, not a number, not finite, none at all for a message),
+    Where it raises, or gives what is no number of tokens (negative, not a number, above `MOST_TOKENS`, none for a message),
     `CharacterEstimator` counts instead, and a warning says so once.
 
     Raises:
@@ -120,7 +122,7 @@ class GuardedEstimator:
         try:
             tokens = estimate(what)
             number = float(tokens) if isinstance(tokens, Real) else math.nan
-            if 0 <= number < math.inf and math.ceil(number) >= least:
+            if 0 <= number <= MOST_TOKENS and math.ceil(number) >= least:
                 return math.ceil(number)
             problem = f"gave {tokens if isinstance(tokens, Real) else type(tokens).__name__}"
         except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent

@@ -272,6 +272,7 @@ def test_a_report_by_hand_that_counts_nothing_is_ignored(usage: Any) -> None:
     hooks: CompactionController[Chat] = CompactionController(context_window=8_192)
     hooks.transform_context_sync([])
     hooks.report_usage(usage)
+    assert hooks.state().is_estimate
 
 
 def nested() -> dict[str, Any]:

@@ -250,7 +250,9 @@ class Log(Generic[M]):
         if not known or len(recent) < known or recent[0] is not live[0] or recent[known - 1] is not live[-1]:
             return False
         try:
-            if not _begins(recent, live) or (start and not self._has_covered(messages)):
+            if not (live == recent if len(recent) == known else _begins(recent, live)):
+                return False
+            if start and not self._has_covered(messages):
                 return False
             return not self.shown or all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
         except Exception:  # noqa: BLE001 - a host's objects may compare as they like, and only where they are not the same
@@ -278,8 +280,6 @@ class Log(Generic[M]):
 def _begins(messages: list[M], known: list[M]) -> bool:
     """Whether a list begins with the known messages. Lists are compared by pointers first; to cut it short would cost more."""
     count = len(known)
-    if len(messages) == count:
-        return known == messages
     known.extend(messages[count:])
     try:
         return known == messages

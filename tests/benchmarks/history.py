@@ -70,7 +70,7 @@ def _request(rng: Random) -> dict[str, object]:
 TOOLS = (
     Tool("read_file", 30, lambda rng: {"path": texts.path(rng), "offset": rng.randrange(400)}, texts.numbered_python),
     Tool("search", 14, lambda rng: {"pattern": texts.words(rng)["function"], "path": "src"}, texts.listing),
-    Tool("run_tests", 10, lambda rng: {"command": f"pytest -x {texts.path(rng)}"}, texts.test_report),
+    Tool("run_tests", 10, lambda rng: {"command": f"pytest -x {texts.path(rng)}"}, texts.suite_output),
     Tool("read_log", 16, lambda rng: {"command": f"journalctl -u {texts.words(rng)['noun']}"}, texts.log),
     Tool("http_get", 18, _request, texts.json_document),
     Tool("fetch_page", 6, lambda rng: {"query": texts.prose(rng, 40)}, texts.prose),

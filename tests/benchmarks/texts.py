@@ -144,7 +144,7 @@ def listing(rng: Random, size: int) -> str:
     return _lines(rng, size, _match)
 
 
-def test_report(rng: Random, size: int) -> str:
+def suite_output(rng: Random, size: int) -> str:
     """Return what a test run prints: outcomes, then a traceback or two."""
     return _lines(rng, size, _test_outcome)
 

@@ -141,6 +141,7 @@ USELESS = {
     "nothing": (lambda: None, "gave NoneType"),
     "a list of tokens": (lambda: [1, 2, 3], "gave list"),
     "too large to be a float": (lambda: 10**400, "raised OverflowError"),
+    "beyond all bounds": (lambda: 10**30, "gave 1"),
 }
 """By id: answers instead of which characters are counted."""
 
