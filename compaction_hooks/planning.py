@@ -33,8 +33,8 @@ FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
 MINIMUM_SUMMARY_TOKENS = 160
 """A summary is allowed this much however little is left: below, it says nothing that a marker would not."""
-RENDERING_RATIO = 0.05
-"""What a summary may grow by when it is escaped and put beside the file lists, and what rounding adds."""
+RENDERING_RATIO = 0.25
+"""What a summary may grow by when it is escaped and put beside the file lists, and is then sized as a whole, by samples."""
 CRAMPED_RATIO = 0.3
 """Of what a system prompt larger than the trigger leaves of the window, a summary's share."""
 TAG_CHARS_PER_TOKEN = 2.5
