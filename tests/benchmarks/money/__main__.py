@@ -55,7 +55,7 @@ PEERS: Final = (
     ),
     PeerPlan(
         "summarization-pydantic-ai",
-        "sumpai",
+        "summarization",
         "pydantic_ai_summarization",
         "shared_worker",
         ("summarization_pydantic_ai",),
