@@ -19,14 +19,13 @@ def glance(
         FormatError: a new message cannot be read.
     """
     with conversation.lock:
-        frame = conversation.frame
+        frame, conversation.glanced_at = conversation.frame, None
         if frame is None or frame.revision != shared.revision.number or conversation.has_overflowed:
             return None
         if frame.options != options or conversation.history is not frame.history:
             return None
         if shared.has_store and (conversation.unwritten or not conversation.is_loaded):
             return None
-        conversation.glanced_at = None
         history, last = conversation.read(messages), conversation.handed_out
         is_same, taught = history is frame.history, calibration_of(conversation, shared, frame.measured.model)
         is_identity = frame.projection.is_identity
@@ -96,15 +95,14 @@ def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] |
     if settings.repair if call.repair is None else call.repair:
         return None
     is_watched = budget is not None and settings.auto_compact and not settings.is_subagent
+    covered = standing.record.covered_runs if standing.record else 0
     return Frame(
         options=call.options,
         revision=revision,
         budget=budget,
         limit=budget.trigger if budget is not None and is_watched else None,
         projection=standing.projection,
-        run=standing.record.covered_runs
-        if standing.record and standing.record.covered_runs > standing.history.base
-        else 0,
+        run=covered if covered > standing.history.base else 0,
         counted=len(standing.history.log.counted),
         replaced=standing.history.log.replaced,
         history=standing.history,

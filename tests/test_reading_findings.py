@@ -12,7 +12,10 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import FormatError
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.glance import glance
+from compaction_hooks.measuring import Call
 from compaction_hooks.messages import Message, Usage
 from tests.conversations import Chat, Controller, Scripted, assistant, controller, prose, steps, system, texts, user
 
@@ -152,6 +155,22 @@ def test_copies_of_messages_that_cannot_be_compared_are_read_again() -> None:
     assert hooks.transform_context_sync(messages) is messages
     copies = [Odd(message.fields) for message in messages]
     assert hooks.transform_context_sync(copies) is copies
+
+
+def test_what_a_call_read_that_went_no_further_is_not_taken_for_read_by_the_next() -> None:
+    """Cancelled, say, while the store was asked: the host has written into the newest message since."""
+    events: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(), events=events)
+    messages: list[Chat] = [system(), user("go"), assistant("hm")]
+    hooks.transform_context_sync(messages)
+    newest: dict[str, Any] = {"role": "user", "content": prose(7_000)}
+    messages.append(newest)
+    conversation = hooks.engine.conversation
+    assert glance(conversation, hooks.engine.shared, messages, Call(messages=messages).options) is None
+    newest["content"] = "short"
+    conversation.frame = None
+    assert hooks.transform_context_sync(messages) is messages
+    assert events == []
 
 
 # -- trouble in the middle

@@ -77,7 +77,7 @@ class HistoryReader(Generic[M]):
         first, pieces, released = log.first_pieces, log.pieces, log.released
         for index in (*(host for host in log.shown if host < log.covered), *range(log.covered, history.host_count)):
             piece = first[index] - released
-            is_single = is_read_as is not None and piece >= 0 and first[index + 1] - first[index] == 1
+            is_single = piece >= 0 and first[index + 1] - first[index] == 1
             if is_single and is_read_as is not None and is_read_as(messages[index], (pieces[piece].message,)):
                 continue
             if not self._is_unchanged(history, index, messages[index]):
