@@ -112,6 +112,7 @@ class Compaction(Generic[M]):
             host_files=_tracked(shared),
             learned=conversation.saved_calibration(standing.measured.model),
         )
+        self._has_waited = False
         self._failure: SummaryFailed | None = None
         self._spent: Usage | None = None
         self._summary: str | None = None
@@ -141,6 +142,7 @@ class Compaction(Generic[M]):
         if plan is not None and not self._may_ask(start) and self._standing.fits_window and not self._is_overflow:
             return (yield from self._stay(start, CompactionOutcome.FAILED, "breaker open"))
         if plan is not None and self._may_ask(start):
+            self._has_waited = True
             answer = yield from summarize(self._situation, plan, self._order.focus)
             if isinstance(answer, Aborted):
                 return (yield from self._stay(start, CompactionOutcome.ABORTED, "aborted"))
@@ -274,6 +276,8 @@ class Compaction(Generic[M]):
             return (yield from self._discard(start))
         conversation.add_own_record(draft.record)
         self._offer(draft)
+        if not self._has_waited:
+            conversation.in_force = draft.record.id  # every message was read again for this attempt, just now
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)

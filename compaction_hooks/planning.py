@@ -109,7 +109,7 @@ def plan_summary(now: Situation[M]) -> SummaryPlan | None:
     cut = find_cut(now.history, after=now.covered_runs, keep_tokens=keep, fits=fits)
     if cut is None:
         return None
-    spare = _spare(now, cut) - wrapper
+    spare = _spare(now, cut, allowance + wrapper) - wrapper
     return _gathered(now, cut, min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS)))
 
 
@@ -118,14 +118,17 @@ def _above(now: Situation[M], start: int) -> int:
     return sum(now.history.piece(i).tokens for i in (*now.history.systems(start), *pinned_pieces(now, start)))
 
 
-def _spare(now: Situation[M], cut: int) -> int:
-    """What a summary may take beside the parts that cannot shrink: all that is left under the trigger.
+def _spare(now: Situation[M], cut: int, enough: int) -> int:
+    """What a summary may take beside the parts that cannot shrink: all that is left under the trigger; no more than is `enough`.
 
     Where those parts alone pass the trigger, it is a share of what is left under the window: the next steps need the rest.
     """
     start = now.history.run_start(cut)
+    kept = _above(now, start) + now.history.tokens(start)
+    if now.gauge.room(now.budget.trigger) - kept >= enough:
+        return enough  # beside all that is kept as it stands: what of it can shrink need not be known
     parts = reducible_parts(now.history, cut, now.estimator.estimate_message_tokens)
-    rigid = _above(now, start) + now.history.tokens(start) - sum(part.tokens for part in parts)
+    rigid = kept - sum(part.tokens for part in parts)
     spare = now.gauge.room(now.budget.trigger) - rigid
     if spare >= MINIMUM_SUMMARY_TOKENS:
         return spare

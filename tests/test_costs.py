@@ -181,6 +181,19 @@ def test_each_message_is_read_once() -> None:
     assert format.reads == len(messages)
 
 
+def test_a_compaction_that_asks_nobody_reads_what_is_kept_once_again() -> None:
+    """To notice what was changed in place; no summariser took time in which more could have been."""
+    format, messages = CountingFormat(), [system(), user("go")]
+    hooks = CompactionController(context_window=50_000, format=format)
+    view = messages
+    while hooks.state().compaction_count < 1:
+        messages, format.reads = [*messages, *steps(1, 2_000, first=len(messages))], 0
+        view = hooks.transform_context_sync(messages)
+    cleared = sum(one is not other for one, other in zip(messages, view, strict=True))
+    assert cleared > 5
+    assert format.reads < len(messages) + cleared + 10
+
+
 def test_clearing_hashes_and_writes_each_result_once_however_often_others_follow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -22,7 +22,11 @@ def snapshot(value: Any, depth: int = MOST_NESTED) -> object:
     if kind in _PLAIN:
         return value
     if kind is dict and depth:
-        return {key: item if type(item) is str else snapshot(item, depth - 1) for key, item in value.items()}
+        copied = value.copy()
+        for key, item in value.items():
+            if type(item) is not str:
+                copied[key] = snapshot(item, depth - 1)
+        return copied
     if kind is list and depth:
         return [snapshot(item, depth - 1) for item in value]
     raise NotPlainError(kind.__name__)
