@@ -63,6 +63,21 @@ class HandedOut(Generic[M]):
     budget: Budget | None
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What usage that an answer carries is held against.
+
+    Attributes:
+        oldest_run: What was counted before this run measured a larger view than the present one (E25).
+        budget: What the model's window allows, or None while that is unknown.
+        max_output_tokens: What the call asks the model for at most, or None.
+    """
+
+    oldest_run: int
+    budget: Budget | None
+    max_output_tokens: int | None
+
+
 @dataclass(slots=True, eq=False)
 class Frame(Generic[M]):
     """What the calls of a conversation have in common while nothing is due.
@@ -70,9 +85,9 @@ class Frame(Generic[M]):
     Attributes:
         options: Of each call, whatever its size depends on.
         revision: What conversations of this controller had learned of windows when the budget was made.
+        terms: What usage that an answer carries is held against.
         limit: Nothing is due up to this size, in tokens of the model; None: whatever the size.
         run: The run before which the record in force ends; 0 without one.
-        counted: How many answers of the list carry usage.
         replaced: How often copies took the place of the list's messages.
         history: The list of the last call.
         measured: Its view.
@@ -83,10 +98,10 @@ class Frame(Generic[M]):
     options: tuple[object, ...]
     revision: int
     budget: Budget | None
+    terms: Terms
     limit: int | None
     projection: Projection[M]
     run: int
-    counted: int
     replaced: int
     history: History[M]
     measured: Measured

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compaction_hooks.conversation import Conversation, Frame, HandedOut, Measured
-from compaction_hooks.measuring import Shared, Standing, calibration_of, pressure_of
+from compaction_hooks.measuring import Shared, Standing, calibration_of, pressure_of, take_embedded_usage, terms_of
 from compaction_hooks.messages import M
 
 
@@ -27,17 +27,18 @@ def glance(
         if shared.has_store and (conversation.unwritten or not conversation.is_loaded):
             return None
         history, last = conversation.read(messages), conversation.handed_out
-        is_same, taught = history is frame.history, calibration_of(conversation, shared, frame.measured.model)
-        is_identity = frame.projection.is_identity
+        is_same, is_identity, model = history is frame.history, frame.projection.is_identity, frame.measured.model
         if is_same and is_identity and last is frame.handed_out and last is not None and last.view is messages:
-            # Nothing was said since, and nothing learned.
-            anchor = conversation.anchor
-            if taught is frame.taught and anchor is frame.anchor and (anchor is not None or not frame.counted):
-                return last
+            taught = calibration_of(conversation, shared, model)
+            if taught is frame.taught and conversation.anchor is frame.anchor:
+                return last  # nothing was said since, and nothing learned
         measured = frame.measured if is_same else _grown(frame, conversation)
-        if measured is None or not _is_counted(frame, conversation, measured):
+        if measured is not None and history.log.counted:
+            take_embedded_usage(conversation, shared, history, measured, frame.terms)
+        if measured is None or conversation.has_overflowed:
             conversation.glanced_at = messages
             return None
+        taught = calibration_of(conversation, shared, model)
         tokens = pressure_of(conversation, taught, measured)
         if frame.limit is not None and tokens > frame.limit:
             conversation.glanced_at = messages
@@ -55,8 +56,7 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
         return None
     if history.log.replaced != frame.replaced or not frame.projection.is_settled:
         return None
-    # Usage an answer carries is taken in by a look. A late result may bind the place where the record ends.
-    if len(history.log.counted) != frame.counted or (frame.run and not history.is_boundary(frame.run)):
+    if frame.run and not history.is_boundary(frame.run):  # a late result bound the place where the record ends
         return None
     if _reaches_another(conversation, frame.history.run_count, history.run_count):
         return None
@@ -74,17 +74,6 @@ def _reaches_another(conversation: Conversation[M], before: int, now: int) -> bo
     return False
 
 
-def _is_counted(frame: Frame[M], conversation: Conversation[M], measured: Measured) -> bool:
-    """Whether what is known of sizes is as new as the usage that answers carry: else a look goes back to that."""
-    anchor = conversation.anchor
-    if not frame.counted or (anchor is frame.anchor and anchor is not None):
-        return True
-    newest = next(frame.history.counted_answers(), None)
-    if anchor is None or newest is None or not anchor.measured.grew_into(measured):
-        return False
-    return anchor.measured.piece_count >= newest
-
-
 def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] | None:
     """Return what the next calls have in common with this one, in which nothing was due; None where each must be looked at.
 
@@ -100,10 +89,10 @@ def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] |
         options=call.options,
         revision=revision,
         budget=budget,
+        terms=terms_of(standing.record, standing.history, budget, call),
         limit=budget.trigger if budget is not None and is_watched else None,
         projection=standing.projection,
         run=covered if covered > standing.history.base else 0,
-        counted=len(standing.history.log.counted),
         replaced=standing.history.log.replaced,
         history=standing.history,
         measured=standing.measured,

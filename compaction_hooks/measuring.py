@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import Generic
 
 from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
-from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured
+from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured, Terms
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
@@ -137,7 +137,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     model = call.model or shared.model
     measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
     budget = budget_for(shared, call)
-    _take_embedded_usage(conversation, shared, history, record, measured, budget, call.max_output_tokens)
+    take_embedded_usage(conversation, shared, history, measured, terms_of(record, history, budget, call))
     calibration = calibration_of(conversation, shared, model)
     gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
     return Standing(
@@ -312,23 +312,22 @@ def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -
 _UNTAUGHT = Calibration()
 
 
-def _take_embedded_usage(
-    conversation: Conversation[M],
-    shared: Shared,
-    history: History[M],
-    record: CompactionRecord | None,
-    measured: Measured,
-    budget: Budget | None,
-    max_output_tokens: int | None,
+def terms_of(record: CompactionRecord | None, history: History[M], budget: Budget | None, call: Call[M]) -> Terms:
+    """Return what the usage that answers carry is held against, in a call with this record in force."""
+    return Terms(record.seen_runs if record else history.base, budget, call.max_output_tokens)
+
+
+def take_embedded_usage(
+    conversation: Conversation[M], shared: Shared, history: History[M], measured: Measured, terms: Terms
 ) -> None:
     """Take in the newest usage that an assistant message itself carries, when it measured the present view.
 
-    Usage from before the record was made measured a larger view (E25); an aborted, failed or empty call measured nothing.
+    An aborted, failed or empty call measured nothing.
     """
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or _is_known(conversation.anchor, measured, last_answer):
         return
-    counts = _counts(history, measured, record.seen_runs if record else history.base, budget)
+    counts = _counts(history, measured, terms)
     newest = next(counts, None)
     if newest is None or _is_known(conversation.anchor, measured, newest.anchor.measured.piece_count):
         return
@@ -337,11 +336,11 @@ def _take_embedded_usage(
         found = _of_this_view(newest, counts)
     _observe(conversation, shared, found.anchor)
     # Only a compaction takes this back, as for usage that is reported.
-    tokens = found.usage.input_tokens
+    tokens, budget = found.usage.input_tokens, terms.budget
     conversation.has_overflowed |= budget is not None and tokens > budget.window and found is newest
     if found.is_cut_short and found is newest:
         # Some providers cut the answer short instead of rejecting an input that leaves it no room.
-        conversation.has_overflowed |= is_cut_by_window(found.usage, budget, max_output_tokens)
+        conversation.has_overflowed |= is_cut_by_window(found.usage, budget, terms.max_output_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,11 +357,11 @@ class _Count:
         return abs(math.log(self.usage.input_tokens / max(self.anchor.measured.estimated, 1)))
 
 
-def _counts(history: History[M], measured: Measured, oldest_run: int, budget: Budget | None) -> Iterator[_Count]:
-    """Yield the usages of this model that can be used, newest first, back to a run."""
+def _counts(history: History[M], measured: Measured, terms: Terms) -> Iterator[_Count]:
+    """Yield the usages of this model that can be used, newest first, back to the oldest run of the present view."""
     for index in history.counted_answers():
         message = history.piece(index).message
-        if history.run_of(index) < oldest_run:
+        if history.run_of(index) < terms.oldest_run:
             return
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
@@ -370,7 +369,7 @@ def _counts(history: History[M], measured: Measured, oldest_run: int, budget: Bu
         if measured.model is not None and message.model is not None and not same_model(measured.model, message.model):
             continue
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
-        if _is_impossible(usage, sent.estimated, budget):
+        if _is_impossible(usage, sent.estimated, terms.budget):
             continue
         yield _Count(usage, Anchor(sent, usage.input_tokens), message.stop_reason == "length")
 

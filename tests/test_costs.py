@@ -135,6 +135,19 @@ def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
     assert counts[1] == counts[2]  # the first makes what is only made once
 
 
+def test_a_new_step_whose_answer_carries_its_usage_needs_no_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As LangChain's and pydantic-ai's answers do: their usage is taken in at a glance."""
+    hooks, messages = controller(HUGE_WINDOW), conversation(20)
+    hooks.transform_context_sync(messages)
+    monkeypatch.setattr(hooks.engine.driver, "run_sync", None)
+    asked, result = steps(1, 40, first=100)
+    grown = [*messages, {**asked, "usage": {"prompt_tokens": 5_000, "completion_tokens": 20}}, result]
+    assert hooks.transform_context_sync(grown) is grown
+    state = hooks.state()
+    assert 5_020 < (state.context_tokens or 0) < 5_200
+    assert hooks.transform_context_sync(grown) is grown
+
+
 def test_what_was_compacted_before_costs_a_call_nothing() -> None:
     """The same live messages behind one compaction and behind thirty."""
     counts: list[int] = []
