@@ -127,9 +127,7 @@ class Calibration:
 
     def for_another_conversation(self) -> Calibration:
         """Return what holds for the model everywhere: the ratio. What hides in front of the messages is each conversation's own."""
-        return replace(
-            self, overhead_tokens=0, overhead_seen_at=None, overhead_counted=0, pending_estimated=0, pending_counted=0
-        )
+        return Calibration(ratio=self.ratio, grown_estimated=self.grown_estimated, grown_counted=self.grown_counted)
 
 
 def _excess(counted: int, ratio: float, estimated: int) -> int:

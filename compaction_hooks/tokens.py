@@ -184,12 +184,16 @@ def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
     return min(cached) >= 0 and sum(cached) <= usage.input_tokens
 
 
+_WHOLE: Final[set[type]] = {int}
+"""The kind of number a count is; a boolean is none."""
+
+
 def is_counted(usage: object) -> bool:
     """Whether this is a usage report of whole numbers: one made by hand or by a foreign reader may hold anything."""
     if not isinstance(usage, Usage):
         return False
     numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    return all(isinstance(n, int) and not isinstance(n, bool) for n in cast("Iterable[object]", numbers))
+    return set(map(type, numbers)) == _WHOLE
 
 
 def context_tokens(usage: Usage) -> int:
