@@ -112,10 +112,15 @@ class Frame(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A usage report: what the provider counted, and for which view."""
+    """A usage report: what the provider counted, and for which view.
+
+    Attributes:
+        weighed: The piece of the newest answer whose own usage was weighed: this one, or it was passed over for this one.
+    """
 
     measured: Measured
     input_tokens: int
+    weighed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

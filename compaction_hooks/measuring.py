@@ -334,7 +334,7 @@ def take_embedded_usage(
     found = newest
     if conversation.anchor is None or not conversation.anchor.measured.grew_into(measured):
         found = _of_this_view(newest, counts)
-    _observe(conversation, shared, found.anchor)
+    _observe(conversation, shared, replace(found.anchor, weighed=newest.anchor.measured.piece_count))
     # Only a compaction takes this back, as for usage that is reported.
     tokens, budget = found.usage.input_tokens, terms.budget
     conversation.has_overflowed |= budget is not None and tokens > budget.window and found is newest
@@ -386,7 +386,9 @@ def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
 
 
 def _is_known(anchor: Anchor | None, measured: Measured, index: int) -> bool:
-    return anchor is not None and anchor.measured.grew_into(measured) and anchor.measured.piece_count >= index
+    if anchor is None or not anchor.measured.grew_into(measured):
+        return False
+    return max(anchor.measured.piece_count, anchor.weighed) >= index
 
 
 def same_model(one: str, other: str) -> bool:
