@@ -384,7 +384,8 @@ def happen(action: str, host: Host, twins: tuple[Twin, Twin], call: Mapping[str,
     elif action == "compact":
         on_both(twins, lambda twin: twin.session.compact_sync(messages, keep_recent_tokens=200, **call))
     elif action == "view_becomes_list":
-        host.lists[0] = [*twins[0].view]
+        own = set(map(id, messages))  # what one of the two has made is no message of the other's
+        host.lists[0] = [message if id(message) in own else copy.deepcopy(message) for message in twins[0].view]
     elif action == "fill_view":
         twins[0].view[:] = messages
         twins[1].view[:] = messages
