@@ -5,7 +5,10 @@ Every text here is data of the product: whoever changes one raises `PROMPT_VERSI
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from compaction_hooks.escaping import neutralised
+from compaction_hooks.values import dataclass
 
 PROMPT_VERSION = 2
 """Of all texts of this module, the rendering of a summary included."""
@@ -131,38 +134,56 @@ _PREFIXES = (
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 
 
-def history_prompt(transcript: str, *, focus: str | None, max_tokens: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A user prompt without the transcript that it is about.
+
+    Attributes:
+        before: What stands in front of the transcript, up to its tag.
+        behind: What stands behind it. The material comes first and the task last: what a model read last is what it does.
+    """
+
+    before: str
+    behind: str
+
+    def around(self, pieces: Iterable[str]) -> str:
+        """Return the prompt with a transcript in it, which comes in pieces: it may have megabytes, and each step would copy it.
+
+        Args:
+            pieces: Escaped text, as `transcript()` gives it.
+        """
+        return "".join([self.before, *pieces, self.behind])
+
+
+def history_prompt(*, focus: str | None, max_tokens: int) -> Prompt:
     """Return the prompt for a first summary.
 
     Args:
-        transcript: Escaped text, as `transcript()` gives it.
         focus: What to pay attention to; escaped here.
         max_tokens: The most the summary may hold.
     """
-    return _prompt(_HISTORY.format(headings=_HEADINGS), transcript, focus=focus, max_tokens=max_tokens)
+    return _prompt(_HISTORY.format(headings=_HEADINGS), focus=focus, max_tokens=max_tokens)
 
 
-def update_prompt(transcript: str, *, previous_summary: str, focus: str | None, max_tokens: int) -> str:
+def update_prompt(*, previous_summary: str, focus: str | None, max_tokens: int) -> Prompt:
     """Return the prompt for a summary that takes the place of an earlier one. The earlier one is escaped here."""
     task = _UPDATE.format(turn_prefix=TURN_PREFIX_HEADING, headings=_HEADINGS)
     earlier = f"<previous-summary>\n{neutralised(previous_summary).strip() or '(none)'}\n</previous-summary>\n\n"
-    return _prompt(task, transcript, focus=focus, max_tokens=max_tokens, earlier=earlier)
+    return _prompt(task, focus=focus, max_tokens=max_tokens, earlier=earlier)
 
 
-def turn_prefix_prompt(transcript: str, *, focus: str | None, max_tokens: int) -> str:
+def turn_prefix_prompt(*, focus: str | None, max_tokens: int) -> Prompt:
     """Return the prompt for the first part of a turn whose second part stays in the context."""
-    return _prompt(_TURN_PREFIX, transcript, focus=focus, max_tokens=max_tokens)
+    return _prompt(_TURN_PREFIX, focus=focus, max_tokens=max_tokens)
 
 
-def _prompt(task: str, transcript: str, *, focus: str | None, max_tokens: int, earlier: str = "") -> str:
-    # The material first and the task last: what a model read last is what it does.
+def _prompt(task: str, *, focus: str | None, max_tokens: int, earlier: str = "") -> Prompt:
     rules = _RULES.format(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )
     focused = _FOCUS.format(focus=neutralised(focus.strip())) if focus and focus.strip() else ""
     told = "\n\n".join(filter(None, [task, rules, focused, _CLOSING]))
-    # In one go: a transcript may have megabytes, and each step would copy it.
-    return f"{earlier}<conversation>\n{transcript}\n</conversation>\n\n{told}"
+    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{told}")
 
 
 # -- the summary in the context

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
 
 from compaction_hooks.escaping import turns
 from compaction_hooks.messages import Message, Usage
 from compaction_hooks.patterns import lazy_pattern
-from compaction_hooks.prompts import SYSTEM_PROMPT, history_prompt, turn_prefix_prompt, update_prompt
-from compaction_hooks.transcript import transcript
+from compaction_hooks.prompts import SYSTEM_PROMPT, Prompt, history_prompt, turn_prefix_prompt, update_prompt
+from compaction_hooks.transcript import Transcript, transcript
 from compaction_hooks.values import dataclass
 
 SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
@@ -24,32 +23,63 @@ _END_OF_TRANSCRIPT = "</conversation>"
 
 
 class _Filling:
-    """What a request shows of its messages, made when somebody looks at it; the copies of a request share it."""
+    """What a request shows of its messages, made when somebody looks at it; the copies of a request share it.
 
-    def __init__(self, request: SummaryRequest, tokens: Callable[[], int], estimate: Callable[[str], int]) -> None:
-        self._request, self._tokens, self._estimate = request, tokens, estimate
-        self._length = self._omitted_items = 0
+    Prompt and transcript are two texts of nearly the same length, and most summarisers read one of them. The first that is read
+    is joined from pieces, which are let go then, and the other is made from it.
 
-    @cached_property
+    Args:
+        blank: The request without what is made here.
+        room: How many tokens a transcript in this prompt may have at most.
+    """
+
+    def __init__(self, blank: SummaryRequest, room: Callable[[Prompt], int], estimate: Callable[[str], int]) -> None:
+        self._blank, self._room, self._estimate = blank, room, estimate
+        self._prompt: str | None = None
+        self._transcript: str | None = None
+        self._chars = self._tokens = self._omitted_items = 0
+
     def prompt(self) -> str:
-        shown = transcript(self._request.messages, max_tokens=self._tokens(), estimate=self._estimate)
-        self._length, self._omitted_items = len(shown.text), shown.omitted_items
-        return _prompt(self._request, shown.text)
+        if self._prompt is None:
+            prompt = _prompt(self._blank)
+            pieces = self._shown(prompt).pieces if self._transcript is None else (self._transcript,)
+            self._prompt = prompt.around(pieces)
+        return self._prompt
 
-    @cached_property
     def transcript(self) -> str:
-        # Cut out of the prompt: few look at it, and held beside the prompt it would take as much once more.
-        end = self.prompt.rindex(f"\n{_END_OF_TRANSCRIPT}")
-        return self.prompt[end - self._length : end]
+        if self._transcript is None and self._prompt is not None:
+            end = self._prompt.rindex(f"\n{_END_OF_TRANSCRIPT}")
+            self._transcript = self._prompt[end - self._chars : end]
+        elif self._transcript is None:
+            self._transcript = self._shown(_prompt(self._blank)).text
+        return self._transcript
 
-    @property
     def omitted_items(self) -> int:
-        return self._omitted_items if self.prompt else 0
+        self._fill()
+        return self._omitted_items
 
-    @property
+    def tokens(self) -> int:
+        """Size of the transcript."""
+        self._fill()
+        return self._tokens
+
+    def is_empty(self) -> bool:
+        """Whether the transcript shows nothing."""
+        self._fill()
+        return not self._chars
+
     def instructions(self) -> str:
         """What the prompt says behind the transcript."""
-        return _behind_transcript(_prompt(replace(self._request, previous_summary=None), ""))
+        return _behind_transcript(_prompt(replace(self._blank, previous_summary=None)).behind)
+
+    def _fill(self) -> None:
+        if self._transcript is None:
+            self.prompt()
+
+    def _shown(self, prompt: Prompt) -> Transcript:
+        shown = transcript(self._blank.messages, max_tokens=self._room(prompt), estimate=self._estimate)
+        self._chars, self._tokens, self._omitted_items = shown.chars, shown.tokens, shown.omitted_items
+        return shown
 
 
 class _Fillable:
@@ -102,7 +132,7 @@ class SummaryRequest(_Fillable):
             """Make a field that was left open. Python asks only for what has no value."""
             if name not in _MADE:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            value = getattr(_filling_of(self), name)
+            value = getattr(_filling_of(self), name)()
             object.__setattr__(self, name, value)
             return value
 
@@ -174,7 +204,7 @@ def summary_request(
             leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
         estimate: Size of a text in tokens.
     """
-    request = SummaryRequest(
+    blank = SummaryRequest(
         system=SYSTEM_PROMPT,
         prompt="",
         transcript="",
@@ -186,11 +216,11 @@ def summary_request(
         messages=tuple(messages),
     )
 
-    def room() -> int:
-        taken = estimate(SYSTEM_PROMPT) + estimate(_prompt(request, ""))
+    def room(prompt: Prompt) -> int:
+        taken = estimate(SYSTEM_PROMPT) + estimate(prompt.around(()))
         return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
 
-    return _filled(request, room, estimate)
+    return _filled(blank, _Filling(blank, room, estimate))
 
 
 def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
@@ -198,27 +228,28 @@ def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRe
 
     Results are cut harder first, then the oldest items go, a call with its results. None when nothing would be left.
     """
-    smaller = _filled(request, lambda: estimate(request.transcript) // 2, estimate)
-    return smaller if smaller.transcript else None
+    filling = _filling_of(request)
+    tokens = (estimate(request.transcript) if filling is None else filling.tokens()) // 2
+    blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold what overflowed
+    smaller = _Filling(blank, lambda _: tokens, estimate)
+    return None if smaller.is_empty() else _filled(blank, smaller)
 
 
-def _filled(request: SummaryRequest, tokens: Callable[[], int], estimate: Callable[[str], int]) -> SummaryRequest:
-    """The request with as much of its messages in the transcript as fits, once somebody looks at it."""
-    filling = _Filling(request, tokens, estimate)
-    return _filled_by(filling, {name: getattr(request, name) for name in _GIVEN})
+def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
+    """The request with what is made when somebody looks at it."""
+    return _filled_by(filling, {name: getattr(blank, name) for name in _GIVEN})
 
 
-def _prompt(request: SummaryRequest, text: str) -> str:
-    """The user prompt for this kind of summary, with this transcript in it."""
+def _prompt(request: SummaryRequest) -> Prompt:
+    """The user prompt for this kind of summary."""
     focus, max_tokens = request.focus, request.max_tokens
     match request.kind:
         case "history":
-            return history_prompt(text, focus=focus, max_tokens=max_tokens)
+            return history_prompt(focus=focus, max_tokens=max_tokens)
         case "update":
-            earlier = request.previous_summary or ""
-            return update_prompt(text, previous_summary=earlier, focus=focus, max_tokens=max_tokens)
+            return update_prompt(previous_summary=request.previous_summary or "", focus=focus, max_tokens=max_tokens)
         case "turn_prefix":
-            return turn_prefix_prompt(text, focus=focus, max_tokens=max_tokens)
+            return turn_prefix_prompt(focus=focus, max_tokens=max_tokens)
 
 
 # -- judging the answer
@@ -307,7 +338,7 @@ def _is_echo(text: str, request: SummaryRequest) -> bool:
 def _instructions(request: SummaryRequest) -> str:
     """What a prompt says behind the transcript, which is not made for that."""
     filling = _filling_of(request)
-    return _behind_transcript(request.prompt) if filling is None else filling.instructions
+    return _behind_transcript(request.prompt) if filling is None else filling.instructions()
 
 
 def _behind_transcript(prompt: str) -> str:

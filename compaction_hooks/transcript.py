@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from compaction_hooks.escaping import neutralised
 from compaction_hooks.files.operations import call_arguments
@@ -19,14 +20,27 @@ from compaction_hooks.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """Messages as labelled text.
+    """Messages as labelled text, in the pieces it is joined from: most are the host's own strings, and take no memory.
 
     Attributes:
+        pieces: What joined without a separator is the text.
+        tokens: Size of the text by the estimate.
         omitted_items: Messages that had something to show and were left out to keep the bound, the oldest first.
     """
 
-    text: str
+    pieces: Sequence[str]
+    tokens: int
     omitted_items: int
+
+    @property
+    def text(self) -> str:
+        """The whole text, joined anew each time."""
+        return "".join(self.pieces)
+
+    @property
+    def chars(self) -> int:
+        """How long the text is."""
+        return sum(map(len, self.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,13 @@ _SEPARATOR = "\n\n"
 _SEPARATOR_TOKENS = 1
 """An empty line is one token in the cl100k and o200k vocabularies."""
 
-_LABELS: dict[Role, str] = {"user": "[User]", "assistant": "[Assistant]", "tool": "[Tool Result]", "other": "[Other]"}
+_Block: TypeAlias = list[str]
+"""What one message is shown as, in pieces: of each of its turns a label, with an empty line before it, and what was said."""
+_USER, _ASSISTANT, _OTHER, _CALL, _RESULT, _ERROR = (
+    f"{_SEPARATOR}[{name}]: "
+    for name in ("User", "Assistant", "Other", "Tool Call", "Tool Result", "Tool Result (error)")
+)
+_LABELS: dict[Role, str] = {"user": _USER, "assistant": _ASSISTANT, "tool": _RESULT, "other": _OTHER}
 
 
 def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
@@ -68,40 +88,77 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
         estimate: Size of a text in tokens; what it says of the empty text counts once, not for every item. It sees the
             same characters a few times at most, however many messages there are.
     """
-    most = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    steps = [_Caps(caps.result_chars, min(caps.text_chars or most, most)) for caps in _STEPS]
-    shown = [(message, _block(message, steps[0])) for message in messages]
-    spoken = [message for message, block in shown if block]
-    blocks = [block for _, block in shown if block]
-    del shown
-    density = 0.0
+    most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
+    steps = [_Caps(caps.result_chars, min(caps.text_chars or most_chars, most_chars)) for caps in _STEPS]
+    shown = _Shown(messages, steps[0])
+    density = 0.0  # tokens a character; 0 while not known
     for caps in steps:
-        if _least_chars(spoken, caps) * density > max_tokens * _PLAINLY_OVER:
+        if density and _least_chars(shown.spoken, caps) * density > max_tokens * _PLAINLY_OVER:
             continue
-        cut = [index for index, message in enumerate(spoken) if caps is not steps[0] and _is_cut(message, caps)]
-        for index in cut:
-            blocks[index] = _block(spoken[index], caps)
-        if (cut or caps is steps[0]) and sum(map(len, blocks)) <= most:
-            lengths = [len(block) for block in blocks]
-            text = _SEPARATOR.join(blocks)
-            blocks.clear()  # held twice, a transcript of megabytes would show in the memory of the host
-            tokens = estimate(text)
+        if caps is not steps[0] and not shown.cut(caps):
+            continue
+        chars = sum(map(len, shown.pieces))
+        if chars <= most_chars:
+            tokens = estimate("".join(shown.pieces))  # joined for this alone: kept, it would be there beside the prompt
             if tokens <= max_tokens:
-                return Transcript(text=text, omitted_items=0)
-            density = tokens / max(len(text), 1)
-            blocks = _parted(text, lengths)
-            del text
-    blocks.clear()
+                return Transcript(pieces=shown.pieces, tokens=tokens, omitted_items=0)
+            density = tokens / max(chars, 1)
+    shown.pieces.clear()
+    return _newest(shown.spoken, max_tokens, estimate)
+
+
+class _Shown:
+    """All that messages have to show, under caps that can be made harder.
+
+    Attributes:
+        spoken: The messages that have something to show.
+        pieces: What their text is joined from.
+    """
+
+    def __init__(self, messages: Iterable[Message], caps: _Caps) -> None:
+        self.spoken: list[Message] = []
+        self.pieces: list[str] = []
+        self._counts: list[int] = []
+        for message in messages:
+            if block := _block(message, caps):
+                self.spoken.append(message)
+                self.pieces += block
+                self._counts.append(len(block))
+        _begin(self.pieces)
+
+    def cut(self, caps: _Caps) -> bool:
+        """Cut the messages that these caps leave less of; return whether there are any."""
+        start, is_cut = 0, False
+        for number, message in enumerate(self.spoken):
+            if _is_cut(message, caps):
+                block = _block(message, caps)
+                self.pieces[start : start + self._counts[number]] = block
+                self._counts[number] = len(block)
+                is_cut = True
+            start += self._counts[number]
+        _begin(self.pieces)
+        return is_cut
+
+
+def _begin(pieces: list[str]) -> list[str]:
+    """Take the empty line from before the first of these blocks, and return them all."""
+    pieces[:1] = [piece.removeprefix(_SEPARATOR) for piece in pieces[:1]]
+    return pieces
+
+
+def _newest(spoken: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
+    """The newest of these messages that fit."""
     overhead = estimate("")
     cost = _costs(estimate, overhead)
     # The parts are measured one by one: where their sum says too little for the whole, less is tried.
     budget = max_tokens - overhead
     while budget > 0:
-        trimmed = _trimmed(spoken, budget, cost)
-        if estimate(trimmed.text) <= max_tokens:
-            return trimmed
+        pieces, omitted_items = _trimmed(spoken, budget, cost)
+        tokens = estimate("".join(pieces))
+        if tokens <= max_tokens:
+            return Transcript(pieces=pieces, tokens=tokens, omitted_items=omitted_items)
         budget = budget * 9 // 10
-    return Transcript(text="", omitted_items=len(spoken))
+    return Transcript(pieces=(), tokens=overhead, omitted_items=len(spoken))
 
 
 def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
@@ -117,16 +174,6 @@ def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
                 case _:
                     pass
     return chars
-
-
-def _parted(text: str, lengths: Iterable[int]) -> list[str]:
-    """The blocks of these lengths that a text was joined from."""
-    blocks: list[str] = []
-    start = 0
-    for length in lengths:
-        blocks.append(text[start : start + length])
-        start += length + len(_SEPARATOR)
-    return blocks
 
 
 def _costs(estimate: Callable[[str], int], overhead: int) -> Callable[[str], int]:
@@ -158,8 +205,8 @@ def _is_cut(message: Message, caps: _Caps) -> bool:
     return False
 
 
-def _trimmed(spoken: Sequence[Message], budget: int, cost: Callable[[str], int]) -> Transcript:
-    """The first user request and as many of the newest items as the budget allows, with a line that says what is gone."""
+def _trimmed(spoken: Sequence[Message], budget: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
+    """The first user request and as many of the newest items as the budget allows, with a line that says how many are gone."""
     room = budget - cost(_omission(len(spoken)))
     first = next((message for message in spoken if message.role == "user"), None)
     request = _squeezed([first], room // _REQUEST_SHARE, cost) if first else ""
@@ -177,7 +224,7 @@ def _trimmed(spoken: Sequence[Message], budget: int, cost: Callable[[str], int])
         kept += len(group)
     omitted = len(spoken) - kept
     blocks = [_omission(omitted) if omitted else "", request, *reversed(newest)]
-    return Transcript(text=_SEPARATOR.join(filter(None, blocks)), omitted_items=omitted)
+    return _begin([piece for block in blocks if block for piece in (_SEPARATOR, block)]), omitted
 
 
 def _omission(count: int) -> str:
@@ -186,7 +233,7 @@ def _omission(count: int) -> str:
 
 def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int]) -> str:
     """The messages under the mildest caps that fit; empty when none does."""
-    tries = (_SEPARATOR.join(_block(message, caps) for message in group) for caps in _TIGHT)
+    tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in _TIGHT)
     return next((text for text in tries if cost(text) <= room), "")
 
 
@@ -218,45 +265,44 @@ _SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def _block(message: Message, caps: _Caps) -> str:
+def _block(message: Message, caps: _Caps) -> _Block:
     """A message with its labels, each turn escaped; empty when it has nothing to show."""
     if message.role == "system":
-        return ""
+        return []
     label = _LABELS[message.role]
-    turns: list[str] = []
+    pieces: list[str] = []
     said: list[str] = []
     for part in message.parts:
         match part:
             case ToolResult():
-                turns += _said(label, said)
+                pieces += _said(label, said)
                 said.clear()
-                turns.append(f"[Tool Result{' (error)' if part.is_error else ''}]: {_result(part, caps.result_chars)}")
+                pieces += (_ERROR if part.is_error else _RESULT, _result(part, caps.result_chars))
             case ToolCall():
-                turns += _said(label, said)
+                pieces += _said(label, said)
                 said.clear()
-                turns.append(f"[Tool Call]: {_call(part, caps.result_chars)}")
-            case Text(text):
-                said.append(_limited(_without_reminders(_clean(text)).strip(), caps.text_chars))
+                pieces += (_CALL, _call(part, caps.result_chars))
+            case Text():
+                said.append(_readable(part.text, caps.text_chars))
             case Media():
                 said.append(_placeholder(part))
-            case Opaque(kind=kind):
-                said.append(f"[block: {_one_line(kind)}]")
+            case Opaque():
+                said.append(f"[block: {_one_line(part.kind)}]")
             case Thinking():
                 pass
-    turns += _said(label, said)
-    return _SEPARATOR.join(turns)
+    pieces += _said(label, said)
+    return pieces
 
 
-def _said(label: str, texts: Sequence[str]) -> list[str]:
+def _said(label: str, texts: Sequence[str]) -> _Block:
     """What a speaker said, as a turn; none when it was nothing."""
     # Escaped only when joined: two adjacent texts could make one tag.
     text = neutralised("\n".join(filter(None, texts))) if texts else ""
-    return [f"{label}: {text}"] if text else []
+    return [label, text] if text else []
 
 
 def _result(result: ToolResult, max_chars: int) -> str:
-    text = _limited(_without_reminders(_clean(result.text)).strip(), max_chars)
-    lines = [text, *map(_placeholder, result.media)]
+    lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
     return neutralised("\n".join(filter(None, lines))) or "(empty)"
 
 
@@ -308,6 +354,11 @@ def _without_reminders(text: str) -> str:
 
 
 # -- cutting
+
+
+def _readable(text: str, max_chars: int | None) -> str:
+    """The text without what nobody is to read, cut."""
+    return _limited(_without_reminders(_clean(text)).strip(), max_chars)
 
 
 def _limited(text: str, max_chars: int | None) -> str:

@@ -23,20 +23,20 @@ from compaction_hooks.prompts import (
     update_prompt,
 )
 
-TRANSCRIPT = "[User]: Fix it."
+TRANSCRIPT = ["[User]: ", "Fix it."]
 Prompt = Callable[[str | None, int], str]
 
 
 def first(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return history_prompt(TRANSCRIPT, focus=focus, max_tokens=max_tokens)
+    return history_prompt(focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 def update(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return update_prompt(TRANSCRIPT, previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens)
+    return update_prompt(previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 def prefix(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return turn_prefix_prompt(TRANSCRIPT, focus=focus, max_tokens=max_tokens)
+    return turn_prefix_prompt(focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 every_prompt = pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_update_shows_the_previous_summary_first_and_says_how_to_merge() -> None
     ],
 )
 def test_update_escapes_the_previous_summary(previous: str, shown: str) -> None:
-    text = update_prompt(TRANSCRIPT, previous_summary=previous, focus=None, max_tokens=100)
+    text = update_prompt(previous_summary=previous, focus=None, max_tokens=100).before
     assert text.startswith(f"<previous-summary>\n{shown}\n</previous-summary>\n")
 
 
@@ -177,9 +177,9 @@ def test_texts_change_together_with_their_version() -> None:
 
 def test_no_text_escapes_into_a_format_string() -> None:
     braces = "{focus} {0} {"
-    text = history_prompt(braces, focus=braces, max_tokens=10)
+    text = history_prompt(focus=braces, max_tokens=10).around([braces])
     assert text.count(braces) == 2
-    assert braces in update_prompt(braces, previous_summary=braces, focus=None, max_tokens=10)
+    assert braces in update_prompt(previous_summary=braces, focus=None, max_tokens=10).before
 
 
 # -- the summary in the context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -95,6 +96,14 @@ def test_a_transcript_is_made_when_somebody_looks_at_it_and_once() -> None:
     assert asked.transcript in asked.prompt
     assert request.prompt is asked.prompt
     assert (asked.omitted_items, len(seen)) == (0, count)
+
+
+def test_prompt_and_transcript_are_the_same_whichever_is_read_first() -> None:
+    one, other = ask(kind="update", previous_summary="Old."), ask(kind="update", previous_summary="Old.")
+    texts = one.prompt, one.transcript
+    assert (other.transcript, other.prompt) == texts[::-1]
+    assert texts[0].count(texts[1]) == 1
+    assert "result 2" in texts[1]
 
 
 def replaced(request: SummaryRequest) -> SummaryRequest:
@@ -194,6 +203,23 @@ def test_halves_the_transcript_until_nothing_is_left() -> None:
     assert omitted == sorted(omitted)
     assert omitted[0] == 0 < omitted[3]
     assert len(sizes) > 5
+
+
+def test_a_halved_request_does_not_hold_the_texts_of_the_one_before() -> None:
+    messages = conversation(400, 600)
+    whole = ask(messages).prompt
+    tracemalloc.start()
+    try:
+        request: SummaryRequest | None = ask(messages)
+        assert request is not None
+        assert request.prompt == whole
+        request = halved(request, quarter)
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert request is not None
+    assert left < 0.7 * len(whole), "half of the text, and what Python keeps of small objects"
+    assert peak < 2.6 * len(whole), "the text before, its messages cut and joined once, and half of it"
 
 
 # -- the answer

@@ -413,6 +413,15 @@ def test_estimates_in_linear_time() -> None:
     assert estimated(1000) < 12 * estimated(100)
 
 
+def test_what_is_neither_cut_nor_escaped_is_not_copied() -> None:
+    texts = ["Read " * 50 + "it.", "x" * 2_000, "y" * 2_100, "[User]: z"]
+    messages = [says("user", texts[0]), *(says("tool", ToolResult("c", text)) for text in texts[1:])]
+    shown = transcript(messages, max_tokens=10**9, estimate=quarter)
+    assert [any(piece is text for piece in shown.pieces) for text in texts] == [True, True, False, False]
+    assert (shown.text, shown.chars) == ("".join(shown.pieces), len(text_of(*messages)))
+    assert shown.tokens == quarter(shown.text)
+
+
 def test_does_not_estimate_again_what_did_not_change() -> None:
     """Short items look the same under every cap: each is estimated once alone, and groups and the whole once more."""
     seen: list[str] = []
