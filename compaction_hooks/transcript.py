@@ -263,6 +263,8 @@ _QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x
 """Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
+"""Does for text what `_as_json` does."""
 
 
 def _block(message: Message, caps: _Caps) -> _Block:
@@ -314,7 +316,9 @@ def _call(call: ToolCall, max_chars: int) -> str:
 
 def _value(value: object, max_chars: int) -> str:
     if isinstance(value, str):
-        return _as_json(_limited(_clean(value), max_chars))
+        return _quoted(_limited(_clean(value), max_chars))
+    if type(value) is int:  # an encoder takes longer to begin than to write a number
+        return _limited(repr(value), max_chars)
     try:
         text = _as_json(value)
     except RecursionError:  # writing needs a little more stack than reading did
@@ -334,7 +338,8 @@ def _one_line(name: str) -> str:
 
 def _clean(text: str) -> str:
     """The text without terminal colours, control characters and halves of surrogate pairs, which no provider accepts."""
-    if not text.encode("utf-8", "surrogatepass").translate(None, _QUIET):
+    encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
+    if not encoded.translate(None, _QUIET):
         return text
     text = _NOISE.sub("", text)
     if _SURROGATE.search(text):
@@ -345,6 +350,8 @@ def _clean(text: str) -> str:
 def _without_reminders(text: str) -> str:
     """The text without `<system-reminder>` blocks: the host puts them in anew, a summary would repeat them for good."""
     opening, closing = "<system-reminder>", "</system-reminder>"
+    if opening not in text:
+        return text
     kept: list[str] = []
     position = 0
     while (start := text.find(opening, position)) >= 0 and (end := text.find(closing, start)) >= 0:
