@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 import string
+from collections.abc import Iterable
+from itertools import islice
 from operator import add
 from typing import Final
 
@@ -28,6 +30,8 @@ LEAST_STRETCHES: Final = 4
 """so many of them at least,"""
 CHARS_PER_STRETCH: Final = 768
 """and one more for each so many characters: a twelfth of a long text. The error falls with their number, not with their share."""
+STRETCHES_AT_ONCE: Final = 48
+"""So many stretches are held at a time: all of a long text at once would take a quarter of its memory."""
 
 _CLASSES: Final = (
     "\n\r",
@@ -127,9 +131,18 @@ def _sixths_by_stretches(text: str, length: int) -> int:
     if count > len(shifts):
         shifts *= count // len(shifts) + 1
     starts = map(add, range(0, count * part, part), shifts)
+    if count <= STRETCHES_AT_ONCE:
+        sixths = _sixths_of_stretches(text, starts)
+    else:
+        parts = range(0, count, STRETCHES_AT_ONCE)
+        sixths = sum([_sixths_of_stretches(text, islice(starts, STRETCHES_AT_ONCE)) for _ in parts])
+    return sixths * length // (count * STRETCH_CHARS)
+
+
+def _sixths_of_stretches(text: str, starts: Iterable[int]) -> int:
+    """Sixths of a token that the stretches weigh which begin there."""
     read = "".join([text[start : start + STRETCH_CHARS] for start in starts])
     if len(read) <= WHOLE_CHARS:
-        sixths = _sixths(read)
-    else:  # not at once: memory for what is made of a few hundred bytes is had faster
-        sixths = sum([_sixths(read[first : first + WHOLE_CHARS]) for first in range(0, len(read), WHOLE_CHARS)])
-    return sixths * length // len(read)
+        return _sixths(read)
+    # Not at once: memory for what is made of a few hundred bytes is had faster.
+    return sum([_sixths(read[first : first + WHOLE_CHARS]) for first in range(0, len(read), WHOLE_CHARS)])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import math
 import random
+import tracemalloc
 from typing import SupportsIndex
 
 import pytest
@@ -201,6 +202,18 @@ def test_the_longer_a_text_the_smaller_the_part_that_is_read(size: int) -> None:
     text_tokens(text)
     assert text.read == STRETCH_CHARS * (LEAST_STRETCHES + size // CHARS_PER_STRETCH)
     assert text.read <= size // 12 + STRETCH_CHARS * LEAST_STRETCHES
+
+
+def test_reading_a_long_text_takes_little_memory() -> None:
+    text = "the parser reads every line of the file\n" * 25_000
+    text_tokens(text)
+    tracemalloc.start()
+    try:
+        text_tokens(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < len(text) / 20
 
 
 def test_a_text_is_read_up_to_its_end() -> None:
