@@ -127,13 +127,18 @@ _ENTITY = r"&#?\w{1,10};"
 _ENCODED_BRACKET = r"&(?:lbrack|lsqb|#0*91|#x0*5b);?|\\u005b|\\x5b|%5b"
 
 _LINE = lazy_pattern(f"[^{_BREAKS}]+")
-_SHORT_CHARS = 500
-"""In shorter texts, looking for any break takes less than finding out that line feeds are the only ones."""
-_OTHER_BREAKS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-_MAY_BE_LABEL = r"[\x00-\x08\t\x0e-\x1a\x1f-$'-/:-@\[\]-`{-\x7f]*+" + _spelled(
-    _beginnings((*_ROLE_WORDS, *_LABEL_WORDS, *_BEFORE_WORDS)), _UNSEEN
+_OTHER_ASCII_BREAKS = "\r\v\f\x1c\x1d\x1e"
+_OTHER_BREAKS = _OTHER_ASCII_BREAKS + "\x85\u2028\u2029"
+_LABEL_BEGINNINGS = _beginnings((*_ROLE_WORDS, *_LABEL_WORDS, *_BEFORE_WORDS))
+_LABEL_LETTERS = "".join(sorted({word[0] for word in _LABEL_BEGINNINGS if word[0].isascii()}))
+_MAY_BE_LABEL = (
+    r"[\x00-\x08\t\x0e-\x1a\x1f-$'-/:-@\[\]-`{-\x7f]*+"
+    rf"(?=[{_LABEL_LETTERS}{_LABEL_LETTERS.upper()}]|[^{_PLAIN}])" + _spelled(_LABEL_BEGINNINGS, _UNSEEN)
 )
-"""The beginning of a line that a close look may find to be one of a turn: behind any plain characters that are no letters."""
+"""The beginning of a line that a close look may find to be one of a turn: behind any plain characters that are no letters.
+
+The first letter is looked at in one step, before it is compared with that of each word: this rules out half of all lines.
+"""
 _FIRST_LINE, _LATER_LINE, _ANY_LATER_LINE = (
     lazy_pattern(f"{at}(?={_MAY_BE_LABEL})") for at in ("", "\n", f"[{_BREAKS}]")
 )
@@ -206,20 +211,36 @@ def _lines_to_look_at(text: str) -> Iterator[re.Match[str]]:
     """Yield the lines that may begin a turn; of all others a quick look tells that they do not."""
     if _FIRST_LINE.match(text) and (line := _LINE.match(text)):
         yield line
-    is_plain = len(text) > _SHORT_CHARS and not any(character in text for character in _OTHER_BREAKS)
-    for found in (_LATER_LINE if is_plain else _ANY_LATER_LINE).finditer(text):
+    has_others = _holds_any(text, _OTHER_ASCII_BREAKS if text.isascii() else _OTHER_BREAKS)
+    for found in _all_in(text, _ANY_LATER_LINE if has_others else _LATER_LINE):
         if line := _LINE.match(text, found.start() + 1):
             yield line
 
 
+def _all_in(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern that matches no empty text: mostly none, which takes half the time of `finditer`."""
+    found = pattern.search(text)
+    while found:
+        yield found
+        found = pattern.search(text, found.end())
+
+
+def _holds_any(text: str, characters: str) -> bool:
+    """Whether one of these characters stands in a text."""
+    for character in characters:  # noqa: SIM110 - `any` takes twice the time, one search for all of them ten times
+        if character in text:
+            return True
+    return False
+
+
 def _without_tags(text: str) -> str:
     """The text with a backslash behind each bracket that begins a tag of ours."""
-    is_ascii = text.isascii()
-    if is_ascii and "<" not in text:
+    has_others = not text.isascii() and _holds_any(text, _ANGLE[1:])  # most texts are as ASCII ones in this
+    if not has_others and "<" not in text:
         return text
     marked: list[str] = []
     done = 0
-    for angle in (_MAY_BE_TAG if is_ascii else _ANY_MAY_BE_TAG).finditer(text):
+    for angle in _all_in(text, _ANY_MAY_BE_TAG if has_others else _MAY_BE_TAG):
         start = angle.start() + 1
         if _is_tag(text[start : _end_of(_NO_ANGLE, text, start)]):
             marked.append(text[done:start])
