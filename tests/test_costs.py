@@ -14,11 +14,12 @@ from itertools import pairwise
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.digests import text_digest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, PartAddress, Usage
 from compaction_hooks.tokens import CharacterEstimator
+from tests.benchmarks.history import grow
 from tests.conversations import (
     Chat,
     Controller,
@@ -276,6 +277,29 @@ def test_what_is_covered_takes_at_most_forty_bytes_a_message() -> None:
         sizes.append(allocated(compact)[0])
     ((few, many),) = pairwise(sizes)
     assert (many - few) / 10_000 <= 40
+
+
+@pytest.mark.parametrize("read", ["prompt", "transcript"])
+def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summariser_reads(read: str) -> None:
+    """One of the two texts, and what it is joined from: most of that is the host's own."""
+    lengths: list[int] = []
+
+    def summarise(request: SummaryRequest) -> str:
+        lengths.append(len(getattr(request, read)))
+        return "- so far"
+
+    def opened() -> Controller:
+        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarise)
+        hooks.transform_context_sync(messages)
+        return hooks
+
+    messages: list[Chat] = [*grow(400)]
+    opened().compact_sync(messages)  # what is made once in a process is no part of it
+    hooks = opened()
+    lengths.clear()
+    _, peak = allocated(lambda: hooks.compact_sync(messages))
+    assert lengths[0] > 100_000
+    assert peak <= 2 * lengths[0], peak / lengths[0]
 
 
 def test_importing_the_package_loads_neither_asyncio_nor_what_only_some_use() -> None:

@@ -1,4 +1,4 @@
-"""What is kept in memory beside the host's messages, and what one call allocates: the memory table of docs/benchmarks.md.
+"""What is kept in memory beside the host's messages, and what one call allocates: the figures of the README.
 
     python -m tests.benchmarks.memory [--messages 10000]
 
@@ -68,6 +68,12 @@ def grow(count: int, seed: int = 0) -> list[Chat]:
 def instant(request: SummaryRequest) -> str:
     """Summarise at once: a text of some length, the same for every request."""
     return "## Goal\n" + "Port the parser.\n" * 40
+
+
+def reading(request: SummaryRequest) -> str:
+    """Summarise at once, having read the prompt as a model does."""
+    assert request.prompt
+    return instant(request)
 
 
 def opened(window: int = HUGE_WINDOW, summarizer: Summarizer | None = instant) -> CompactionSession[Chat]:
@@ -252,6 +258,7 @@ def table(count: int) -> Iterator[Figure]:
         yield from part(count)
     yield from idle_sessions(600)
     yield compaction_peak("instant summariser", instant)
+    yield compaction_peak("summariser that reads the prompt", reading)
     yield compaction_peak("default summariser", None)
 
 
