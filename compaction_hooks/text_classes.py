@@ -34,7 +34,7 @@ STRETCHES_AT_ONCE: Final = 48
 """So many stretches are held at a time: all of a long text at once would take a quarter of its memory."""
 
 _CLASSES: Final = (
-    "\n\r",
+    "\n",
     " \t",
     "aeiou",
     "cdhlmnrst",
@@ -51,22 +51,27 @@ _OTHER_ASCII: Final = 11
 """Operators, other symbols and control characters."""
 _COMMON_LEAD, _TWO_BYTE_LEAD, _RARE_LEAD, _CONTINUATION = range(12, 16)
 """Outside ASCII, the bytes of UTF-8: a character's first byte, by script, and those that follow it."""
+_CARRIAGE_RETURN: Final = _TWO_BYTE_LEAD
+"""Alone it is a token, as in a display that writes its progress over one line; with a line break behind it the two are one.
+
+Only a continuation follows a byte that leads: all other weights of the row of this class are the carriage return's alone.
+"""
 
 _SIXTHS: Final = (
     "2653 5808 3161 0050"
     "8011 6628 7641 4000"
-    "8801 0057 0110 0150"
-    "8001 2848 1301 5050"
-    "8301 8886 1480 8150"
-    "5078 8888 1111 1050"
-    "0020 8728 2018 0150"
-    "5888 8870 8880 7050"
+    "8801 0057 0110 0550"
+    "8001 2848 1301 5550"
+    "8301 8886 1480 8550"
+    "5078 8888 1111 1550"
+    "0020 8728 2018 0550"
+    "5888 8870 8880 7750"
     "0066 7868 4083 1050"
     "4376 6868 2304 1150"
     "1077 1868 7313 1150"
-    "0568 6855 3230 0150"
+    "0568 6855 3230 0350"
     "0000 0000 0000 0003"
-    "0000 0000 0000 0000"
+    "1888 8886 8878 6380"
     "0000 0000 0000 0002"
     "0088 8358 0323 0784"
 ).replace(" ", "")
@@ -80,6 +85,7 @@ def _class_of_bytes() -> bytes:
     for number, members in enumerate(_CLASSES):
         for character in members:
             class_of[ord(character)] = number
+    class_of[ord("\r")] = _CARRIAGE_RETURN
     # Greek; Armenian, Hebrew, Arabic and their neighbours: two bytes, each nearly a token of its own.
     for lead in (0xCE, 0xCF, *range(0xD4, 0xE0)):
         class_of[lead] = _TWO_BYTE_LEAD

@@ -154,6 +154,10 @@ def _json(rng: Random) -> str:
     return json.dumps(records)
 
 
+def _progress() -> str:
+    return "".join(f"Rebasing ({number}/1241)\r" for number in range(1, 241))
+
+
 @dataclass(frozen=True, slots=True)
 class ClassText:
     """A text and its tokens: by cl100k_base and by o200k_base. `tests/test_tiktoken_estimator.py` recounts them."""
@@ -173,6 +177,7 @@ CLASS_TEXTS: Mapping[str, ClassText] = {
     "Python": ClassText(_PYTHON, 438, 438),
     "JSON": ClassText(_json(Random(1)), 1_599, 1_599),
     "logs": ClassText(_log(Random(2)), 1_604, 1_604),
+    "progress": ClassText(_progress(), 2_400, 2_400),
     "base64": ClassText(base64.b64encode(Random(3).randbytes(2_400)).decode(), 2_292, 2_165),
     "hex": ClassText(Random(4).randbytes(1_500).hex(), 1_703, 1_711),
     "Chinese": ClassText(_CHINESE * 3, 975, 666),

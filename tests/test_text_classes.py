@@ -67,6 +67,18 @@ COUNTED = [
         "\x1b[32mPASSED\x1b[0m tests/test_a.py\n\x1b[31mFAILED\x1b[0m tests/test_b.py\n", 29, id="terminal colours"
     ),
     pytest.param(
+        "remote: Enumerating objects: 42, done.\r\nremote: Counting objects:  50% (21/42)\r"
+        "remote: Counting objects: 100% (42/42)\rremote: Counting objects: 100% (42/42), done.\r\n",
+        59,
+        id="progress display",
+    ),
+    pytest.param(
+        "POST /v1/items HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: application/json\r\n"
+        "Content-Length: 17\r\n\r\n",
+        30,
+        id="headers",
+    ),
+    pytest.param(
         "| name | n | share |\n|------|--:|------:|\n| alpha | 12 | 0.34 |\n| beta | 7 | 0.20 |\n", 38, id="table"
     ),
     pytest.param(
@@ -134,6 +146,19 @@ def test_runs_of_characters_that_rarely_stand_alone_take_a_third_of_a_token_each
 def test_an_empty_line_costs_a_third_of_a_token() -> None:
     words = "word\n" * 48
     assert text_tokens(words.replace("\n", "\n\n")) == text_tokens(words) + 48 // 3
+
+
+@pytest.mark.parametrize("kind", [kind for kind, text in CLASS_TEXTS.items() if "\n" in text.text])
+def test_a_carriage_return_before_a_line_break_costs_next_to_nothing(kind: str) -> None:
+    """The two are one token nearly always."""
+    text = CLASS_TEXTS[kind].text
+    assert text_tokens(text.replace("\n", "\r\n")) == pytest.approx(text_tokens(text), rel=0.03)
+
+
+def test_a_carriage_return_alone_costs_a_token_more_than_a_line_break_after_punctuation() -> None:
+    """A progress display goes back to the beginning of its line: tokenizers know ")" with a line break behind it as one token."""
+    steps = [f"(step {number})" for number in range(48)]
+    assert text_tokens("\r".join(steps)) >= text_tokens("\n".join(steps)) + 40
 
 
 def test_base64_is_counted_by_its_disorder() -> None:
