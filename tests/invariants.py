@@ -196,7 +196,9 @@ class _Run:
                 self.report.expect("unstable", is_same, "a second run gives another view")
             if reports_usage:
                 size = self._sizer.messages(view) + self._tool_tokens
-                self._controller.report_usage(Usage(input_tokens=size, output_tokens=0), view)
+                # For the list last handed out: that is the second run's, and a count of any other is ignored.
+                self._controller.report_usage(Usage(input_tokens=size, output_tokens=0))
+                assert not self._controller.state().is_estimate, "the count was not taken in"
         self.report.expect("mutated", self._messages == before, "the host's messages were changed")
         return self.report
 
