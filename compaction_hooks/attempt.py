@@ -199,7 +199,10 @@ class Compaction(Generic[M]):
         return drafted(self._situation, clearing_record(self._situation, clearable, at), clearable)
 
     def _judge(self, plan: SummaryPlan, answer: Summarized | SummaryFailed, now: Instant, at: str) -> Draft[M] | None:
-        """Count the answer for or against the summariser; return the draft it gives when that passes."""
+        """Count the answer for or against the summariser; return the draft it gives when that passes.
+
+        Where the summary alone takes it above the target, being sized as a whole and by samples, kept parts make up for that.
+        """
         breaker = self._conversation.breaker
         if isinstance(answer, SummaryFailed):
             self._failure = answer
@@ -211,10 +214,13 @@ class Compaction(Generic[M]):
         self._spent = answer.usage
         draft = drafted(self._situation, summary_record(self._situation, plan, answer.text, answer.usage, at))
         self._summary = answer.text
-        if self._passes(draft):
+        passes = self._passes(draft)
+        if passes and (draft.tokens <= self._budget.target or not plan.reaches_target):
             return draft
         shortened = self._shortened(draft, at)
-        return shortened if shortened is not None and self._passes(shortened) else None
+        if shortened is not None and self._passes(shortened):
+            return shortened
+        return draft if passes else None
 
     def _shortened(self, draft: Draft[M] | None, at: str) -> Draft[M] | None:
         """A draft, or the view in force, with its kept parts shortened."""

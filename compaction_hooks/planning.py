@@ -47,6 +47,7 @@ class SummaryPlan:
 
     Attributes:
         cut: The first run that is kept.
+        reaches_target: Whether what is kept leaves a summary of the allowance its room under the target.
         pins: Messages before it that stay.
         history: What the history summary is made of: everything newly covered, without a split turn's first part.
         prefix: The first part of the split turn, when it gets a summary of its own.
@@ -59,6 +60,7 @@ class SummaryPlan:
     """
 
     cut: int
+    reaches_target: bool
     pins: tuple[Pin, ...]
     history: tuple[Message, ...]
     prefix: tuple[Message, ...]
@@ -110,7 +112,7 @@ def plan_summary(now: Situation[M]) -> SummaryPlan | None:
     if cut is None:
         return None
     spare = _spare(now, cut, allowance + wrapper) - wrapper
-    return _gathered(now, cut, min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS)))
+    return _gathered(now, cut, min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS)), reaches_target=fits(cut))
 
 
 def _above(now: Situation[M], start: int) -> int:
@@ -135,7 +137,7 @@ def _spare(now: Situation[M], cut: int, enough: int) -> int:
     return int((now.gauge.room(now.budget.window) - rigid) * CRAMPED_RATIO)
 
 
-def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None:
+def _gathered(now: Situation[M], cut: int, allowance: int, *, reaches_target: bool) -> SummaryPlan | None:
     history = now.history
     start = history.run_start(cut)
     pinned = pinned_pieces(now, start)
@@ -155,6 +157,7 @@ def _gathered(now: Situation[M], cut: int, allowance: int) -> SummaryPlan | None
     tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     return SummaryPlan(
         cut=cut,
+        reaches_target=reaches_target,
         pins=_pins(now, pinned),
         history=tuple(messages[: bisect_left(covered, split)]),
         prefix=tuple(messages[bisect_left(covered, split) :]),

@@ -187,6 +187,27 @@ def test_a_view_holds_at_most_the_target_after_a_compaction() -> None:
     assert size(view) <= CompactionSettings().budget(8_192).target
 
 
+class HeavyFrame(CharacterEstimator):
+    """Finds a summary twice as large in its message as alone: of a long text samples are read, and those of the two differ."""
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        tokens = super().estimate_message_tokens(message)
+        return 2 * tokens if "<summary>" in message.text else tokens
+
+
+def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_view_above_the_target() -> None:
+    """Rule 4: what is kept is shortened by as much."""
+    summary = f"## Goal\n- {prose(580)}"
+    messages = [system(), user("go"), *steps(30, 400)]
+    hooks = controller(8_192, summarizer=Scripted(summary), estimator=HeavyFrame())
+    view = hooks.transform_context_sync(messages)
+    record = hooks.history()[-1]
+    assert summary.strip() in record.summary
+    assert record.tokens_after <= CompactionSettings().budget(8_192).target
+    assert record.reductions
+    assert len(view) > 8
+
+
 def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:
     """E57, E8: the user's words survive verbatim, as the same object, in front of what is kept."""
     request = user("Port the parser, and never touch the public API of tokens.py.")
