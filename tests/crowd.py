@@ -17,6 +17,7 @@ from typing import Any
 
 from compaction_hooks import CompactionController, SummaryRequest
 from compaction_hooks.stores import MemoryStore, SQLiteStore
+from compaction_hooks.text_classes import WHOLE_CHARS
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import assistant, call, prose, system, tool, user
 
@@ -119,7 +120,7 @@ class Talk:
         text = json.dumps(view)
         request = next(message for message in reversed(self.messages) if message["role"] == "user")
         places = {id(message) for message in view}
-        size = self._size(text)
+        size = sum(self._size(text[at : at + WHOLE_CHARS]) for at in range(0, len(text), WHOLE_CHARS))
         wrong = [
             f"words of {sorted(marks(text) - {self._mark})}" * bool(marks(text) - {self._mark}),
             "no words of its own" * (self._mark not in text),
