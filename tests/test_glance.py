@@ -1,0 +1,297 @@
+"""Which calls are answered at a glance, and which take a look because something may be due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.measuring import Call
+from compaction_hooks.stores import MemoryStore
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    call,
+    controller,
+    steps,
+    system,
+    texts,
+    tool,
+    user,
+)
+
+SUMMARISING = CompactionSettings(clear_tool_results=False)
+MODEL = "gpt-9"
+
+
+class Looks:
+    """Counts the calls that were not answered at a glance."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        transform = ConversationFlow[Any].transform
+
+        def noted(flow: ConversationFlow[Any], call: Call[Any]) -> Any:
+            self.count += 1
+            return transform(flow, call)
+
+        monkeypatch.setattr(ConversationFlow, "transform", noted)
+
+    def taken_by(self, act: Callable[[], object]) -> int:
+        before = self.count
+        act()
+        return self.count - before
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(monkeypatch)
+
+
+def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
+    return [system(), user("Port the parser."), *steps(count, tokens)]
+
+
+def plain(**more: Any) -> Controller:
+    """A controller of a large window, where nothing is due."""
+    return controller(200_000, summarizer=Scripted(), settings=SUMMARISING, model=MODEL, **more)
+
+
+def compacted(messages: list[Chat], keep: int = 500, **more: Any) -> Controller:
+    """A controller that was told to compact this list, in a window that is large enough for all of it."""
+    hooks = plain(**more)
+    hooks.transform_context_sync(messages)
+    hooks.compact_sync(messages, keep_recent_tokens=keep)
+    return hooks
+
+
+def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
+    """The view of a process that has nothing but the records."""
+    other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")
+    other.import_records(hooks.session("default").export_records())
+    return other.transform_context_sync(messages)
+
+
+def tokens(hooks: Controller) -> int:
+    found = hooks.state().context_tokens
+    assert found is not None
+    return found
+
+
+# -- answered at a glance
+
+
+def stored_view() -> tuple[Controller, list[Chat]]:
+    """A host that goes on with what `compact` gave it."""
+    hooks = plain()
+    return hooks, hooks.compact_sync(conversation(), keep_recent_tokens=300).messages
+
+
+def beyond(settings: CompactionSettings) -> tuple[Controller, list[Chat]]:
+    """A list beyond the trigger, where that is nobody's business."""
+    return controller(8_192, summarizer=Scripted(), settings=settings), conversation(26, 300)
+
+
+def with_usage() -> tuple[Controller, list[Chat]]:
+    counted: Chat = {**assistant("done"), "usage": {"prompt_tokens": 2_000, "completion_tokens": 10}}
+    return plain(), [*conversation(), counted]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(lambda: (plain(), conversation()), id="nothing was ever compacted"),
+        pytest.param(lambda: (compacted(conversation()), conversation()), id="compacted"),
+        pytest.param(stored_view, id="a list that begins with a summary"),
+        pytest.param(lambda: (plain(store=MemoryStore()), conversation()), id="a store that was asked"),
+        pytest.param(lambda: beyond(CompactionSettings(auto_compact=False)), id="no automatic compaction"),
+        pytest.param(lambda: beyond(CompactionSettings(is_subagent=True)), id="a subagent"),
+        pytest.param(lambda: (controller(None), conversation()), id="an unknown window"),
+        pytest.param(with_usage, id="an answer that carries usage"),
+        pytest.param(lambda: (plain(), [user("go")]), id="one message"),
+    ],
+)
+def test_while_nothing_is_due_calls_are_answered_at_a_glance(
+    begun: Callable[[], tuple[Controller, list[Chat]]], looks: Looks
+) -> None:
+    hooks, messages = begun()
+    view = hooks.transform_context_sync(messages)
+    window, size = hooks.state().context_window, tokens(hooks)
+
+    def go_on() -> None:
+        assert hooks.transform_context_sync(messages) == view
+        assert hooks.transform_context_sync([*messages]) == view
+        assert tokens(hooks) == size
+        grown = [*messages, user("one thing more"), *([tool("nobody", "?")] if len(messages) > 1 else [])]
+        assert hooks.transform_context_sync(grown) == [*view, *grown[len(messages) :]]
+        assert tokens(hooks) > size
+        assert hooks.transform_context_sync([*grown]) == [*view, *grown[len(messages) :]]
+
+    assert looks.taken_by(go_on) == 0
+    assert hooks.state().context_window == window
+
+
+def test_a_send_glances_too(looks: Looks) -> None:
+    hooks, messages = plain(), conversation()
+    hooks.transform_context_sync(messages)
+    assert looks.taken_by(lambda: hooks.call_sync(messages, lambda view: view)) == 0
+
+
+# -- what a glance remembers
+
+
+def counted_view(hooks: Controller, messages: list[Chat]) -> int:
+    """Report usage for a list as it is shown, and return what was reported."""
+    hooks.transform_context_sync(messages)
+    report = tokens(hooks) + 700
+    hooks.report_usage(Usage(input_tokens=report))
+    return report
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_list_that_was_counted_stays_counted(is_compacted: bool, looks: Looks) -> None:
+    messages = conversation()
+    hooks = compacted(messages) if is_compacted else plain()
+    report = counted_view(hooks, messages)
+    view = hooks.transform_context_sync(messages)
+    assert looks.taken_by(lambda: hooks.transform_context_sync(messages)) == 0
+    assert (hooks.state().context_tokens, hooks.state().is_estimate) == (report, False)
+    assert hooks.transform_context_sync(messages) == view
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_view_that_a_glance_gave_can_be_counted_and_grown_from(is_compacted: bool, looks: Looks) -> None:
+    messages = conversation()
+    hooks = compacted(messages) if is_compacted else plain()
+    hooks.transform_context_sync(messages)
+    grown = [*messages, user("one thing more")]
+    assert looks.taken_by(lambda: hooks.transform_context_sync(grown)) == 0
+    report = counted_view(hooks, grown)
+    before = tokens(hooks)
+    hooks.transform_context_sync([*grown, user("and another")])
+    assert report == before < tokens(hooks) < report + 20
+
+
+# -- where a look is needed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"model": "gpt-8"}, id="model"),
+        pytest.param({"context_window": 100_000}, id="window"),
+        pytest.param({"max_output_tokens": 900}, id="room for the answer"),
+        pytest.param({"system": "Be brief."}, id="system prompt"),
+        pytest.param({"tools": [{"name": "grep"}]}, id="tools"),
+    ],
+)
+def test_a_call_with_other_options_is_looked_at(options: Mapping[str, Any], looks: Looks) -> None:
+    hooks, messages = plain(), conversation()
+    hooks.transform_context_sync(messages)
+    assert looks.taken_by(lambda: hooks.transform_context_sync(messages, **options)) == 1
+    assert looks.taken_by(lambda: hooks.transform_context_sync(messages, **options)) == 0
+
+
+def small(**more: Any) -> tuple[Controller, list[Chat]]:
+    """A list of some three quarters of what triggers, that was looked at and then glanced at."""
+    hooks = controller(8_192, summarizer=Scripted("- so far"), settings=SUMMARISING, model=MODEL, **more)
+    messages = conversation(12, 300)
+    for _ in range(3):
+        assert hooks.transform_context_sync(messages) is messages
+    return hooks, messages
+
+
+def test_what_another_conversation_learned_of_the_window_counts_here() -> None:
+    hooks, messages = small()
+    other = hooks.session("other")
+    other.transform_context_sync(messages)
+    error = RuntimeError("This model's maximum context length is 4096 tokens.")
+    assert "- so far" in texts(other.recover_sync(error, messages))
+    assert "- so far" in texts(hooks.transform_context_sync(messages))
+
+
+def test_what_another_conversation_learned_of_the_model_counts_here() -> None:
+    hooks, messages = small()
+    other = conversation(1, 100)
+    session = hooks.session("other")
+    for count in (1, 5):
+        grown = [*other, *steps(count, 300, first=1)]
+        view = session.transform_context_sync(grown)
+        found = session.state().context_tokens
+        assert found is not None
+        session.report_usage(Usage(input_tokens=2 * found), view)
+    assert "- so far" in texts(hooks.transform_context_sync(messages))
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_what_the_provider_counted_of_this_very_list_makes_it_due(is_again: bool) -> None:
+    """Also where it had been counted before: a heavier model may have answered under the same name."""
+    hooks, messages = small()
+    if is_again:
+        hooks.report_usage(Usage(input_tokens=4_000))
+        assert hooks.transform_context_sync(messages) is messages
+    hooks.report_usage(Usage(input_tokens=8_000))
+    assert "- so far" in texts(hooks.transform_context_sync(messages))
+
+
+def test_a_list_that_grew_beyond_the_trigger_is_compacted() -> None:
+    hooks, messages = small()
+    assert "- so far" in texts(hooks.transform_context_sync([*messages, *steps(12, 300, first=50)]))
+
+
+def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> None:
+    """E5: it would be an orphan behind the summary."""
+    messages = [system(), user("go"), assistant(None, call("slow")), user("hurry"), *steps(10, 100)]
+    hooks = compacted(messages)
+    view = hooks.transform_context_sync(messages)
+    assert len(view) < len(messages)
+    hooks.transform_context_sync(messages)
+    late = [*messages, tool("slow", "at last")]
+    assert hooks.transform_context_sync(late) == elsewhere(hooks, late) == late
+
+
+def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goes_on() -> None:
+    """E12: at that very length the record covers all of it, and is no record of it."""
+    messages = conversation()
+    hooks = compacted(messages)
+    shown = set(map(id, hooks.transform_context_sync(messages)))
+    end = next(index for index in range(2, len(messages)) if id(messages[index]) in shown)
+    for kept in range(end - 3, end + 3):
+        back = messages[:kept]
+        for _ in range(2):
+            assert hooks.transform_context_sync(back) == elsewhere(hooks, back)
+        for more in range(kept, kept + 4):
+            assert hooks.transform_context_sync(messages[:more]) == elsewhere(hooks, messages[:more])
+
+
+@pytest.mark.parametrize(
+    ("setting", "option"),
+    [
+        pytest.param(True, {}, id="by the settings"),
+        pytest.param(False, {"repair": True}, id="by the call"),
+    ],
+)
+def test_where_a_broken_history_is_mended_it_is_in_each_call(setting: bool, option: Mapping[str, Any]) -> None:
+    settings = CompactionSettings(repair=setting)
+    hooks = controller(200_000, summarizer=Scripted(), settings=settings)
+    messages = [*conversation(2), assistant(None, call("lost")), user("hm")]
+    for _ in range(3):
+        assert "lost" in [message.get("tool_call_id") for message in hooks.transform_context_sync(messages, **option)]
+    assert len(hooks.transform_context_sync(messages, repair=False)) == len(messages)
+
+
+def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is_due(looks: Looks) -> None:
+    store = MemoryStore()
+    hooks, messages = plain(store=store), conversation()
+    hooks.transform_context_sync(messages)
+    records = compacted(messages).session("default").export_records()
+    assert hooks.session("default").import_records(records) == 1
+    assert store.load("default") == []
+    hooks.transform_context_sync(messages)
+    assert len(store.load("default")) == 1
+    assert looks.taken_by(lambda: hooks.transform_context_sync(messages)) == 0
