@@ -6,10 +6,13 @@ import gc
 import weakref
 from datetime import UTC, datetime
 
+import pytest
+
+from compaction_hooks import ContextOverflowError
 from compaction_hooks.effects import Instant
 from compaction_hooks.idling import IDLE_SECONDS
 from compaction_hooks.messages import Usage
-from tests.conversations import Chat, Controller, Scripted, controller, steps, system, texts, user
+from tests.conversations import Chat, Controller, Scripted, controller, prose, steps, system, texts, user
 
 
 class Held(dict[str, object]):
@@ -89,6 +92,33 @@ def test_an_answer_that_comes_after_all_is_still_counted() -> None:
     fall_asleep(hooks, clock)
     session.report_usage(Usage(input_tokens=700))
     assert session.state().context_tokens == 700
+    assert session.transform_context_sync([user("go")]) == [user("go")]
+
+
+def test_what_was_counted_is_known_of_an_idle_conversation() -> None:
+    hooks, clock = opened()
+    session = hooks.session("idle")
+    view = session.transform_context_sync([user("go")])
+    session.report_usage(Usage(input_tokens=700), view)
+    state = session.state()
+    assert (state.context_tokens, state.is_estimate) == (700, False)
+    fall_asleep(hooks, clock)
+    assert session.engine.conversation.history is None
+    assert session.state() == state
+
+
+def test_a_conversation_whose_only_call_failed_lets_go_as_well() -> None:
+    hooks, clock = opened()
+    message = Held(user(prose(9_000)))
+    kept = weakref.ref(message)
+    session = hooks.session("idle")
+    with pytest.raises(ContextOverflowError):
+        session.compact_sync([message])
+    del message
+    assert kept() is not None
+    fall_asleep(hooks, clock)
+    gc.collect()
+    assert kept() is None
     assert session.transform_context_sync([user("go")]) == [user("go")]
 
 

@@ -263,14 +263,15 @@ class Held(dict[str, object]):
     """A chat message that can be weakly referenced."""
 
 
-def test_nothing_is_kept_of_a_conversation_that_was_closed() -> None:
+@pytest.mark.parametrize("name", ["one", "default"])
+def test_nothing_is_kept_of_a_conversation_that_was_closed(name: str) -> None:
     hooks = controller(100_000, summarizer=Scripted())
     messages: list[Chat] = [Held(message) for message in (system(), user("go"), *steps(10, 30))]
     kept = [weakref.ref(message) for message in messages if isinstance(message, Held)]
-    hooks.session("one").transform_context_sync(messages)
+    hooks.session(name).transform_context_sync(messages)
     for _ in range(2):
         hooks.session("another")  # looks at the other conversations
-    hooks.close("one")
+    hooks.close(name)
     messages.clear()
     gc.collect()
     assert not any(message() is not None for message in kept)
