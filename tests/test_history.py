@@ -91,11 +91,47 @@ def test_only_new_messages_are_read() -> None:
 
 def test_a_shorter_history_stays_true_while_a_longer_one_grows() -> None:
     reads = reader()
-    messages = talk(3)
+    counted = {**assistant("x"), "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
+    messages = [system(), *talk(2), user("?"), counted, user("so?")]
     short = reads.sync(None, messages, Known())
-    tokens, runs, request = short.tokens(), short.run_count, short.request
-    reads.sync(short, [*messages, user("x"), assistant("y")], Known())
-    assert (short.tokens(), short.run_count, short.request) == (tokens, runs, request)
+
+    def told() -> list[object]:
+        answers, systems = [*short.answers(), *short.counted_answers()], short.systems()
+        starts = short.run_starts(0, short.run_count + 1)
+        assert [short.run_start(run) for run in range(short.run_count + 2)] == starts
+        return [short.tokens(), short.run_count, starts, short.request, answers, systems, short.hosts(), short.pieces()]
+
+    before = told()
+    assert before[1:6] == [7, [1, 2, 3, 4, 5, 6, 7, 8, 8], 7, [6, 4, 2, 6], [0]]
+    reads.sync(short, [*messages, assistant("x"), system("note"), user("y"), counted], Known())
+    assert told() == before
+
+
+@pytest.mark.parametrize("between", [[], [system("")], [assistant(None)]])
+def test_reasoning_that_stands_alone_belongs_to_the_answer_behind_it(between: list[Mapping[str, object]]) -> None:
+    """Providers reject the one without the other. A message that says nothing at all is no reasoning."""
+    thought = {"role": "assistant", "content": None, "reasoning_content": "hm"}
+    read = history([user("go"), *between, thought, thought, assistant("x"), thought, user("y")])
+    first = 1 + len(between)
+    assert [read.run_start(run) for run in range(3)] == [0, first, first + 4]
+
+
+def test_the_request_is_what_the_user_said_last() -> None:
+    """A message that says nothing asks for nothing; one that only shows an image does."""
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
+    assert history([user("go"), assistant("so"), user("")]).request == 0
+    assert history([user("go"), assistant("so"), image]).request == 2
+    assert history([system(), assistant("so")]).request is None
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_equal_messages_that_were_made_anew_stand_for_the_old_ones_at_both_ends(place: int) -> None:
+    reads, messages = reader(), talk(3)
+    first = reads.sync(None, messages, Known())
+    made = [*messages]
+    made[place] = dict(messages[place])
+    second = reads.sync(first, made, Known())
+    assert second.host(place % len(made)) is made[place]
 
 
 def test_two_histories_that_grow_from_one_do_not_see_each_other() -> None:
@@ -221,7 +257,8 @@ def test_the_chain_changes_with_the_content(changed: list[Mapping[str, object]])
 
 def test_the_chain_leaves_out_what_frameworks_disagree_on() -> None:
     plain = [user("a"), assistant("b"), user("c")]
-    dressed = [system(), {**user("a"), "name": "bob"}, {**assistant("b"), "reasoning_content": "hm"}, user("c")]
+    answer = {**assistant("b"), "reasoning_content": "hm"}
+    dressed = [system(), {**user("a"), "name": "bob"}, system("hint"), answer, user("c"), system("hint")]
     assert chain(plain) == chain(dressed)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from datetime import UTC, datetime
 
 import pytest
 
-from compaction_hooks import ContextOverflowError
+from compaction_hooks import CompactionSettings, ContextOverflowError, SummaryRequest
 from compaction_hooks.effects import Instant
 from compaction_hooks.idling import IDLE_SECONDS
 from compaction_hooks.messages import Usage
@@ -126,9 +127,69 @@ def test_a_conversation_in_use_stays_awake() -> None:
     """Whether or not it is looked up again: a caller may hold on to its session."""
     hooks, clock = opened()
     session, messages = hooks.session("busy"), [system(), user("go")]
-    for _ in range(6):
+    for number in range(6):
         clock.seconds += IDLE_SECONDS / 2
         hooks.session("somebody else")
-        session.transform_context_sync(messages)
-        assert session.engine.conversation.history is not None
-    assert "go" in texts(messages)
+        assert number == 0 or session.engine.conversation.history is not None
+        messages = [*messages, user("and?")]
+        assert session.transform_context_sync(messages) is messages
+
+
+def test_a_conversation_falls_asleep_when_it_was_idle_for_so_long() -> None:
+    """Since it was first seen to be; a clock that is set back begins anew."""
+    hooks, clock = opened()
+    session, messages = hooks.session("idle"), [system(), user("go")]
+
+    def is_awake_at(seconds: float) -> bool:
+        clock.seconds = seconds
+        for _ in range(2):
+            hooks.session("somebody else")
+        return session.engine.conversation.history is not None
+
+    clock.seconds = 1_000
+    session.transform_context_sync(messages)
+    assert is_awake_at(1_000)
+    assert is_awake_at(999 + IDLE_SECONDS)
+    assert is_awake_at(500)
+    assert is_awake_at(499 + IDLE_SECONDS)
+    assert not is_awake_at(500 + IDLE_SECONDS)
+
+
+def test_nobody_waits_for_a_conversation_that_is_in_use() -> None:
+    """Another thread is just reading its list."""
+    hooks, clock = opened()
+    session = hooks.session("in use")
+    session.transform_context_sync([system(), user("go")])
+    hooks.session("somebody else")
+    is_used, has_looked = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with session.engine.conversation.lock:
+            is_used.set()
+            waited.append(has_looked.wait(10))
+
+    waited: list[bool] = []
+    thread = threading.Thread(target=use)
+    thread.start()
+    is_used.wait()
+    fall_asleep(hooks, clock)
+    has_looked.set()
+    thread.join()
+    assert waited == [True]
+    assert session.engine.conversation.history is not None
+
+
+def test_a_conversation_that_is_being_summarised_stays_awake() -> None:
+    """Else the summary would be thrown away as one of another history."""
+    clock = Clock()
+    asked: list[SummaryRequest] = []
+
+    def slow(request: SummaryRequest) -> str:
+        asked.append(request)
+        fall_asleep(hooks, clock)
+        return "- so far"
+
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = controller(8_192, summarizer=slow, settings=settings, clock=clock)
+    assert "- so far" in texts(hooks.session("slow").transform_context_sync(long()))
+    assert len(asked) == 1

@@ -12,7 +12,7 @@ from compaction_hooks import CompactionSettings
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.log import COVERED_PER_CALL
-from compaction_hooks.history.snapshots import NotPlainError, snapshot
+from compaction_hooks.history.snapshots import MOST_NESTED, NotPlainError, snapshot
 from tests.conversations import Chat, Scripted, assistant, call, controller, steps, system, talk, texts, tool, user
 
 FORMAT = OpenAIChatFormat()
@@ -31,6 +31,7 @@ def test_what_was_let_go_is_read_again_as_it_was() -> None:
     messages = [system(), user("go"), *steps(10), assistant("done"), *talk(3)]
     whole, part = read(messages), read(messages)
     part.log.release(14, shown=[0, 1])
+    part.log.release(6, shown=[0, 1])  # of an older record that is in force again
     assert part.log.released == 14
     assert part.pieces() == whole.pieces()
     assert [part.digest_before(run) for run in range(part.run_count)] == [
@@ -61,16 +62,19 @@ def test_a_second_answer_to_a_covered_call_binds_what_it_would_have_bound() -> N
     assert list(grown.boundaries(0)) == list(read(late).boundaries(0))
 
 
-def test_an_edit_of_what_is_covered_is_noticed_within_a_few_calls() -> None:
+@pytest.mark.parametrize("calls_before", [0, 3, 6])
+def test_an_edit_of_what_is_covered_is_noticed_within_a_few_calls(calls_before: int) -> None:
     """All covered messages are held against the list in turns of `COVERED_PER_CALL`: at once, while they are no more."""
     count = 3 * COVERED_PER_CALL
     messages = [user("go"), *steps(count // 2), *steps(4, first=count)]
     reads = reader()
     history = reads.sync(None, messages, Known())
     history.log.release(count, shown=[])
+    for _ in range(calls_before):
+        assert reads.sync(history, messages, history.known) is history
     edited = [*messages]
     edited[5] = assistant("something else")
-    noticed = [reads.sync(history, edited, Known()).log is not history.log for _ in range(3)]
+    noticed = [reads.sync(history, edited, history.known).log is not history.log for _ in range(3)]
     assert noticed == [False, False, True]
 
 
@@ -170,7 +174,21 @@ def test_a_snapshot_shares_no_list_and_no_dict() -> None:
     assert copied != message
 
 
-@pytest.mark.parametrize("value", [object(), {"a": (1, 2)}, [{1, 2}], {"deep": [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}])
+def nested(depth: int, kind: Callable[[object], object]) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = kind(value)
+    return value
+
+
+@pytest.mark.parametrize("kind", [lambda value: {"a": value}, lambda value: [value]])
+def test_what_is_nested_no_deeper_than_messages_are_has_a_snapshot(kind: Callable[[object], object]) -> None:
+    assert snapshot(nested(MOST_NESTED, kind)) == nested(MOST_NESTED, kind)
+    with pytest.raises(NotPlainError):
+        snapshot(nested(MOST_NESTED + 1, kind))
+
+
+@pytest.mark.parametrize("value", [object(), {"a": (1, 2)}, [{1, 2}], ()])
 def test_what_is_not_plain_has_no_snapshot(value: object) -> None:
     with pytest.raises(NotPlainError):
         snapshot(value)

@@ -13,7 +13,20 @@ from compaction_hooks.digests import text_digest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
 from compaction_hooks.messages import Message, PartAddress, Text
-from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
+from tests.conversations import (
+    Chat,
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 FORMAT = OpenAIChatFormat()
 SUMMARISING = CompactionSettings(clear_tool_results=False)
@@ -139,6 +152,22 @@ def test_the_chain_goes_on_from_where_it_was_known_when_messages_were_let_go() -
     assert 0 < format.reads <= 2
 
 
+def test_what_a_view_shows_of_the_covered_messages_is_not_read_again_call_after_call() -> None:
+    """System messages and pins, in calls that look at the list."""
+    format, messages = CountingFormat(), [system(), user("Port the parser."), *steps(20, 100)]
+    hooks: CompactionController[Chat] = CompactionController(
+        context_window=200_000, format=format, summarizer=Scripted(), settings=SUMMARISING
+    )
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    hooks.transform_context_sync(messages)
+    format.reads = 0
+    for number in range(4):
+        messages = [*messages, *steps(1, 100, first=100 + number)]
+        view = hooks.transform_context_sync(messages, context_window=200_000 - number)
+        assert messages[1] in view
+    assert format.reads == 8
+
+
 # -- nothing new
 
 
@@ -237,7 +266,20 @@ def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() 
     assert [*history.boundaries(7)] == [8, 9]
     assert not history.is_boundary(4)
     assert [history.digest_before(run) for run in (3, 4, 10)] == [None, "0123", None]
-    assert history.pieces()[0].side is None
+    assert (history.summary_piece, history.pieces()[0].side) == (0, None)
+    assert reader().read([SUMMARY, *steps(2)], KNOWN).request is None
+
+
+def test_a_record_of_a_list_that_begins_with_a_summary_needs_no_other() -> None:
+    """It tells what that summary covers, for who has no record of it."""
+    hooks = controller(200_000, summarizer=Scripted("- the first", "- the second"), settings=SUMMARISING)
+    stored = hooks.compact_sync([system(), user("go"), *steps(10, 100)], keep_recent_tokens=300).messages
+    stored = [*stored, *steps(10, 100, first=20)]
+    view = hooks.compact_sync(stored, keep_recent_tokens=300).messages
+    assert "- the second" in texts(view)
+    other = controller(200_000).session("other")
+    other.import_records(hooks.session("default").export_records()[1:])
+    assert other.transform_context_sync(stored) == view
 
 
 def test_the_chain_is_the_same_asked_run_by_run_and_at_once() -> None:
