@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks.effects import Instant
 from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.keeping import STORE_REST_SECONDS
 from compaction_hooks.measuring import Call
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
@@ -125,7 +129,10 @@ def test_while_nothing_is_due_calls_are_answered_at_a_glance(
 
     def go_on() -> None:
         assert hooks.transform_context_sync(messages) == view
-        assert hooks.transform_context_sync([*messages]) == view
+        again = [*messages]
+        shown = hooks.transform_context_sync(again)
+        assert shown == view
+        assert (shown is again) == (view is messages)
         assert tokens(hooks) == size
         grown = [*messages, user("one thing more"), *([tool("nobody", "?")] if len(messages) > 1 else [])]
         assert hooks.transform_context_sync(grown) == [*view, *grown[len(messages) :]]
@@ -134,6 +141,24 @@ def test_while_nothing_is_due_calls_are_answered_at_a_glance(
 
     assert looks.taken_by(go_on) == 0
     assert hooks.state().context_window == window
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_cache_mark_that_the_host_moves_on_is_no_reason_to_look(is_compacted: bool, looks: Looks) -> None:
+    """It is written in place, and says nothing."""
+    messages = conversation()
+    hooks = compacted(messages) if is_compacted else plain()
+    texts = [{"type": "text", "text": f"Question {number}"} for number in range(4)]
+    messages += [{"role": "user", "content": [text]} for text in texts]
+    view = hooks.transform_context_sync(messages)
+
+    def mark() -> None:
+        for text in reversed(texts):
+            text["cache_control"] = "ephemeral"
+            assert hooks.transform_context_sync(messages) == view
+            del text["cache_control"]
+
+    assert looks.taken_by(mark) == 0
 
 
 def test_a_send_glances_too(looks: Looks) -> None:
@@ -244,6 +269,38 @@ def test_a_list_that_grew_beyond_the_trigger_is_compacted() -> None:
     assert "- so far" in texts(hooks.transform_context_sync([*messages, *steps(12, 300, first=50)]))
 
 
+def test_usage_that_a_new_answer_carries_makes_the_list_due() -> None:
+    hooks, messages = small()
+    counted: Chat = {**assistant("so"), "usage": {"prompt_tokens": 8_000, "completion_tokens": 10}}
+    assert "- so far" in texts(hooks.transform_context_sync([*messages, counted, user("?")]))
+
+
+def test_a_kept_message_that_was_made_anew_is_shown_as_the_host_holds_it() -> None:
+    messages = conversation()
+    hooks = compacted(messages)
+    for _ in range(2):
+        view = hooks.transform_context_sync(messages)
+        messages[-2] = dict(messages[-2])
+        assert hooks.transform_context_sync(messages) == view
+        assert hooks.transform_context_sync(messages)[-2] is messages[-2]
+
+
+def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_another() -> None:
+    """The record was made while another request was the current one."""
+    messages = [*conversation(), user("Now the lexer."), *steps(1, 100, first=20)]
+    hooks = compacted(messages, keep=400)
+    assert messages[1] not in hooks.transform_context_sync(messages)
+    back = messages[:-3]
+    for _ in range(2):
+        view = hooks.transform_context_sync(back)
+        assert messages[1] in view
+        assert view == elsewhere(hooks, back) != back
+    grown = [*back, assistant("hm"), user("Now the printer.")]
+    view = hooks.transform_context_sync(grown)
+    assert messages[1] not in view
+    assert view == elsewhere(hooks, grown)
+
+
 def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> None:
     """E5: it would be an orphan behind the summary."""
     messages = [system(), user("go"), assistant(None, call("slow")), user("hurry"), *steps(10, 100)]
@@ -279,7 +336,10 @@ def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goe
 def test_where_a_broken_history_is_mended_it_is_in_each_call(setting: bool, option: Mapping[str, Any]) -> None:
     settings = CompactionSettings(repair=setting)
     hooks = controller(200_000, summarizer=Scripted(), settings=settings)
-    messages = [*conversation(2), assistant(None, call("lost")), user("hm")]
+    messages = conversation(2)
+    for _ in range(3):
+        assert hooks.transform_context_sync(messages, **option) is messages
+    messages = [*messages, assistant(None, call("lost")), user("hm")]
     for _ in range(3):
         assert "lost" in [message.get("tool_call_id") for message in hooks.transform_context_sync(messages, **option)]
     assert len(hooks.transform_context_sync(messages, repair=False)) == len(messages)
@@ -295,3 +355,32 @@ def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is
     hooks.transform_context_sync(messages)
     assert len(store.load("default")) == 1
     assert looks.taken_by(lambda: hooks.transform_context_sync(messages)) == 0
+
+
+def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() -> None:
+    class Failing(MemoryStore):
+        is_down = True
+
+        def load(self, session_id: str, /) -> Sequence[str]:
+            if self.is_down:
+                raise OSError("down")
+            return super().load(session_id)
+
+    store, messages, seconds = Failing(), conversation(), [0.0]
+    for record in compacted(messages).session("default").export_records():
+        store.append("default", str(record["id"]), json.dumps(record))
+    hooks = plain(store=store, clock=lambda: Instant(datetime(2026, 1, 1, tzinfo=UTC), seconds[0]))
+    for _ in range(3):
+        assert hooks.transform_context_sync(messages) is messages
+    store.is_down, seconds[0] = False, STORE_REST_SECONDS + 1
+    assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages) != messages
+
+
+def test_an_overflow_that_was_accepted_is_cured_by_the_next_call() -> None:
+    """Though nobody watches the size: usage beyond the window tells that something was dropped."""
+    settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
+    hooks, messages = controller(8_192, summarizer=Scripted("- so far"), settings=settings), conversation(12, 300)
+    for _ in range(2):
+        assert hooks.transform_context_sync(messages) is messages
+    hooks.report_usage(Usage(input_tokens=8_300))
+    assert "- so far" in texts(hooks.transform_context_sync(messages))

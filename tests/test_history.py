@@ -190,6 +190,16 @@ def test_a_change_in_place_since_the_last_answer_is_noticed_at_once() -> None:
     assert reads.sync(first, messages, Known()).piece(4).message.text == "a longer question"
 
 
+def test_a_change_in_place_is_noticed_though_another_list_has_gone_on_meanwhile() -> None:
+    question = {"role": "user", "content": "short"}
+    messages = [*talk(2), question]
+    reads = reader()
+    first = reads.sync(None, messages, Known())
+    reads.sync(first, [*messages, assistant("so"), user("and?")], Known())
+    question["content"] = "a longer question"
+    assert reads.sync(first, messages, Known()).piece(4).message.text == "a longer question"
+
+
 def test_an_older_change_in_place_is_noticed_when_asked_to_verify() -> None:
     messages = [dict(message) for message in talk(4)]
     reads = reader()

@@ -47,11 +47,14 @@ def fall_asleep(hooks: Controller, clock: Clock) -> None:
         hooks.session("somebody else")
 
 
-def test_an_idle_conversation_lets_go_of_the_hosts_messages() -> None:
+@pytest.mark.parametrize("count", [3, 22])
+def test_an_idle_conversation_lets_go_of_the_hosts_messages(count: int) -> None:
+    """Whether or not it was ever compacted."""
     hooks, clock = opened()
-    messages: list[Chat] = [Held(message) for message in long()]
+    messages: list[Chat] = [Held(message) for message in long()[: 2 * count + 2]]
     kept = [weakref.ref(message) for message in messages if isinstance(message, Held)]
-    hooks.session("idle").transform_context_sync(messages)
+    for _ in range(2):
+        hooks.session("idle").transform_context_sync([*messages])
     messages.clear()
     gc.collect()
     assert all(message() is not None for message in kept)

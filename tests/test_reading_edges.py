@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
-from compaction_hooks.digests import text_digest
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
+from compaction_hooks.history.reader import MOST_READ_AGAIN
 from compaction_hooks.messages import Message, PartAddress, Text
 from tests.conversations import (
     Chat,
     Scripted,
     assistant,
-    call,
     controller,
     prose,
     steps,
     system,
     talk,
-    texts,
     tool,
     user,
 )
@@ -90,6 +90,38 @@ def test_a_second_answer_to_a_covered_call_that_is_gone_binds_nothing() -> None:
     assert grown.log is history.log
     end = history.run_count
     assert [*grown.boundaries(end - 1)] == [end, end + 1, end + 2]
+
+
+def test_a_covered_message_that_says_less_by_now_says_nothing_where_it_did() -> None:
+    """Two pieces were read of it, and the host has taken one away, in place."""
+    content: list[dict[str, Any]] = [
+        {"type": "tool_result", "tool_use_id": "1", "content": "ok"},
+        {"type": "text", "text": "thanks"},
+    ]
+    messages: list[Chat] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]},
+        {"role": "user", "content": content},
+        {"role": "assistant", "content": "so"},
+    ]
+    history = HistoryReader(AnthropicFormat(), lambda _: 7, "[S]").read(messages, Known())
+    history.log.release(3, shown=[])
+    del content[1]
+    assert [piece.message.text for piece in history.pieces()] == ["go", "", "", "", "so"]
+    assert history.tokens() == 5 * 7
+
+
+def test_a_list_of_which_one_message_could_not_be_read_is_read_once_it_was_put_right() -> None:
+    reads, messages = reader(), talk(3)
+    first = reads.sync(None, messages, Known())
+    new = [user("good"), {"content": "no role"}, user("so?")]
+    with pytest.raises(FormatError):
+        reads.sync(first, [*messages, *new], Known())
+    new[1] = assistant("fine")
+    grown = reads.sync(first, [*messages, *new], Known())
+    assert grown.hosts() == [*messages, *new]
+    assert [piece.message.text for piece in grown.pieces(6)] == ["good", "fine", "so?"]
+    assert [*grown.boundaries(4)] == [5, 6, 7, 8]
 
 
 # -- what is let go
@@ -193,6 +225,46 @@ def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(
             history = reads.sync(history, listed, history.known)
         for _ in range(4):
             assert reads.sync(history, [*listed], history.known) is history
+        known = Known(originals={("result", 1, 0, "of a shorter text"): "of a text"})
+        assert reads.sync(history, listed, known).known is known
+
+
+def test_a_message_no_copy_can_stand_for_may_follow_others() -> None:
+    reads, messages = reader(), [system(), user("go"), assistant("so"), user("?")]
+    history = reads.sync(None, messages, Known())
+    messages = [*messages, assistant("hm"), Held(user("?"))]
+    history = reads.sync(history, messages, history.known)
+    for _ in range(2):
+        assert reads.sync(history, messages, history.known) is history
+
+
+class Noted(OpenAIChatFormat):
+    """Reads a field more than its parent does."""
+
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
+        (said,) = super().read(message)
+        return (replace(said, parts=(*said.parts, Text(str(message.get("note", ""))))),)
+
+
+def test_a_format_that_reads_more_than_its_parent_recognises_no_message_as_that_does() -> None:
+    messages = [Held(message) for message in (user("go"), assistant("so"), user("and?"))]
+    reads: HistoryReader[Mapping[str, object]] = HistoryReader(Noted(), lambda _: 1, "[S]")
+    history = reads.sync(None, [*messages], Known())
+    messages[2]["note"] = "at once"
+    history = reads.sync(history, [*messages], Known())
+    assert history.piece(2).message.text == "and?at once"
+    messages[0]["note"] = "by tomorrow"
+    assert reads.verify(history, [*messages]).piece(0).message.text == "goby tomorrow"
+
+
+def test_of_many_messages_without_an_answer_only_the_newest_are_looked_at_again() -> None:
+    format = CountingFormat()
+    reads = HistoryReader(format, lambda _: 1, "[S]")
+    messages: list[Chat] = [Held(user(f"Log line {number}")) for number in range(500)]
+    history = reads.sync(None, messages, Known())
+    format.reads = 0
+    assert reads.sync(history, messages, history.known) is history
+    assert format.reads == MOST_READ_AGAIN
 
 
 @pytest.mark.parametrize("kind", [dict, Held])
@@ -232,12 +304,28 @@ def test_a_pin_is_shown_as_the_host_holds_it_now_however_often_it_was_made_anew(
         messages[1] = copy.deepcopy(messages[1])
 
 
-def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale() -> None:
+def test_what_is_shown_beside_cleared_results_is_what_the_host_holds_now() -> None:
+    """Kept messages are the host's own objects, however often it makes them anew."""
+    hooks, messages = controller(8_192, summarizer=Scripted()), [system(), user("go"), *steps(24, 300)]
+    view = hooks.transform_context_sync(messages)
+    cleared = [message for message in view if message not in messages]
+    assert len(view) == len(messages) > len(cleared) > 5
+    for _ in range(3):
+        messages = copy.deepcopy(messages)
+        assert hooks.transform_context_sync(messages) == view
+        own = set(map(id, messages))
+        shown = hooks.transform_context_sync([*messages])
+        assert [message for message in shown if id(message) not in own] == cleared
+
+
+@pytest.mark.parametrize("covered", [0, 2, 4])
+def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale(covered: int) -> None:
     """They measured the list without it; those before it, and those that come, measured what is there."""
     asked = [user("a"), counted(100), user("b"), counted(200)]
     reads = reader()
     history = reads.sync(None, asked, Known())
     assert [*history.counted_answers()] == [3, 1]
+    history.log.release(covered, shown=[])
     inserted = [*asked[:2], user("one thing first"), *asked[2:]]
     history = reads.sync(history, inserted, Known())
     assert [*history.counted_answers()] == [1]
@@ -245,93 +333,21 @@ def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale() -> None:
     assert [*history.counted_answers()] == [6, 1]
 
 
+def test_an_edit_makes_the_usage_of_the_answers_behind_it_stale_though_they_were_made_anew() -> None:
+    asked = [user("a"), counted(100), user("b"), counted(200)]
+    reads = reader()
+    edited = [*asked[:2], user("c"), counted(200)]
+    assert [*reads.sync(reads.sync(None, asked, Known()), edited, Known()).counted_answers()] == [1]
+
+
 def counted(tokens: int) -> Chat:
     return {**assistant("so"), "usage": {"prompt_tokens": tokens, "completion_tokens": 5}}
 
 
-# -- lists that begin with a summary
-
-SUMMARY = user("[S] so far")
-KNOWN = Known(
-    origins={text_digest("[S] so far"): Origin(runs=4, digest="0123", pins=())},
-    originals={("result", 7, 0, text_digest("[cleared]")): text_digest("a long text")},
-)
-"""What a record tells that covers four runs, and shows a result of the eighth cleared."""
-
-
-def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() -> None:
-    history = reader().read([SUMMARY, *steps(2), assistant("so"), user("?")], KNOWN)
-    assert (history.base, history.run_count) == (4, 10)
-    assert [*history.boundaries(0)] == [*history.boundaries(4)] == [6, 8, 9]
-    assert [*history.boundaries(7)] == [8, 9]
-    assert not history.is_boundary(4)
-    assert [history.digest_before(run) for run in (3, 4, 10)] == [None, "0123", None]
-    assert (history.summary_piece, history.pieces()[0].side) == (0, None)
-    assert reader().read([SUMMARY, *steps(2)], KNOWN).request is None
-
-
-def test_a_record_of_a_list_that_begins_with_a_summary_needs_no_other() -> None:
-    """It tells what that summary covers, for who has no record of it."""
-    hooks = controller(200_000, summarizer=Scripted("- the first", "- the second"), settings=SUMMARISING)
-    stored = hooks.compact_sync([system(), user("go"), *steps(10, 100)], keep_recent_tokens=300).messages
-    stored = [*stored, *steps(10, 100, first=20)]
-    view = hooks.compact_sync(stored, keep_recent_tokens=300).messages
-    assert "- the second" in texts(view)
-    other = controller(200_000).session("other")
-    other.import_records(hooks.session("default").export_records()[1:])
-    assert other.transform_context_sync(stored) == view
-
-
-def test_the_chain_is_the_same_asked_run_by_run_and_at_once() -> None:
-    messages = [SUMMARY, *steps(12), assistant("so"), user("?")]
-    history = reader().read(messages, KNOWN)
-    for run in range(4, history.run_count):
-        assert history.digest_before(run) == reader().read(messages, KNOWN).digest_before(run)
-
-
-@pytest.mark.parametrize("is_swapped", [False, True])
-def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: bool) -> None:
-    """Also where the chain is asked for behind them only."""
-    calls = assistant(None, call("1", path="a"), call("2", path="b"))
-    first, second = ("B", "A") if is_swapped else ("A", "B")
-    one = [user("go"), calls, tool("1", "A"), tool("2", "B"), assistant("x"), user("y")]
-    other = [user("go"), calls, tool("2", second), tool("1", first), assistant("x"), user("y")]
-    digests = [reader().read(messages, Known()).digest_before(4) for messages in (one, other)]
-    assert (digests[0] != digests[1]) is is_swapped
-
-
-def test_media_of_a_result_belong_to_the_chain() -> None:
-    def shown(url: str) -> list[Chat]:
-        image = [{"type": "text", "text": "a page"}, {"type": "image_url", "image_url": {"url": url}}]
-        return [user("go"), assistant(None, call("1")), {**tool("1", ""), "content": image}, assistant("x")]
-
-    urls = [f"https://example.org/{name}.png" for name in "aab"]
-    one, same, other = (reader().read(shown(url), Known()).digest_before(3) for url in urls)
-    assert one == same != other
-
-
-def test_what_was_made_smaller_in_the_list_itself_counts_as_what_stood_there() -> None:
-    """By the run it stands in: the same words elsewhere are words."""
-
-    def chain(before: int, text: str) -> str | None:
-        messages = [SUMMARY, *steps(before), assistant(None, call("1")), tool("1", text), assistant("so")]
-        return reader().read(messages, KNOWN).digest_before(6 + 2 * before)
-
-    assert chain(1, "[cleared]") == chain(1, "a long text")
-    assert chain(0, "[cleared]") != chain(0, "a long text")
-
-
-@pytest.mark.parametrize("covered", [0, 3])
-@pytest.mark.parametrize("edited", [2, 5, 8])
-def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edited: int, covered: int) -> None:
-    reads, messages = reader(), [SUMMARY, *steps(5), assistant("so"), user("?")]
-    history = reads.sync(None, messages, KNOWN)
-    history.log.release(covered, shown=[])
-    new = [*messages[:edited], assistant("Something else."), user("And?"), *messages[edited + 1 :]]
-    synced, fresh = reads.sync(history, new, KNOWN), reads.read(new, KNOWN)
-    assert synced.base == fresh.base == 4
-    assert synced.pieces() == fresh.pieces()
-    assert [synced.digest_before(run) for run in range(20)] == [fresh.digest_before(run) for run in range(20)]
+def test_answers_behind_a_summary_nobody_has_a_record_of_carry_no_usable_usage() -> None:
+    """They were counted with what the summary replaced."""
+    messages = [user("[S] by somebody else"), counted(9_000), user("?"), counted(9_100)]
+    assert [*reader().read(messages, Known()).counted_answers()] == []
 
 
 def test_a_system_message_behind_what_is_covered_stands_where_it_stood() -> None:

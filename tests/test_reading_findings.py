@@ -17,7 +17,19 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.glance import glance
 from compaction_hooks.measuring import Call
 from compaction_hooks.messages import Message, Usage
-from tests.conversations import Chat, Controller, Scripted, assistant, controller, prose, steps, system, texts, user
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    controller,
+    prose,
+    steps,
+    system,
+    talk,
+    texts,
+    user,
+)
 
 SUMMARISING = CompactionSettings(clear_tool_results=False)
 FORMAT = OpenAIChatFormat()
@@ -171,6 +183,17 @@ def test_what_a_call_read_that_went_no_further_is_not_taken_for_read_by_the_next
     conversation.frame = None
     assert hooks.transform_context_sync(messages) is messages
     assert events == []
+
+
+def test_what_a_call_read_is_not_taken_for_the_list_of_another_call() -> None:
+    """A glance came to nothing, and before its call went on another thread asks for a list of the same length."""
+    hooks = controller(8_192, summarizer=Scripted("- so far"))
+    messages: list[Chat] = [system(), *talk(2), user("hm")]
+    hooks.transform_context_sync(messages)
+    one, other = [*messages, user(prose(9_000))], [*messages, user("short")]
+    conversation = hooks.engine.conversation
+    assert glance(conversation, hooks.engine.shared, one, Call(messages=one).options) is None
+    assert hooks.compact_sync(other, keep_recent_tokens=100).messages[-1] is other[-1]
 
 
 # -- trouble in the middle
