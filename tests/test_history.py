@@ -161,6 +161,20 @@ def test_equal_objects_made_anew_are_not_read_again() -> None:
     assert second.host(0) is copied[0]
 
 
+class Ours(dict[str, object]):
+    """A message of another class: what is read of it may be something else."""
+
+
+def test_equal_objects_of_another_class_are_read_again() -> None:
+    format = CountingFormat()
+    reads = HistoryReader(format, lambda _: 1, MARKER)
+    messages = talk(5)
+    first = reads.sync(None, messages, Known())
+    format.reads = 0
+    reads.sync(first, [Ours(message) for message in messages], Known())
+    assert format.reads == len(messages)
+
+
 @pytest.mark.parametrize(
     "edit",
     [

@@ -183,13 +183,14 @@ def test_nobody_waits_for_a_conversation_that_is_in_use() -> None:
 
 
 def test_a_conversation_that_is_being_summarised_stays_awake() -> None:
-    """Else the summary would be thrown away as one of another history."""
+    """Its list is not let go of before the call that reads it has ended."""
     clock = Clock()
     asked: list[SummaryRequest] = []
 
     def slow(request: SummaryRequest) -> str:
         asked.append(request)
         fall_asleep(hooks, clock)
+        assert hooks.session("slow").engine.conversation.history is not None
         return "- so far"
 
     settings = CompactionSettings(clear_tool_results=False)

@@ -37,6 +37,7 @@ def test_what_was_let_go_is_read_again_as_it_was() -> None:
     assert [part.digest_before(run) for run in range(part.run_count)] == [
         whole.digest_before(run) for run in range(whole.run_count)
     ]
+    assert [*part.answers()] == [index for index in whole.answers() if index >= part.log.released]
     assert part.hosts() == messages
     assert part.hosts(9) == messages[9:]
     assert (part.request, part.systems(), part.tokens()) == (whole.request, whole.systems(), whole.tokens())

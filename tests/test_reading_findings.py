@@ -186,14 +186,15 @@ def test_what_a_call_read_that_went_no_further_is_not_taken_for_read_by_the_next
 
 
 def test_what_a_call_read_is_not_taken_for_the_list_of_another_call() -> None:
-    """A glance came to nothing, and before its call went on another thread asks for a list of the same length."""
-    hooks = controller(8_192, summarizer=Scripted("- so far"))
+    """Before its own call goes on, another thread's asks for a list of the same length."""
+    hooks = controller(8_192, summarizer=Scripted())
     messages: list[Chat] = [system(), *talk(2), user("hm")]
     hooks.transform_context_sync(messages)
     one, other = [*messages, user(prose(9_000))], [*messages, user("short")]
     conversation = hooks.engine.conversation
     assert glance(conversation, hooks.engine.shared, one, Call(messages=one).options) is None
-    assert hooks.compact_sync(other, keep_recent_tokens=100).messages[-1] is other[-1]
+    assert conversation.read(other).hosts() == other
+    assert conversation.read(one).hosts() == one
 
 
 # -- trouble in the middle
