@@ -141,6 +141,27 @@ def test_a_reduction_of_what_is_covered_changes_nothing() -> None:
     assert sizes[0] == sizes[1]
 
 
+def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> None:
+    """Two results in one message, cleared one after the other: what an earlier view holds of it is no help."""
+    messages: list[Chat] = [{"role": "user", "content": "go"}]
+    for n in range(16):
+        ids = (f"{n}a", f"{n}b")
+        calls = [{"type": "tool_use", "id": id, "name": "read", "input": {"n": n}} for id in ids]
+        results = [{"type": "tool_result", "tool_use_id": id, "content": f"{id}: {prose(400)}"} for id in ids]
+        messages += [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+    format, estimate = AnthropicFormat(), CharacterEstimator().estimate_message_tokens
+    hooks = controller(16_384, summarizer=Scripted())
+    hooks.session("a", format).transform_context_sync(messages)
+    both = CompactionRecord.from_dict(hooks.session("a", format).export_records()[-1])
+    first = replace(both, reductions=tuple(item for item in both.reductions if item.ordinal == 0))
+    assert len(both.reductions) == 2 * len(first.reductions) > 10
+    history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, Known())
+    earlier = apply_record(history, first, format, estimate)
+    fresh, grown = (apply_record(history, both, format, estimate, before) for before in (None, earlier))
+    assert grown.view(history) == fresh.view(history) != earlier.view(history)
+    assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
+
+
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
     """E5, rule 2: a new message holds the same part objects."""
     messages: list[Chat] = [{"role": "user", "content": "go"}]
