@@ -289,5 +289,4 @@ def _begins(messages: list[M], known: list[M]) -> bool:
 
 def _is_bare_reasoning(piece: Piece) -> bool:
     message = piece.message
-    is_thought = bool(message.parts) and not has_atoms(message)
-    return piece.side is None and message.role == "assistant" and is_thought
+    return message.role == "assistant" and bool(message.parts) and not has_atoms(message)
