@@ -224,7 +224,7 @@ def _recogniser(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bo
 def _touched(history: History[M]) -> int:
     """The first of the newest live messages that hosts still touch: from the last answer on."""
     answer = next(history.answers(), None)
-    host = 0 if answer is None or answer < history.log.released else history.piece(answer).host
+    host = 0 if answer is None else history.piece(answer).host
     return max(host, history.host_count - MOST_READ_AGAIN, history.log.covered)
 
 
