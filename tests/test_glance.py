@@ -171,9 +171,9 @@ def test_a_send_glances_too(looks: Looks) -> None:
 
 
 def counted_view(hooks: Controller, messages: list[Chat]) -> int:
-    """Report usage for a list as it is shown, and return what was reported."""
+    """Report usage for a list as it is shown, and return what was reported: less than was thought."""
     hooks.transform_context_sync(messages)
-    report = tokens(hooks) + 700
+    report = tokens(hooks) - 300
     hooks.report_usage(Usage(input_tokens=report))
     return report
 
@@ -189,17 +189,22 @@ def test_a_list_that_was_counted_stays_counted(is_compacted: bool, looks: Looks)
     assert hooks.transform_context_sync(messages) == view
 
 
+@pytest.mark.parametrize("options", [{}, {"max_output_tokens": 900}])
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_view_that_a_glance_gave_can_be_counted_and_grown_from(is_compacted: bool, looks: Looks) -> None:
+def test_a_view_that_a_glance_gave_can_be_counted_and_grown_from(
+    is_compacted: bool, options: Mapping[str, Any], looks: Looks
+) -> None:
+    """By glances and by looks alike: those with other options look."""
     messages = conversation()
     hooks = compacted(messages) if is_compacted else plain()
     hooks.transform_context_sync(messages)
     grown = [*messages, user("one thing more")]
     assert looks.taken_by(lambda: hooks.transform_context_sync(grown)) == 0
     report = counted_view(hooks, grown)
-    before = tokens(hooks)
-    hooks.transform_context_sync([*grown, user("and another")])
-    assert report == before < tokens(hooks) < report + 20
+    assert tokens(hooks) == report
+    more = [*grown, user("and another")]
+    assert looks.taken_by(lambda: hooks.transform_context_sync(more, **options)) == len(options)
+    assert report < tokens(hooks) < report + 20
 
 
 # -- where a look is needed
