@@ -33,6 +33,8 @@ def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() 
     assert not history.is_boundary(4)
     assert [history.digest_before(run) for run in (3, 4, 10)] == [None, "0123", None]
     assert (history.summary_piece, history.pieces()[0].side) == (0, None)
+    history.log.release(1, shown=[])
+    assert history.pieces()[0].side is None
     assert reader().read([SUMMARY, *steps(2)], KNOWN).request is None
 
 

@@ -36,6 +36,17 @@ def reader() -> HistoryReader[Mapping[str, object]]:
     return HistoryReader(FORMAT, lambda message: 10 + len(message.text), "[S]")
 
 
+class CountingFormat(OpenAIChatFormat):
+    """Counts the messages it reads."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
+        self.reads += 1
+        return super().read(message)
+
+
 # -- objects that compare as they like
 
 
@@ -140,11 +151,27 @@ def test_a_second_answer_binds_everything_up_to_its_call(answered: str, boundari
 
 def test_what_was_let_go_counts_for_the_sides_it_did() -> None:
     thought = {"role": "assistant", "content": None, "reasoning_content": "hm"}
-    messages = [system(), user(""), user("go"), thought, assistant("so"), user("and?"), *steps(2)]
-    history = reader().read(messages, Known())
-    history.log.release(7, shown=[])
+    messages = [system(), user(""), user("go"), thought, assistant("so"), system("hint"), user("and?"), *steps(2)]
+    history, whole = (reader().read(messages, Known()) for _ in range(2))
+    history.log.release(8, shown=[])
     sides = [piece.side for piece in history.pieces()]
-    assert sides == [None, None, "host", None, "assistant", "host", *["assistant", "host"] * 2]
+    assert sides == [None, None, "host", None, "assistant", None, "host", *["assistant", "host"] * 2]
+    assert history.digest_before(6) == whole.digest_before(6) is not None
+
+
+def test_what_was_let_go_is_not_verified_again() -> None:
+    """It was summarised as it was; what is shown of it all the same, and what is live, is read."""
+    format, messages = CountingFormat(), [dict(message) for message in (system(), user("go"), *steps(6))]
+    reads = HistoryReader(format, lambda _: 1, "[S]")
+    history = reads.sync(None, [*messages], Known())
+    history.log.show((0,))
+    history.log.release(8, shown=[0])
+    messages[3]["content"] = "changed since"
+    format.reads = 0
+    assert reads.verify(history, [*messages]) is history
+    assert format.reads == len(messages) - 8 + 1
+    messages[0]["content"] = "Be bold."
+    assert reads.verify(history, [*messages]).piece(3).message.results[0].text == "changed since"
 
 
 @pytest.mark.parametrize("messages", [[user("go"), *steps(6)], [user("ask"), *steps(2), user("go"), *steps(4)]])
@@ -152,17 +179,6 @@ def test_the_current_request_is_known_though_it_was_let_go(messages: list[Chat])
     history = reader().read(messages, Known())
     history.log.release(10, shown=[])
     assert history.request == messages.index(user("go"))
-
-
-class CountingFormat(OpenAIChatFormat):
-    """Counts the messages it reads."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
-        self.reads += 1
-        return super().read(message)
 
 
 def test_the_chain_goes_on_from_where_it_was_known_when_messages_were_let_go() -> None:
