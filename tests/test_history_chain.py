@@ -45,6 +45,18 @@ def test_a_summary_that_somebody_quotes_is_what_was_said() -> None:
     assert [piece.side for piece in history.pieces()] == ["host", "assistant"] * 2
 
 
+@pytest.mark.parametrize(
+    ("head", "side"),
+    [
+        pytest.param(assistant("[S] so far"), "assistant", id="of the assistant"),
+        pytest.param(user("[S] by somebody else"), "host", id="nobody has a record of"),
+    ],
+)
+def test_what_only_looks_like_a_summary_of_ours_is_what_was_said(head: Chat, side: str) -> None:
+    history = reader().read([head, *steps(2), user("?")], KNOWN)
+    assert (history.base, history.summary_piece, history.piece(0).side) == (0, None, side)
+
+
 def test_a_record_of_a_list_that_begins_with_a_summary_needs_no_other() -> None:
     """It tells what that summary covers, for who has no record of it."""
     hooks = controller(200_000, summarizer=Scripted("- the first", "- the second"), settings=SUMMARISING)
