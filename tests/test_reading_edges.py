@@ -273,6 +273,37 @@ def test_a_format_that_reads_more_than_its_parent_recognises_no_message_as_that_
     assert reads.verify(history, [*messages]).piece(0).message.text == "goby tomorrow"
 
 
+class Recognising(CountingFormat):
+    """Has a way of its own to recognise what it reads."""
+
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
+        return super().read(message)
+
+    def is_read_as(self, message: Mapping[str, object], pieces: Sequence[Message], /) -> bool:
+        return super().is_read_as(message, pieces)
+
+
+def test_a_format_that_recognises_messages_is_not_asked_to_read_them_again() -> None:
+    format, messages = Recognising(), [Held(message) for message in (user("go"), *steps(2), assistant("so"))]
+    reads = HistoryReader(format, lambda _: 1, "[S]")
+    history = reads.sync(None, [*messages], Known())
+    format.reads = 0
+    assert reads.sync(history, [*messages], history.known) is history
+    assert reads.verify(history, [*messages]) is history
+    assert format.reads == 0
+
+
+@pytest.mark.parametrize("kind", [dict, Held])
+def test_a_change_in_place_of_the_first_message_is_noticed_while_nobody_has_answered(
+    kind: type[dict[str, Any]],
+) -> None:
+    request = kind(role="user", content="go")
+    reads, messages = reader(), [request, user("on")]
+    history = reads.sync(None, messages, Known())
+    request["content"] = "stop"
+    assert reads.sync(history, messages, history.known).piece(0).message.text == "stop"
+
+
 def test_of_many_messages_without_an_answer_only_the_newest_are_looked_at_again() -> None:
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, "[S]")
