@@ -174,6 +174,17 @@ def test_what_was_let_go_is_not_verified_again() -> None:
     assert reads.verify(history, [*messages]).piece(3).message.results[0].text == "changed since"
 
 
+def test_a_result_that_nobody_asked_for_is_not_looked_for_among_the_covered_messages() -> None:
+    """They would have to be read again, each time."""
+    format, messages = CountingFormat(), [user("go"), *steps(10)]
+    reads = HistoryReader(format, lambda _: 1, "[S]")
+    history = reads.sync(None, messages, Known())
+    history.log.release(15, shown=[])
+    format.reads = 0
+    reads.sync(history, [*messages, tool("nobody", "?"), tool("nobody", "?")], Known())
+    assert format.reads == 2
+
+
 @pytest.mark.parametrize("messages", [[user("go"), *steps(6)], [user("ask"), *steps(2), user("go"), *steps(4)]])
 def test_the_current_request_is_known_though_it_was_let_go(messages: list[Chat]) -> None:
     history = reader().read(messages, Known())
