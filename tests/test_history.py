@@ -174,6 +174,15 @@ def test_equal_objects_made_anew_are_not_read_again() -> None:
     assert second.host(0) is copied[0]
 
 
+def test_a_list_that_was_made_anew_may_have_grown_at_once() -> None:
+    reads, messages = reader(), talk(3)
+    copied = [*map(dict, messages), user("new"), assistant("so")]
+    grown = reads.sync(reads.sync(None, messages, Known()), copied, Known())
+    assert all(mine is theirs for mine, theirs in zip(grown.hosts(), copied, strict=True))
+    assert grown.pieces() == history(copied).pieces()
+    assert reads.sync(grown, copied, grown.known) is grown
+
+
 class Ours(dict[str, object]):
     """A message of another class: what is read of it may be something else."""
 

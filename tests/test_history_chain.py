@@ -119,3 +119,13 @@ def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edi
     assert synced.base == fresh.base == 4
     assert synced.pieces() == fresh.pieces()
     assert [synced.digest_before(run) for run in range(20)] == [fresh.digest_before(run) for run in range(20)]
+
+
+def test_a_list_that_begins_with_a_summary_may_go_on_in_two_ways() -> None:
+    reads, shared = reader(), [SUMMARY, *steps(2), assistant("so")]
+    start = reads.sync(None, shared, KNOWN)
+    for words in ("left", "right"):
+        branch = [*shared, user(words), assistant("so"), user("?")]
+        history, alone = reads.sync(start, branch, KNOWN), reads.read(branch, KNOWN)
+        assert (history.base, history.hosts()) == (4, branch)
+        assert history.digest_before(11) == alone.digest_before(11) is not None

@@ -72,7 +72,7 @@ def test_copies_in_the_middle_that_cannot_be_compared_are_read_again() -> None:
 def test_a_field_that_cannot_be_compared_does_not_keep_a_message_from_being_looked_at_again() -> None:
     """A host that puts its own objects into a message, beside what is sent."""
     hooks = controller(8_192)
-    newest: dict[str, Any] = {"role": "user", "content": "short", "score": 1}
+    newest: dict[str, Any] = {"score": 1, "role": "user", "content": "short"}
     messages = [system(), *talk(2), newest]
     hooks.transform_context_sync(messages)
     before = hooks.state().context_tokens
@@ -389,6 +389,12 @@ def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale(covered: in
     assert [*history.counted_answers()] == [1]
     history = reads.sync(history, [*inserted, user("c"), counted(300)], Known())
     assert [*history.counted_answers()] == [6, 1]
+
+
+def test_an_answer_to_an_edited_request_carries_usage_of_what_is_there() -> None:
+    reads, asked = reader(), [user("a"), counted(100), user("b")]
+    edited = [*asked[:2], user("c"), counted(200)]
+    assert [*reads.sync(reads.sync(None, asked, Known()), edited, Known()).counted_answers()] == [3, 1]
 
 
 def test_an_edit_makes_the_usage_of_the_answers_behind_it_stale_though_they_were_made_anew() -> None:
