@@ -162,6 +162,40 @@ def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> N
     assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
 
 
+def test_a_summary_stands_before_kept_messages_of_which_some_are_cleared() -> None:
+    messages = [system(), user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    hooks.transform_context_sync(messages)
+    cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    summed = hooks.compact_sync(messages, keep_recent_tokens=6_000).record
+    assert summed is not None
+    kept = tuple(item for item in cleared.reductions if item.run >= summed.covered_runs)
+    both = replace(summed, reductions=kept)
+    view, whole = project(messages, both), project(messages, replace(summed, reductions=()))
+    assert len(view) == len(whole) < len(messages)
+    smaller = [place for place, message in enumerate(view) if message != whole[place]]
+    assert len(smaller) == len(kept) == 2
+    assert all(view[place]["tool_call_id"] == whole[place]["tool_call_id"] for place in smaller)
+    same = [place for place in range(3, len(view)) if place not in smaller]
+    assert all(view[place] is whole[place] for place in same)
+
+
+def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    hooks.transform_context_sync(messages)
+    cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    again = CompactionRecord.from_dict(cleared.to_dict())
+    shortened = replace(cleared, reductions=tuple(replace(item, head_chars=20) for item in cleared.reductions))
+    chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
+    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
+    earlier = apply_record(history, cleared, chat, estimate)
+    same, other = (apply_record(history, record, chat, estimate, earlier) for record in (again, shortened))
+    assert same.view(history) == earlier.view(history)
+    assert all(same.rewritten[host] is shown for host, shown in earlier.rewritten.items())
+    assert other.view(history) == apply_record(history, shortened, chat, estimate).view(history) != same.view(history)
+
+
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
     """E5, rule 2: a new message holds the same part objects."""
     messages: list[Chat] = [{"role": "user", "content": "go"}]
@@ -216,6 +250,17 @@ def test_a_rewind_makes_a_shortened_text_the_request_again_and_whole() -> None:
     """E12: the current request is never shortened."""
     messages, record = shortened_words()
     assert project(messages[:2], record)[1] is messages[1]
+
+
+def test_a_conversation_shows_a_shortened_text_whole_while_it_is_the_request() -> None:
+    """Rewound and gone on with, call after call: what the calls before were shown is no help then."""
+    messages, record = shortened_words()
+    hooks = controller(200_000, settings=CompactionSettings(auto_compact=False))
+    hooks.session("default").import_records([record.to_dict()])
+    gone_on = [*messages[:2], assistant("hm"), user("And?")]
+    for listed in (messages, gone_on[:2], gone_on[:3], gone_on, gone_on[:2], messages):
+        for _ in range(2):
+            assert hooks.transform_context_sync(listed) == project(listed, record)
 
 
 def test_a_list_stored_with_a_shortened_text_is_its_own_view() -> None:
