@@ -179,6 +179,7 @@ class Conversation(Generic[M]):
         is_writing: Whether a caller is telling it.
         store_rests_until: When a store that failed may be asked again, in monotonic seconds.
         unreadable: Digests of stored texts that were passed over, and reported.
+        calls: How many calls have begun or ended here, the same one perhaps twice: a sign that it is in use.
         user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
         unfit: What could not be made to fit when that was last tried, or None.
@@ -211,6 +212,7 @@ class Conversation(Generic[M]):
     unreadable: set[str] = field(default_factory=set[str])
     flight: Flight | None = None
     breaker: Breaker = field(default_factory=Breaker)
+    calls: int = 0
     user_pins: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
     handed_out: HandedOut[M] | None = None
     anchor: Anchor | None = None
@@ -316,6 +318,7 @@ class Conversation(Generic[M]):
 
     def note_handed_out(self, handed_out: HandedOut[M]) -> None:
         """Remember the view a caller gets."""
+        self.calls += 1
         self.handed_out = handed_out
         if handed_out.measured.model is not None:
             self.models.add(handed_out.measured.model)

@@ -19,6 +19,7 @@ def glance(
         FormatError: a new message cannot be read.
     """
     with conversation.lock:
+        conversation.calls += 1
         frame, conversation.glanced_at = conversation.frame, None
         if frame is None or frame.revision != shared.revision.number or conversation.has_overflowed:
             return None

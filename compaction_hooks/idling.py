@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from typing import Any, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
+from compaction_hooks.conversation import Conversation
 from compaction_hooks.session import CompactionSession
 from compaction_hooks.values import dataclass
 
@@ -16,25 +17,28 @@ LOOKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a conversation had handed out when it was last looked at, and since when: monotonic seconds."""
+class _Turn:
+    """A conversation that is looked at in its turn; nothing of it is held.
 
-    handed_out: object
+    Attributes:
+        calls: Of how many calls it knew when it was last looked at.
+        since: Since when that has not changed, in monotonic seconds.
+    """
+
+    session: ref[CompactionSession[Any]]
+    calls: int
     since: float
 
 
 class IdleWatch:
-    """Looks at a few conversations at a time, in turn, and puts those to sleep that handed nothing out since long ago."""
+    """Looks at a few conversations at a time, in turn, and puts those to sleep that were not called since long ago."""
 
     def __init__(self) -> None:
-        self._turns: deque[ref[CompactionSession[Any]]] = deque()
-        # A view holds the host's messages: what is remembered of a conversation that was closed must go with it.
-        self._seen: WeakKeyDictionary[CompactionSession[Any], _Seen] = WeakKeyDictionary()
+        self._turns: deque[_Turn] = deque()
 
     def add(self, session: CompactionSession[Any], now: float) -> None:
         """Watch another conversation from `now` on, in monotonic seconds."""
-        self._seen[session] = _Seen(None, now)
-        self._turns.append(ref(session))
+        self._turns.append(_Turn(ref(session), session.engine.conversation.calls, now))
 
     def look(self, now: float) -> None:
         """Look at the next `LOOKS` conversations."""
@@ -43,19 +47,19 @@ class IdleWatch:
                 turn = self._turns.popleft()
             except IndexError:  # another thread looks at the last one
                 return
-            session = turn()
+            session = turn.session()
             if session is not None:
-                self._look_at(session, now)
-                self._turns.append(turn)
+                self._turns.append(_looked_at(turn, session.engine.conversation, now))
 
-    def _look_at(self, session: CompactionSession[Any], now: float) -> None:
-        conversation, seen = session.engine.conversation, self._seen[session]
-        since = seen.since
-        if conversation.handed_out is not seen.handed_out or now < since:  # used since, or the clock was set back
-            since = now
-        elif now - since >= IDLE_SECONDS and conversation.lock.acquire(blocking=False):  # else it is in use
-            try:
-                conversation.fall_asleep()
-            finally:
-                conversation.lock.release()
-        self._seen[session] = _Seen(conversation.handed_out, since)
+
+def _looked_at(turn: _Turn, conversation: Conversation[Any], now: float) -> _Turn:
+    """Put a conversation to sleep where it is time to; return its next turn."""
+    since = turn.since
+    if conversation.calls != turn.calls or now < since:  # used since, or the clock was set back
+        since = now
+    elif now - since >= IDLE_SECONDS and conversation.lock.acquire(blocking=False):  # else it is in use
+        try:
+            conversation.fall_asleep()
+        finally:
+            conversation.lock.release()
+    return _Turn(turn.session, conversation.calls, since)

@@ -126,15 +126,17 @@ def test_a_conversation_whose_only_call_failed_lets_go_as_well() -> None:
     assert session.transform_context_sync([user("go")]) == [user("go")]
 
 
-def test_a_conversation_in_use_stays_awake() -> None:
-    """Whether or not it is looked up again: a caller may hold on to its session."""
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_conversation_in_use_stays_awake(grows: bool) -> None:
+    """Whether or not it is looked up again, a caller may hold on to its session; and whether or not anything new was said."""
     hooks, clock = opened()
     session, messages = hooks.session("busy"), [system(), user("go")]
     for number in range(6):
         clock.seconds += IDLE_SECONDS / 2
         hooks.session("somebody else")
         assert number == 0 or session.engine.conversation.history is not None
-        messages = [*messages, user("and?")]
+        if grows:
+            messages = [*messages, user("and?")]
         assert session.transform_context_sync(messages) is messages
 
 
