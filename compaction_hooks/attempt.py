@@ -123,14 +123,15 @@ class Compaction(Generic[M]):
         self.is_outdated = False
         """Whether the host changed the history meanwhile, so that the new record does not make it fit."""
 
-    def run(self) -> Flow[CompactionResult[M]]:
+    def run(self, start: Instant) -> Flow[CompactionResult[M]]:
         """Go down the rungs.
+
+        Args:
+            start: When the attempt began.
 
         Raises:
             ContextOverflowError: no rung makes it fit, and the order says it must.
         """
-        start: Instant = yield Now()
-        yield Emit(self._started())
         at = start.utc.strftime("%Y-%m-%dT%H:%M:%SZ")
         clearable = plan_clearing(self._situation)
         # Who compacts by hand asks for a summary, perhaps with a focus; clearing alone would not be one.
@@ -218,9 +219,9 @@ class Compaction(Generic[M]):
         if passes and (draft.tokens <= self._budget.target or not plan.reaches_target):
             return draft
         shortened = self._shortened(draft, at)
-        if shortened is not None and self._passes(shortened):
-            return shortened
-        return draft if passes else None
+        if shortened is None or not self._passes(shortened):
+            return draft if passes else None
+        return draft if passes and shortened.tokens > self._budget.target else shortened
 
     def _shortened(self, draft: Draft[M] | None, at: str) -> Draft[M] | None:
         """A draft, or the view in force, with its kept parts shortened."""
@@ -283,7 +284,7 @@ class Compaction(Generic[M]):
         conversation.add_own_record(draft.record)
         self._offer(draft)
         if not self._has_waited:
-            conversation.in_force = draft.record.id  # every message was read again for this attempt, just now
+            conversation.in_force = draft.record.id  # every message was read again, and nobody had a turn since
         rest_until = int(draft.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
@@ -392,16 +393,6 @@ class Compaction(Generic[M]):
             tokens_after=draft.record.tokens_after if draft else before,
         )
 
-    def _started(self) -> CompactionStarted:
-        return CompactionStarted(
-            session_id=self._conversation.id,
-            reason=self._order.reason,
-            tokens_before=self._standing.pressure,
-            messages_before=len(self._standing.view),
-            trigger_tokens=self._standing.budget.trigger if self._standing.budget else None,
-            context_window=self._standing.budget.window if self._standing.budget else None,
-        )
-
     def _finished(self, draft: Draft[M], messages_after: int, seconds: float) -> CompactionFinished:
         record = draft.record
         return CompactionFinished(
@@ -437,6 +428,19 @@ class Compaction(Generic[M]):
                 usage=self._spent,
             )
         )
+
+
+def started(session_id: str, standing: Standing[M], reason: CompactionReason) -> CompactionStarted:
+    """Return the event that tells of an attempt which begins now."""
+    budget = standing.budget
+    return CompactionStarted(
+        session_id=session_id,
+        reason=reason,
+        tokens_before=standing.pressure,
+        messages_before=len(standing.view),
+        trigger_tokens=budget.trigger if budget else None,
+        context_window=budget.window if budget else None,
+    )
 
 
 def _tracked(shared: Shared) -> FileOperations:

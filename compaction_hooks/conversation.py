@@ -90,6 +90,7 @@ class Frame(Generic[M]):
         run: The run before which the record in force ends; 0 without one.
         replaced: How often copies took the place of the list's messages.
         history: The list of the last call.
+        run_count: Its runs as they were then; reasoning at its end belongs to the next one once something follows.
         measured: Its view.
         handed_out: What it gave; None before the first.
         taught, anchor: What was known of sizes when it was found to be small enough.
@@ -104,6 +105,7 @@ class Frame(Generic[M]):
     run: int
     replaced: int
     history: History[M]
+    run_count: int
     measured: Measured
     handed_out: HandedOut[M] | None
     taught: Calibration | None
@@ -112,15 +114,10 @@ class Frame(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A usage report: what the provider counted, and for which view.
-
-    Attributes:
-        weighed: The piece of the newest answer whose own usage was weighed: this one, or it was passed over for this one.
-    """
+    """A usage report: what the provider counted, and for which view."""
 
     measured: Measured
     input_tokens: int
-    weighed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +178,7 @@ class Conversation(Generic[M]):
         unreadable: Digests of stored texts that were passed over, and reported.
         calls: How many calls have begun or ended here, the same one perhaps twice: a sign that it is in use.
         user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
+        weighed: The view at hand when the usage that answers carry was last weighed, and the piece of the newest of them.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
         unfit: What could not be made to fit when that was last tried, or None.
         projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
@@ -216,6 +214,7 @@ class Conversation(Generic[M]):
     user_pins: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
     handed_out: HandedOut[M] | None = None
     anchor: Anchor | None = None
+    weighed: tuple[Measured, int] | None = None
     rest_until: int = 0
     rest_why: str = ""
     rest_window: int | None = None
@@ -351,7 +350,7 @@ class Conversation(Generic[M]):
         self.projected = self.offered = self.frame = self.unfit = None
         self.made = {}
         last, anchor = self.handed_out, self.anchor
-        self.handed_out = self.anchor = None
+        self.handed_out = self.anchor = self.weighed = None
         if last is not None:
             # An answer may still come, and a status line still ask; no later view grew from this one.
             measured = replace(last.measured, log=None)

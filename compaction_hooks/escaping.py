@@ -43,7 +43,7 @@ _SEQUENCES, _COLOURS = lazy_pattern(_SEQUENCE), lazy_pattern("\x1b\\[[0-9;:]*m")
 _CODE = r"\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|%([2-7][0-9a-f])"
 _CODES = lazy_pattern(_CODE, re.IGNORECASE)
 _ENTITY = (
-    r"&(?:#[0-9]++;?|#x[0-9a-f]++;?|\w{1,31};|acute|amp|brvbar|cedil|cent|copy|curren|deg|divide|gt|iexcl|iquest|laquo|lt|macr|"
+    r"&(?:#[0-9]{1,99}+;?|#x[0-9a-f]++;?|\w{1,31};|acute|amp|brvbar|cedil|cent|copy|curren|deg|divide|gt|iexcl|iquest|laquo|lt|macr|"
     "middot|nbsp|not|para|plusmn|pound|quot|raquo|reg|sect|shy|times|uml|yen)"
 )
 """Those that need no semicolon are those of HTML 4 that are no letters."""

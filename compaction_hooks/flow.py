@@ -12,9 +12,21 @@ from dataclasses import replace
 from typing import Any, Generic, TypeAlias
 
 from compaction_hooks.answers import read_quietly
-from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order
+from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, started
 from compaction_hooks.conversation import Conversation, HandedOut
-from compaction_hooks.effects import Answered, Emit, Failure, Flight, FlightEnd, Flow, IsAborted, Send, Wait
+from compaction_hooks.effects import (
+    Answered,
+    Emit,
+    Failure,
+    Flight,
+    FlightEnd,
+    Flow,
+    Instant,
+    IsAborted,
+    Now,
+    Send,
+    Wait,
+)
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionSkipped
 from compaction_hooks.glance import frame_of, glance
@@ -298,9 +310,12 @@ class ConversationFlow(Generic[M]):
         standing = self._look(call)
         budget = self._budget(standing)
         ordered = order(standing, budget)
-        attempt = self._compaction(standing, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
         with self._flight() as flight:
-            result = yield from attempt.run()
+            start: Instant = yield Now()
+            yield Emit(started(self._conversation.id, standing, ordered.reason))
+            # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
+            attempt = self._compaction(standing, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
+            result = yield from attempt.run(start)
             flight.done.set_result(_END[result.outcome])
         return attempt, result
 

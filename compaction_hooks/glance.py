@@ -12,6 +12,8 @@ def glance(
 ) -> HandedOut[M] | None:
     """Return what to send where the last look still tells that nothing is due; None where somebody must look again.
 
+    What is new is read, and usage that it carries is taken in, as a look does.
+
     Args:
         options: Of this call, whatever a size depends on, as `Call.options` has it.
 
@@ -45,7 +47,8 @@ def glance(
             conversation.glanced_at = messages
             return None
         view = messages if is_identity else frame.projection.view_of(messages)
-        frame.history, frame.measured, frame.taught, frame.anchor = history, measured, taught, conversation.anchor
+        frame.history, frame.run_count, frame.measured = history, history.run_count, measured
+        frame.taught, frame.anchor = taught, conversation.anchor
         frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.budget)
         return frame.handed_out
 
@@ -59,7 +62,7 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
         return None
     if frame.run and not history.is_boundary(frame.run):  # a late result bound the place where the record ends
         return None
-    if _reaches_another(conversation, frame.history.run_count, history.run_count):
+    if _reaches_another(conversation, frame.run_count, history.run_count):
         return None
     estimated = old.estimated + history.tokens(frame.history.piece_count)
     return Measured(history.log, history.piece_count, old.record_id, estimated, old.model)
@@ -96,6 +99,7 @@ def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] |
         run=covered if covered > standing.history.base else 0,
         replaced=standing.history.log.replaced,
         history=standing.history,
+        run_count=standing.history.run_count,
         measured=standing.measured,
         handed_out=None,
         taught=None,

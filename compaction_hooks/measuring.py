@@ -215,7 +215,7 @@ def report_usage(
     if model is not None and sent.measured.model is not None and not same_model(model, sent.measured.model):
         return
     if _is_impossible(usage, sent.measured.estimated, sent.budget):
-        conversation.anchor = None
+        conversation.anchor = conversation.weighed = None
         conversation.calibrations.pop(sent.measured.model, None)
         return
     _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
@@ -325,16 +325,17 @@ def take_embedded_usage(
     An aborted, failed or empty call measured nothing.
     """
     last_answer = next(history.counted_answers(), None)
-    if last_answer is None or _is_known(conversation.anchor, measured, last_answer):
+    if last_answer is None or last_answer <= _known_until(conversation, measured):
         return
-    counts = _counts(history, measured, terms)
+    counts = _counts(history, measured, terms, _known_until(conversation, measured))
+    conversation.weighed = measured, last_answer
     newest = next(counts, None)
-    if newest is None or _is_known(conversation.anchor, measured, newest.anchor.measured.piece_count):
+    if newest is None:
         return
     found = newest
     if conversation.anchor is None or not conversation.anchor.measured.grew_into(measured):
         found = _of_this_view(newest, counts)
-    _observe(conversation, shared, replace(found.anchor, weighed=newest.anchor.measured.piece_count))
+    _observe(conversation, shared, found.anchor)
     # Only a compaction takes this back, as for usage that is reported.
     tokens, budget = found.usage.input_tokens, terms.budget
     conversation.has_overflowed |= budget is not None and tokens > budget.window and found is newest
@@ -357,11 +358,11 @@ class _Count:
         return abs(math.log(self.usage.input_tokens / max(self.anchor.measured.estimated, 1)))
 
 
-def _counts(history: History[M], measured: Measured, terms: Terms) -> Iterator[_Count]:
-    """Yield the usages of this model that can be used, newest first, back to the oldest run of the present view."""
+def _counts(history: History[M], measured: Measured, terms: Terms, known_until: int) -> Iterator[_Count]:
+    """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
     for index in history.counted_answers():
         message = history.piece(index).message
-        if history.run_of(index) < terms.oldest_run:
+        if index <= known_until or history.run_of(index) < terms.oldest_run:
             return
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
@@ -385,10 +386,11 @@ def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
     return largest if has_shrunk and largest.distance < newest.distance else newest
 
 
-def _is_known(anchor: Anchor | None, measured: Measured, index: int) -> bool:
-    if anchor is None or not anchor.measured.grew_into(measured):
-        return False
-    return max(anchor.measured.piece_count, anchor.weighed) >= index
+def _known_until(conversation: Conversation[M], measured: Measured) -> int:
+    """The last piece up to which it is known what was counted for this view, or that nothing was; -1 where nothing is known."""
+    anchor, weighed = conversation.anchor, conversation.weighed
+    counted = anchor.measured.piece_count if anchor is not None and anchor.measured.grew_into(measured) else -1
+    return max(counted, weighed[1]) if weighed is not None and weighed[0].grew_into(measured) else counted
 
 
 def same_model(one: str, other: str) -> bool:

@@ -121,7 +121,7 @@ def _above(now: Situation[M], start: int) -> int:
 
 
 def _spare(now: Situation[M], cut: int, enough: int) -> int:
-    """What a summary may take beside the parts that cannot shrink: all that is left under the trigger; no more than is `enough`.
+    """What a summary may take beside the parts that cannot shrink: all that is left under the trigger, or what is `enough`.
 
     Where those parts alone pass the trigger, it is a share of what is left under the window: the next steps need the rest.
     """

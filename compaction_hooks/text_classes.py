@@ -54,7 +54,8 @@ _COMMON_LEAD, _TWO_BYTE_LEAD, _RARE_LEAD, _CONTINUATION = range(12, 16)
 _CARRIAGE_RETURN: Final = _TWO_BYTE_LEAD
 """Alone it is a token, as in a display that writes its progress over one line; with a line break behind it the two are one.
 
-Only a continuation follows a byte that leads: all other weights of the row of this class are the carriage return's alone.
+Only a continuation follows a byte that leads: all other weights of the row of this class are the carriage return's alone. The
+column is shared, so that a Greek or Arabic word right behind a Latin letter, which is rare, weighs a little more than it should.
 """
 
 _SIXTHS: Final = (

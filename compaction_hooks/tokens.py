@@ -189,7 +189,7 @@ _WHOLE: Final[set[type]] = {int}
 
 
 def is_counted(usage: object) -> bool:
-    """Whether this is a usage report of whole numbers: one made by hand or by a foreign reader may hold anything."""
+    """Whether this is a usage report of plain whole numbers: one made by hand or by a foreign reader may hold anything."""
     if not isinstance(usage, Usage):
         return False
     numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)

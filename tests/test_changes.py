@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from compaction_hooks import (
+    CompactionController,
     CompactionRecord,
     CompactionSettings,
     CompactionSkipped,
+    CompactionStarted,
     ContextOverflowError,
     SummaryRequest,
 )
@@ -249,6 +251,24 @@ def test_a_rewind_to_an_older_record_reads_what_it_covers_again() -> None:
     hooks.transform_context_sync(longer)
     writable[3]["content"] = "something else entirely"
     assert "summary number 1" not in texts(hooks.transform_context_sync(messages))
+
+
+def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was() -> None:
+    """Whoever hears of the beginning may take time, in which the host writes into its messages; no summariser is asked."""
+    messages, writable = mutable()
+
+    def editing(event: CompactionEvent) -> None:
+        if isinstance(event, CompactionStarted):
+            writable[3]["content"] = "something else entirely"
+
+    hooks = CompactionController(context_window=8_192, summarizer=Numbered(), on_event=editing)
+    view = hooks.transform_context_sync(messages)
+    (record,) = hooks.history()
+    assert (record.covered_runs, record.reductions != ()) == (0, True)
+    assert "something else entirely" in texts(view)
+    fresh = controller(1_000_000)
+    fresh.session("default").import_records(hooks.session("default").export_records())
+    assert fresh.transform_context_sync(messages) == view
 
 
 @pytest.mark.parametrize("reason", ["threshold", "manual", "overflow"])

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks import CompactionController, CompactionSettings, Usage
 from compaction_hooks.effects import Instant
 from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.keeping import STORE_REST_SECONDS
-from compaction_hooks.measuring import Call
+from compaction_hooks.measuring import Call, same_model
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
     Chat,
@@ -22,6 +23,7 @@ from tests.conversations import (
     assistant,
     call,
     controller,
+    prose,
     steps,
     system,
     texts,
@@ -31,6 +33,12 @@ from tests.conversations import (
 
 SUMMARISING = CompactionSettings(clear_tool_results=False)
 MODEL = "gpt-9"
+
+
+def named_otherwise(count: int) -> list[Chat]:
+    """Answers that carry usage under another name than the call's: a router's alias, say."""
+    counted = {**assistant("Noted."), "model": "a-router", "usage": {"prompt_tokens": 900, "completion_tokens": 3}}
+    return [message for number in range(count) for message in (user(f"and {number}?"), {**counted})]
 
 
 class Looks:
@@ -389,3 +397,35 @@ def test_an_overflow_that_was_accepted_is_cured_by_the_next_call() -> None:
         assert hooks.transform_context_sync(messages) is messages
     hooks.report_usage(Usage(input_tokens=8_300))
     assert "- so far" in texts(hooks.transform_context_sync(messages))
+
+
+def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 6: else each call would look at all of it again."""
+    weighed: list[object] = []
+
+    def noted(one: str, other: str) -> bool:
+        weighed.append(one)
+        return same_model(one, other)
+
+    monkeypatch.setattr("compaction_hooks.measuring.same_model", noted)
+    hooks, messages = controller(10_000_000), named_otherwise(200)
+    hooks.transform_context_sync(messages, model=MODEL)
+    assert len(weighed) == 200
+    for number in range(1, 4):
+        messages = [*messages, *named_otherwise(1)]
+        hooks.transform_context_sync(messages, model=MODEL)
+        assert len(weighed) == 200 + number
+
+
+def test_reasoning_that_stood_alone_at_the_end_does_not_hide_that_a_record_is_reached() -> None:
+    """It belongs to the run that follows it: what is there now was one run less at the call before."""
+    format = AnthropicFormat()
+    thinking: Chat = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]}
+    done: Chat = {"role": "assistant", "content": [{"type": "text", "text": "done"}]}
+    said: list[Chat] = [user(prose(500)), done, user(prose(500)), done, user("go"), thinking, done]
+    hooks = CompactionController(context_window=100_000, format=format, summarizer=Scripted())
+    view = hooks.compact_sync(said, keep_recent_tokens=0).messages
+    assert view != said
+    for end in range(4, len(said)):
+        hooks.transform_context_sync(said[:end])
+    assert hooks.transform_context_sync(said) == view

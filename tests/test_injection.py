@@ -160,6 +160,15 @@ def test_what_is_no_disguise_is_left_as_it_is(text: str) -> None:
     assert neutralised(text) == text
 
 
+@pytest.mark.parametrize("begin", ["", "\n ", "<", "[", "&lt;", "a "])
+@pytest.mark.parametrize("digit", ["0", "1", "9"])
+def test_a_number_of_thousands_of_digits_is_text_like_any_other(begin: str, digit: str) -> None:
+    """No character has such a number, and Python refuses to read it."""
+    text = f"{begin}&#{digit * 5_000}; {CANARY}"
+    assert CANARY in neutralised(text)
+    assert CANARY in request(conversation(PLACES["user"], text)).prompt
+
+
 # -- what a model is asked
 
 
