@@ -215,7 +215,7 @@ def report_usage(
     if model is not None and sent.measured.model is not None and not same_model(model, sent.measured.model):
         return
     if _is_impossible(usage, sent.measured.estimated, sent.budget):
-        conversation.anchor = conversation.weighed = None
+        conversation.anchor = conversation.weighed = conversation.frame = None
         conversation.calibrations.pop(sent.measured.model, None)
         return
     _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
@@ -362,7 +362,8 @@ def _counts(history: History[M], measured: Measured, terms: Terms, known_until: 
     """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
     for index in history.counted_answers():
         message = history.piece(index).message
-        if index <= known_until or history.run_of(index) < terms.oldest_run:
+        # What stands before the first run, reasoning alone, belongs to that once it is there.
+        if index <= known_until or max(history.run_of(index), history.base) < terms.oldest_run:
             return
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):

@@ -9,6 +9,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.measuring import same_model
 from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user
 
@@ -329,3 +330,24 @@ def test_usage_from_before_an_edit_of_the_past_is_not_of_the_present_list() -> N
     cleared = [{**message, "content": "(cleared)"} if message["role"] == "tool" else message for message in large[:-2]]
     hooks.transform_context_sync([*cleared, counted(6_500), user("on")])
     assert tokens(hooks) < 3_000
+
+
+def test_usage_of_reasoning_that_stands_alone_is_taken_in() -> None:
+    """No run is there yet to which it could belong."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    messages: list[Chat] = [
+        {"role": "assistant", "content": [thought], "usage": {"input_tokens": 2_000, "output_tokens": 5}}
+    ]
+    hooks = CompactionController(context_window=100_000, format=AnthropicFormat())
+    hooks.transform_context_sync(messages)
+    assert 2_000 < (hooks.state().context_tokens or 0) < 2_100
+
+
+def test_after_a_report_that_cannot_be_true_usage_that_answers_carry_counts_again() -> None:
+    hooks, messages = controller(200_000), [user("go"), counted(5_000), user("on")]
+    for _ in range(2):
+        hooks.transform_context_sync(messages)
+        assert 5_000 < tokens(hooks) < 5_100
+        hooks.report_usage(Usage(input_tokens=50_000_000))
+    hooks.transform_context_sync(messages)
+    assert 5_000 < tokens(hooks) < 5_100
