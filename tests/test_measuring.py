@@ -351,3 +351,23 @@ def test_after_a_report_that_cannot_be_true_usage_that_answers_carry_counts_agai
         hooks.report_usage(Usage(input_tokens=50_000_000))
     hooks.transform_context_sync(messages)
     assert 5_000 < tokens(hooks) < 5_100
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_before: bool) -> None:
+    """It measured what stands before the answer, which is as it was."""
+    hooks = controller(200_000)
+    answer: dict[str, object] = {"role": "assistant", "content": "Noted."}
+    messages: list[Chat] = [user("go"), answer]
+    if seen_before:
+        hooks.transform_context_sync(messages)
+    answer.update(counted(5_000))
+    hooks.transform_context_sync([*messages, user("on")])
+    assert 5_000 < tokens(hooks) < 5_100
+
+
+def test_usage_of_an_answer_that_was_made_anew_is_of_the_present_list() -> None:
+    hooks, before = controller(200_000), [user("go"), *steps(4, 300)]
+    hooks.transform_context_sync([*before, counted(5_000), user("on")])
+    hooks.transform_context_sync([*before, counted(4_000), user("and on")])
+    assert 4_000 < tokens(hooks) < 4_100
