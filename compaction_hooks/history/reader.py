@@ -139,9 +139,9 @@ class HistoryReader(Generic[M]):
         if same < len(messages):
             moved = {id(host) for host in previous.hosts(same)}
             last = next(previous.answers(), None)
-            if last is not None and same < previous.piece(last).host:
+            if last is not None and same <= previous.piece(last).host:
                 # An edit of what answers were given to: those since measured the list before it.
-                moved.update(map(id, messages[same + 1 :]))
+                moved.update(map(id, messages[same:]))
             if same < previous.host_count and messages[same] is previous.host(same):
                 # Written into where it stands: what was counted for it is what stands before it, as ever.
                 moved.discard(id(messages[same]))
