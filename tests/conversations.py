@@ -103,6 +103,13 @@ def controller(
     )
 
 
+def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
+    """The view of a process that has nothing but the records."""
+    other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")
+    other.import_records(hooks.session("default").export_records())
+    return other.transform_context_sync(messages)
+
+
 def texts(messages: list[Mapping[str, object]]) -> str:
     """All text of a view, for looking something up in it."""
     return json.dumps(messages, ensure_ascii=False)

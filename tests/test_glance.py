@@ -23,6 +23,7 @@ from tests.conversations import (
     assistant,
     call,
     controller,
+    elsewhere,
     prose,
     steps,
     system,
@@ -80,13 +81,6 @@ def compacted(messages: list[Chat], keep: int = 500, **more: Any) -> Controller:
     hooks.transform_context_sync(messages)
     hooks.compact_sync(messages, keep_recent_tokens=keep)
     return hooks
-
-
-def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
-    """The view of a process that has nothing but the records."""
-    other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")
-    other.import_records(hooks.session("default").export_records())
-    return other.transform_context_sync(messages)
 
 
 def tokens(hooks: Controller) -> int:

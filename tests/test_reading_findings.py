@@ -23,6 +23,7 @@ from tests.conversations import (
     Scripted,
     assistant,
     controller,
+    elsewhere,
     prose,
     steps,
     system,
@@ -41,13 +42,6 @@ def compacted(messages: list[Chat], keep: int = 500) -> Controller:
     hooks.transform_context_sync(messages)
     hooks.compact_sync(messages, keep_recent_tokens=keep)
     return hooks
-
-
-def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
-    """The view of a process that has nothing but the records."""
-    other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")
-    other.import_records(hooks.session("default").export_records())
-    return other.transform_context_sync(messages)
 
 
 # -- rewound, and forward again
