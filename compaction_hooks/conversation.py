@@ -85,7 +85,7 @@ class Frame(Generic[M]):
     Attributes:
         options: Of each call, whatever its size depends on.
         revision: What conversations of this controller had learned of windows when the budget was made.
-        terms: What usage that an answer carries is held against.
+        terms: The budget, and what else usage that an answer carries is held against.
         limit: Nothing is due up to this size, in tokens of the model; None: whatever the size.
         run: The run before which the record in force ends; 0 without one.
         replaced: How often copies took the place of the list's messages.
@@ -98,7 +98,6 @@ class Frame(Generic[M]):
 
     options: tuple[object, ...]
     revision: int
-    budget: Budget | None
     terms: Terms
     limit: int | None
     projection: Projection[M]

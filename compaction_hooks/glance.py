@@ -49,7 +49,7 @@ def glance(
         view = messages if is_identity else frame.projection.view_of(messages)
         frame.history, frame.run_count, frame.measured = history, history.run_count, measured
         frame.taught, frame.anchor = taught, conversation.anchor
-        frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.budget)
+        frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.terms.budget)
         return frame.handed_out
 
 
@@ -92,7 +92,6 @@ def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] |
     return Frame(
         options=call.options,
         revision=revision,
-        budget=budget,
         terms=terms_of(standing.record, standing.history, budget, call),
         limit=budget.trigger if budget is not None and is_watched else None,
         projection=standing.projection,

@@ -9,6 +9,8 @@ from typing import Any
 
 from compaction_hooks import CompactionController, CompactionSettings, Summarizer, Summary, SummaryRequest
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import Message
 from compaction_hooks.tokens import CharacterEstimator
 
 Chat = Mapping[str, Any]
@@ -83,6 +85,17 @@ class Scripted:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class CountingFormat(OpenAIChatFormat):
+    """Counts the messages it reads."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
+        self.reads += 1
+        return super().read(message)
 
 
 Controller = CompactionController[Mapping[str, object]]

@@ -188,11 +188,16 @@ def test_a_view_holds_at_most_the_target_after_a_compaction() -> None:
 
 
 class HeavyFrame(CharacterEstimator):
-    """Finds a summary twice as large in its message as alone: of a long text samples are read, and those of the two differ."""
+    """Finds a summary so much larger in its message than alone: of a long text samples are read, and those of the two differ."""
+
+    def __init__(self, times: int = 2) -> None:
+        object.__setattr__(self, "times", times)
+
+    times: int
 
     def estimate_message_tokens(self, message: Message, /) -> int:
         tokens = super().estimate_message_tokens(message)
-        return 2 * tokens if "<summary>" in message.text else tokens
+        return self.times * tokens if "<summary>" in message.text else tokens
 
 
 def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_view_above_the_target() -> None:
@@ -206,6 +211,16 @@ def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_vi
     assert record.tokens_after <= CompactionSettings().budget(8_192).target
     assert record.reductions
     assert len(view) > 8
+
+
+def test_what_is_kept_is_not_shortened_in_vain() -> None:
+    """Where that would not reach the target either, and the view fits as it is, nothing of it is lost."""
+    hooks = controller(8_192, summarizer=Scripted(f"## Goal\n- {prose(580)}"), estimator=HeavyFrame(4))
+    hooks.transform_context_sync([system(), user("go"), *steps(60, 130)])
+    record, budget = hooks.history()[-1], CompactionSettings().budget(8_192)
+    assert record.summary
+    assert budget.target < record.tokens_after < budget.trigger
+    assert record.reductions == ()
 
 
 def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:

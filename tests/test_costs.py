@@ -23,6 +23,7 @@ from tests.benchmarks.history import grow
 from tests.conversations import (
     Chat,
     Controller,
+    CountingFormat,
     Scripted,
     assistant,
     call,
@@ -102,17 +103,6 @@ class Counting(CharacterEstimator):
         texts = [getattr(part, "text", "") + getattr(part, "arguments", "") for part in message.parts]
         object.__setattr__(self, "chars", self.chars + sum(map(len, texts)))
         return super().estimate_message_tokens(message)
-
-
-class CountingFormat(OpenAIChatFormat):
-    """Counts the messages it reads."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
-        self.reads += 1
-        return super().read(message)
 
 
 def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length() -> None:

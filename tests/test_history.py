@@ -8,22 +8,10 @@ import pytest
 from compaction_hooks.digests import CHAIN_START, canonical_arguments, text_digest
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.messages import Message
-from tests.conversations import assistant, call, steps, system, talk, tool, user
+from tests.conversations import CountingFormat, assistant, call, steps, system, talk, tool, user
 
 MARKER = "[Conversation summary]"
 READS: list[int] = []
-
-
-class CountingFormat(OpenAIChatFormat):
-    """Counts what it reads."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
-        self.reads += 1
-        return super().read(message)
 
 
 def reader(format: OpenAIChatFormat | None = None) -> HistoryReader[Mapping[str, object]]:

@@ -17,6 +17,7 @@ from compaction_hooks.history.reader import MOST_READ_AGAIN
 from compaction_hooks.messages import Message, PartAddress, Text
 from tests.conversations import (
     Chat,
+    CountingFormat,
     Scripted,
     assistant,
     controller,
@@ -34,17 +35,6 @@ SUMMARISING = CompactionSettings(clear_tool_results=False)
 
 def reader() -> HistoryReader[Mapping[str, object]]:
     return HistoryReader(FORMAT, lambda message: 10 + len(message.text), "[S]")
-
-
-class CountingFormat(OpenAIChatFormat):
-    """Counts the messages it reads."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
-        self.reads += 1
-        return super().read(message)
 
 
 # -- objects that compare as they like
