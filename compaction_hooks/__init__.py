@@ -8,6 +8,7 @@ from compaction_hooks.events import (
     CompactionFinished,
     CompactionSkipped,
     CompactionStarted,
+    PinMissing,
     StoreFailed,
 )
 from compaction_hooks.extractive import ExtractiveSummarizer
@@ -39,6 +40,7 @@ __all__ = [
     "Message",
     "MessageFormat",
     "OverflowInfo",
+    "PinMissing",
     "SessionState",
     "StoreFailed",
     "Summarizer",

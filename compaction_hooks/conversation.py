@@ -12,8 +12,9 @@ from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import Flight, Remove, Save
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, Message, MessageFormat
+from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
-from compaction_hooks.record import CompactionRecord, known_products, precedence
+from compaction_hooks.record import UNKNOWN_RUN, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import TokenEstimator
 from compaction_hooks.values import dataclass
@@ -166,17 +167,20 @@ class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
-        records: All forks, in the order of `precedence`, which is that in which one was made of the other.
+        records: All forks, in the order of `precedence`, which is that in which one was made of the other; notes of pins first.
         is_asleep: Whether the conversation is idle, and nothing is kept of the list last read.
         made: What was made to mend the list last time, by what the format reads from it.
-        in_force: Id of the record that was last found true of a list whose messages were all read for it.
+        in_force: Id of the record that was last found true of a list whose messages were all read for it, or whose successor was
+            taken back since.
         is_loaded: Whether the store was asked for its records; not any more once another worker may have added to them.
+        was_loaded: Whether the store ever gave its records.
         unwritten: What the store has still to be told, oldest first.
         is_writing: Whether a caller is telling it.
         store_rests_until: When a store that failed may be asked again, in monotonic seconds.
         unreadable: Digests of stored texts that were passed over, and reported.
         calls: How many calls have begun or ended here, the same one perhaps twice: a sign that it is in use.
-        user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
+        user_pins: By digest, what the host pinned, and the run it is in; `UNKNOWN_RUN` when that is not known.
+        unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list was looked at.
         weighed: The view at hand when the usage that answers carry was last weighed, and the piece of the newest of them.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
         unfit: What could not be made to fit when that was last tried, or None.
@@ -203,6 +207,7 @@ class Conversation(Generic[M]):
     made: dict[tuple[Message, ...], M] = field(default_factory=dict[tuple[Message, ...], M])
     in_force: str | None = None
     is_loaded: bool = False
+    was_loaded: bool = False
     unwritten: list[Save | Remove] = field(default_factory=list["Save | Remove"])
     is_writing: bool = False
     store_rests_until: float = 0.0
@@ -210,7 +215,8 @@ class Conversation(Generic[M]):
     flight: Flight | None = None
     breaker: Breaker = field(default_factory=Breaker)
     calls: int = 0
-    user_pins: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
+    user_pins: dict[str, int] = field(default_factory=dict[str, int])
+    unseen_pins: list[Set[str]] = field(default_factory=list["Set[str]"])
     handed_out: HandedOut[M] | None = None
     anchor: Anchor | None = None
     weighed: tuple[Measured, int] | None = None
@@ -229,14 +235,26 @@ class Conversation(Generic[M]):
     undone: set[str] = field(default_factory=set[str])
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
-        """Take over records from elsewhere and return those that were new. After those the next list is read from the start."""
-        new = {record.id: record for record in records if not self.knows(record.id)}
-        if new:
-            self.records.extend(new.values())
+        """Take over records from elsewhere and return those that were new. After those the next list is read from the start.
+
+        A note of records that were taken back takes them back here too, and is not kept.
+        """
+        new = {record.id: record for record in records if self._is_new(record)}
+        kept = [record for record in new.values() if not record.takes_back]
+        if kept:
+            self.records.extend(kept)
             self._records_changed()
             self._learn_from_records()
             self.history = None
+        self._forget({record_id for record in new.values() for record_id in record.takes_back})
         return list(new.values())
+
+    def exported(self) -> list[CompactionRecord]:
+        """Return all records, notes of pins among them, and a note of those that were taken back."""
+        return [*self.records, *([undo_note(self.undone)] if self.undone else [])]
+
+    def _is_new(self, record: CompactionRecord) -> bool:
+        return not self.undone.issuperset(record.takes_back) if record.takes_back else not self.knows(record.id)
 
     def knows(self, record_id: str) -> bool:
         """Whether a record is here already, or was and has been taken back."""
@@ -265,6 +283,7 @@ class Conversation(Generic[M]):
         else:
             gone = [old for old in rivals if is_true(self.history, old)]
         self._forget({old.id for old in gone})
+        self.in_force = record.parent
         return gone
 
     def _forget(self, ids: Set[str]) -> None:
@@ -358,10 +377,13 @@ class Conversation(Generic[M]):
                 self.anchor = Anchor(measured, anchor.input_tokens)
 
     def current(self) -> CompactionRecord | None:
-        """Return the record in force for the list last seen, or None."""
+        """Return the record in force for the list last seen, or None; before the first list, the record that was made last."""
         if self.history is not None:
             return self.newest_true(self.history)
-        return next((record for record in self.records if self.is_asleep and record.id == self.in_force), None)
+        if self.in_force is None and not self.calls:
+            made = (record for record in self.records if not record.is_note)
+            return max(made, key=lambda record: (record.last_compacted_at, precedence(record)), default=None)
+        return next((record for record in self.records if record.id == self.in_force), None)
 
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""
@@ -419,12 +441,30 @@ class Conversation(Generic[M]):
             history.log.release(history.piece(projection.cut).host, shown)
         return projection
 
-    def pin(self, message: M) -> None:
-        """Keep a message word for word in every view from now on: this one, where several say the same."""
+    def pin(self, message: M) -> CompactionRecord | None:
+        """Keep a message word for word in every view from now on: this one, where several say the same.
+
+        Returns:
+            The note that keeps the pin until a compaction does and after it was undone; None if it is here already.
+        """
         history = self.history
         hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)
-        for number, piece in enumerate(self.format.read(message)):
-            if piece.role != "system":
-                run = None if history is None or place is None else history.run_of(history.host_pieces(place)[number])
-                self.user_pins[message_digest(piece)] = run
+        pieces = self.format.read(message)
+        unknown = [UNKNOWN_RUN] * len(pieces)
+        runs = unknown if history is None or place is None else map(history.run_of, history.host_pieces(place))
+        pins = [
+            Pin(run=run, digest=message_digest(piece), is_users=True)
+            for piece, run in zip(pieces, runs, strict=True)
+            if piece.role != "system"
+        ]
+        note = pin_note(pins)
+        if not pins or any(record.id == note.id for record in self.records):
+            return None
+        if place is None:
+            self.unseen_pins.append({pin.digest for pin in pins})
+        self.undone.discard(note.id)
+        self.records.append(note)
+        self._records_changed(self.known)
+        self.user_pins.update({pin.digest: pin.run for pin in pins})
+        return note

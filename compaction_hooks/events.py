@@ -120,5 +120,20 @@ class StoreFailed:
     error: str
 
 
-CompactionEvent: TypeAlias = CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed | StoreFailed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinMissing:
+    """Messages were pinned that the next list does not have. The pins stay: they hold as soon as a list has the messages.
+
+    Attributes:
+        session_id: The conversation.
+        count: How many pinned messages the list does not have.
+    """
+
+    session_id: str
+    count: int
+
+
+CompactionEvent: TypeAlias = (
+    CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed | StoreFailed | PinMissing
+)
 EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]

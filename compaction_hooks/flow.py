@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias
 from compaction_hooks.answers import read_quietly
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, started
 from compaction_hooks.conversation import Conversation, HandedOut
+from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import (
     Answered,
     Emit,
@@ -28,7 +29,7 @@ from compaction_hooks.effects import (
     Wait,
 )
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
-from compaction_hooks.events import CompactionSkipped
+from compaction_hooks.events import CompactionSkipped, PinMissing
 from compaction_hooks.glance import frame_of, glance
 from compaction_hooks.keeping import ask_again, catch_up
 from compaction_hooks.measuring import (
@@ -65,6 +66,7 @@ class ConversationFlow(Generic[M]):
     def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         is_fresh = yield from self._catch_up(before_paying=False)
+        yield from self._tell_missing_pins(call)
         may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
@@ -99,6 +101,7 @@ class ConversationFlow(Generic[M]):
         if keep_recent_tokens is not None and keep_recent_tokens < 0:
             raise ConfigurationError(f"keep_recent_tokens={keep_recent_tokens} must not be negative")
         yield from self._catch_up(before_paying=True)
+        yield from self._tell_missing_pins(call)
         others_end = yield from self._wait_for_others()
         is_aborted: bool = yield IsAborted()
         standing = self._look(call)
@@ -289,6 +292,19 @@ class ConversationFlow(Generic[M]):
         yield Emit(
             CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=standing.pressure)
         )
+
+    def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
+        """Tell of messages that were pinned before a list had them, and that this list does not have either."""
+        conversation = self._conversation
+        if not conversation.unseen_pins:
+            return
+        history = self._look(call).history
+        digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
+        unseen, conversation.unseen_pins = conversation.unseen_pins, []
+        count = sum(not digests.issuperset(pinned) for pinned in unseen)
+        if count:
+            logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
+            yield Emit(PinMissing(session_id=conversation.id, count=count))
 
     # -- one at a time
 

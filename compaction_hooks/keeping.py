@@ -43,6 +43,12 @@ def ask_again(conversation: Conversation[M]) -> Flow[None]:
         yield from _load(conversation)
 
 
+def load(conversation: Conversation[M]) -> Flow[None]:
+    """Write what is not written yet and load the records, whether or not the store failed a moment ago."""
+    yield from write(conversation)
+    yield from _load(conversation)
+
+
 def write(conversation: Conversation[M]) -> Flow[None]:
     """Tell the store what it has not been told; what fails is kept for later, in its order."""
     if conversation.is_writing:
@@ -71,6 +77,7 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
         error = RecordError(f"the store gave {type(texts).__name__} instead of records")
         yield from _failed(conversation, "load", error)
         return
+    conversation.was_loaded = True
     readable: list[CompactionRecord] = []
     for text in cast("Sequence[object]", texts):
         record = yield from _read(conversation, text if isinstance(text, str) else repr(text))

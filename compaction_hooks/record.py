@@ -21,6 +21,10 @@ RECORD_VERSION = 1
 """Raised when a reader of the old version could misread a new record. New optional fields do not raise it."""
 
 
+UNKNOWN_RUN = -1
+"""The run of a pin whose place is not known: the content alone decides."""
+
+
 class CompactionReason(StrEnum):
     """Why a compaction happened."""
 
@@ -34,7 +38,7 @@ class Pin:
     """A message from before the cut that the view still shows word for word.
 
     Attributes:
-        run: The run it stands in.
+        run: The run it is in; `UNKNOWN_RUN` if the host pinned a message that was not in the list.
         digest: The digest of its content (`history.message_digest`).
         is_users: Whether the host pinned it for good; otherwise it is the request that was current.
     """
@@ -91,6 +95,7 @@ class CompactionRecord:
         usage: What the summary cost, or None.
         calibration: What usage had taught when it was made: `Calibration.to_dict()`, with the names of the estimator, the format
             and the model it is true of; empty when it had taught nothing.
+        takes_back: Ids of records that were undone; only a note has them.
         extra: Fields of a later version, kept as they came.
     """
 
@@ -117,7 +122,13 @@ class CompactionRecord:
     digest: Mapping[str, object] = field(default_factory=dict[str, object])
     usage: Usage | None = None
     calibration: Mapping[str, object] = field(default_factory=dict[str, object])
+    takes_back: tuple[str, ...] = ()
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is true of no list and only keeps what was done by hand: pins, or which records were undone."""
+        return not self.covered_digest
 
     @property
     def origin(self) -> Origin:
@@ -141,6 +152,7 @@ class CompactionRecord:
             "digest": dict(self.digest),
             "usage": None if usage is None else {name: getattr(usage, name) for name in _USAGE},
             "calibration": dict(self.calibration),
+            **({"takes_back": list(self.takes_back)} if self.takes_back else {}),
         }
 
     def to_json(self) -> str:
@@ -198,6 +210,7 @@ class CompactionRecord:
             digest=_mapping(fields.get("digest") or {}, "digest"),
             usage=_usage(fields.get("usage")),
             calibration=_calibration(fields.get("calibration")),
+            takes_back=_texts(fields, "takes_back"),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
@@ -219,7 +232,18 @@ _PLAIN = (
     "last_compacted_at",
 )
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_STRUCTURED = ("reason", "pins", "reductions", "base", "read_files", "modified_files", "digest", "usage", "calibration")
+_STRUCTURED = (
+    "reason",
+    "pins",
+    "reductions",
+    "base",
+    "read_files",
+    "modified_files",
+    "digest",
+    "usage",
+    "calibration",
+    "takes_back",
+)
 _KNOWN_FIELDS = frozenset(("version", *_PLAIN, *_STRUCTURED))
 
 

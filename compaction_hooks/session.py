@@ -14,7 +14,7 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.flow import ConversationFlow
 from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
-from compaction_hooks.keeping import passed_over, write
+from compaction_hooks.keeping import load, passed_over, write
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.messages import M, Message, MessageFormat, Usage
 from compaction_hooks.options import CallOptions
@@ -40,6 +40,7 @@ class SessionState:
         is_estimate: Whether no usage report has measured that list; right after a compaction it is an estimate.
         compaction_count: Compactions that led to the present view.
         breaker: "closed", or "open: " and why the summariser is not asked.
+        is_loaded: Whether the store's records are here: after the first call or `load()`. Without a store always.
     """
 
     context_tokens: int | None
@@ -49,6 +50,7 @@ class SessionState:
     is_estimate: bool
     compaction_count: int
     breaker: str
+    is_loaded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,16 @@ class Engine(Generic[M]):
     shared: Shared
     flow: ConversationFlow[M]
     driver: Driver
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the records of the store, if there is one, are here."""
+        return self.conversation.was_loaded or not self.shared.has_store
+
+    def save_here(self) -> None:
+        """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
+        if self.conversation.unwritten and self.driver.can_store_here:
+            self.driver.run_sync(write(self.conversation))
 
 
 class ConversationMethods(Generic[M]):
@@ -212,13 +224,37 @@ class ConversationMethods(Generic[M]):
             if view is None or (last is not None and view is last.view):
                 report_usage(conversation, self.engine.shared, usage, last, model)
 
+    async def load(self) -> None:
+        """Read the store's records, those that other workers made since included; without a store there is nothing to read.
+
+        In a new process `state()`, `history()`, `undo()` and `export_records()` know the stored records from then on, or from the
+        first call on. A store that fails raises nothing: an event tells why, and `state().is_loaded` stays False.
+        """
+        if self.engine.shared.has_store:
+            await self.engine.driver.run(load(self.engine.conversation))
+
+    def load_sync(self) -> None:
+        """As `load`, for callers without an event loop."""
+        if self.engine.shared.has_store:
+            self.engine.driver.run_sync(load(self.engine.conversation))
+
     def pin(self, message: M) -> None:
-        """Keep a message word for word in every view from the next summary on; with a tool call, its results too."""
-        with self.engine.conversation.lock:
-            self.engine.conversation.pin(message)
+        """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
+
+        A message that no list had so far is kept once a list has it; if the next one does not, a `PinMissing` event says so. The
+        store is told at once; an async one, from within a running loop, with the next call.
+        """
+        engine = self.engine
+        with engine.conversation.lock:
+            note = engine.conversation.pin(message)
+            if note is not None and engine.shared.has_store:
+                engine.conversation.unwritten.append(Save(engine.conversation.id, note.id, note.to_json()))
+        engine.save_here()
 
     def undo(self) -> CompactionRecord | None:
         """Take back the newest compaction of the list last seen and return its record; None when there is none.
+
+        Before the first list it is the compaction that was made last, of the records that are here: see `load`.
 
         The view is that of the record before, or the host's list. Threshold compaction rests until the context has grown
         by 10 %, unless it no longer fits the window. The store is told at once; an async one, from within a running loop, with the
@@ -233,7 +269,9 @@ class ConversationMethods(Generic[M]):
             if self.engine.shared.has_store:
                 conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
             last = conversation.handed_out
-            tokens, window = record.tokens_before, last.budget.window if last and last.budget else None
+            nothing: Call[M] = Call(messages=[])
+            budget = last.budget if last else budget_for(self.engine.shared, nothing)
+            tokens, window = record.tokens_before, budget.window if budget else None
             if history is not None:
                 call = Call(
                     messages=history.hosts(), model=last.measured.model if last else None, context_window=window
@@ -241,13 +279,13 @@ class ConversationMethods(Generic[M]):
                 standing = look(conversation, self.engine.shared, call)
                 tokens, window = standing.pressure, standing.budget.window if standing.budget else None
             conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), "undone", window or 0)
-        if conversation.unwritten and self.engine.driver.can_store_here:
-            self.engine.driver.run_sync(write(conversation))
+        self.engine.save_here()
         return record
 
     def history(self) -> list[CompactionRecord]:
         """Return the compactions that led to the present view of the list last seen, oldest first.
 
+        Before the first list, those that led to the record made last, of the records that are here: see `load`.
         Each tells its occasion (`reason`), the size before and after in tokens, the messages covered, the time and the cost.
         """
         conversation = self.engine.conversation
@@ -265,6 +303,7 @@ class ConversationMethods(Generic[M]):
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
             record = conversation.current()
             breaker = conversation.breaker
+            is_loaded = self.engine.is_loaded
         return SessionState(
             context_tokens=tokens,
             context_window=budget.window if budget else None,
@@ -273,6 +312,7 @@ class ConversationMethods(Generic[M]):
             is_estimate=counted is None,
             compaction_count=record.compaction_count if record else 0,
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
+            is_loaded=is_loaded,
         )
 
 
@@ -303,12 +343,21 @@ class CompactionSession(ConversationMethods[M]):
     # -- records
 
     def export_records(self) -> list[dict[str, object]]:
-        """Return all records of this conversation as plain JSON, oldest first."""
+        """Return all records of this conversation as plain JSON, with its pins and what was undone.
+
+        Raises:
+            RecordError: there is a store, and it was not read yet.
+        """
+        if not self._own.is_loaded:
+            raise RecordError(
+                f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
+                "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
+            )
         with self._own.conversation.lock:
-            return [record.to_dict() for record in self._own.conversation.records]
+            return [record.to_dict() for record in self._own.conversation.exported()]
 
     def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
-        """Take over records that `export_records` gave, here or elsewhere; return how many were new.
+        """Take over records that `export_records` gave, here or elsewhere, pins and undone ones included; return how many were new.
 
         A damaged record is reported by a warning and skipped. One that is here already costs next to nothing, and one that was
         taken back by `undo` stays out.
@@ -324,7 +373,9 @@ class CompactionSession(ConversationMethods[M]):
         with self._own.conversation.lock:
             new = self._own.conversation.add_records(readable)
             if self._own.shared.has_store:
-                self._own.conversation.unwritten += [Save(self.id, record.id, record.to_json()) for record in new]
+                for record in new:
+                    removals = [Remove(self.id, record_id) for record_id in record.takes_back]
+                    self._own.conversation.unwritten += removals or [Save(self.id, record.id, record.to_json())]
         return len(new)
 
 

@@ -54,7 +54,7 @@ class Situation(Generic[M]):
         pressure: The present view's size in tokens of the model, counted as far as it was.
         keep: Recent tokens to keep, of the model.
         estimator: Sizes texts and messages, before calibration.
-        user_pins: By digest, what the host pinned, and the run it stands in; None when that is not known.
+        user_pins: By digest, what the host pinned, and the run it is in; `UNKNOWN_RUN` when that is not known.
         host_files: Files the host itself keeps track of.
         learned: What usage has taught of the model, as a record keeps it; empty when nothing.
     """
@@ -70,7 +70,7 @@ class Situation(Generic[M]):
     settings: CompactionSettings
     format: MessageFormat[M]
     estimator: TokenEstimator
-    user_pins: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
+    user_pins: Mapping[str, int] = field(default_factory=dict[str, int])
     host_files: FileOperations = field(default_factory=FileOperations)
     learned: Mapping[str, object] = field(default_factory=dict[str, object])
 
@@ -109,7 +109,7 @@ class Situation(Generic[M]):
         run = self.user_pins[name]
         # What follows a summary at the head of a list has lost its place, and so has what stands behind an edit: there the
         # content alone decides.
-        return run is None or self.history.run_of(piece) == run or not self._stands_in(run, name)
+        return self.history.run_of(piece) == run or not self._stands_in(run, name)
 
     def _stands_in(self, run: int, name: str) -> bool:
         """Whether a run of this list holds a message with this digest."""

@@ -17,7 +17,7 @@ from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.planning import SummaryPlan, dropped_marker, pinned_pieces, plan_clearing, plan_summary
 from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import SUMMARY_MARKER, render_summary
-from compaction_hooks.record import CompactionReason, known_products
+from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, known_products
 from compaction_hooks.settings import Budget
 from compaction_hooks.situation import Gauge, Situation
 from tests.conversations import assistant, call, step, steps, system, talk, tool, user
@@ -63,7 +63,7 @@ def situation(
     known = known_products(records) if records else Known()
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
     record = records[-1] if records else None
-    digests = {message_digest(piece): None for message in pinned for piece in chat.read(message)}
+    digests = {message_digest(piece): UNKNOWN_RUN for message in pinned for piece in chat.read(message)}
     return Situation(
         history=history,
         record=record,

@@ -130,8 +130,7 @@ def test_undo_goes_back_one_record() -> None:
     messages = [*messages, *talk(15, first=15)]
     hooks.compact_sync(messages, keep_recent_tokens=500)
     hooks.undo()
-    records = hooks.session("default").export_records()
-    assert [record["summary"] for record in records] == ["- one"]
+    assert [record.summary for record in hooks.history()] == ["- one"]
 
 
 def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:

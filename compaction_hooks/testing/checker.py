@@ -279,8 +279,9 @@ class CheckedSession(Generic[M]):
     # -- after a call
 
     def records(self) -> list[CompactionRecord]:
-        """Return the session's records."""
-        return [CompactionRecord.from_dict(fields) for fields in self.session.export_records()]
+        """Return the records of the session's compactions."""
+        records = [CompactionRecord.from_dict(fields) for fields in self.session.export_records()]
+        return [record for record in records if not record.is_note]
 
     def _finished(self) -> list[CompactionFinished]:
         return [event for event in self.events if isinstance(event, CompactionFinished)]

@@ -43,7 +43,9 @@ class CarriedRecords:
 
     def keep(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
         """Keep the records of the conversation these messages are."""
-        records = session.export_records()
+        conversation = session.engine.conversation
+        with conversation.lock:
+            records = [record.to_dict() for record in conversation.records if not record.is_note]
         if not records:
             return
         beginning = _beginning(messages)

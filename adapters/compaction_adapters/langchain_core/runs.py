@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 
 from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, EventHandler, StoreFailed
+from compaction_hooks.events import CompactionEvent, EventHandler, PinMissing, StoreFailed
 
 _NAMESPACE_SEPARATOR: Final = "|"
 """`langgraph._internal._constants.NS_SEP`: between the segments of a checkpoint namespace, outermost first."""
@@ -57,6 +57,7 @@ _STATUS: Final[Mapping[type[object], str]] = {
     CompactionSkipped: "skipped",
     CompactionFailed: "failed",
     StoreFailed: "store_failed",
+    PinMissing: "pin_missing",
 }
 
 
@@ -65,7 +66,7 @@ def _as_dict(event: CompactionEvent) -> dict[str, object]:
         field.name: getattr(event, field.name) for field in fields(event) if field.name not in ("record", "usage")
     }
     said: dict[str, object] = {"type": "compaction", "status": _STATUS[type(event)], **values}
-    if isinstance(event, StoreFailed):
+    if isinstance(event, StoreFailed | PinMissing):
         return said
     usage = getattr(event, "usage", None)
     counted = {} if isinstance(event, CompactionStarted) else {"usage": None if usage is None else asdict(usage)}

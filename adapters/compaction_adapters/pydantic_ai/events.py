@@ -12,7 +12,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent
 
 from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, StoreFailed
+from compaction_hooks.events import CompactionEvent, PinMissing, StoreFailed
 
 SPAN_NAME: Final = "compact_messages"
 """The name pydantic-ai-harness gives to the same thing, so that traces of both read alike."""
@@ -24,9 +24,10 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
 
     Attributes:
         stage: "skipped" when one was due and was not made, "failed" when something went wrong.
-        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or kept.
+        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or kept, "pin" when pinned messages
+            are not in the list.
         session_id: The conversation.
-        tokens: Size of the context in tokens: before it began, or as it is handed out; 0 for the store.
+        tokens: Size of the context in tokens: before it began, or as it is handed out; 0 for store and pin.
         tokens_before: What a finished compaction began with, in tokens; None for other stages.
         detail: Why it was skipped, or what failed; never text of the conversation.
         duration_seconds: From its start; 0 for one that starts.
@@ -83,6 +84,14 @@ def status_of(event: CompactionEvent) -> CompactionStatusEvent:
                 session_id=session_id,
                 tokens=0,
                 detail=f"{event.action}: {event.error}",
+            )
+        case PinMissing():
+            return CompactionStatusEvent(
+                stage="skipped",
+                reason="pin",
+                session_id=session_id,
+                tokens=0,
+                detail=f"pinned messages that are not in the list: {event.count}",
             )
 
 

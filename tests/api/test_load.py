@@ -1,0 +1,85 @@
+"""`await session.load()`, `session.load_sync()`: what the store holds, in a process that has not seen the conversation yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction_hooks import StoreFailed
+from compaction_hooks.errors import RecordError
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.stores import MemoryStore
+from tests.conversations import Controller, Scripted, controller, system, talk, texts
+
+MESSAGES = [system(), *talk(20)]
+
+
+def process(store: MemoryStore | None, events: list[CompactionEvent] | None = None) -> Controller:
+    return controller(100_000, summarizer=Scripted("- kept"), store=store, events=events)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A store with one compaction."""
+    made = MemoryStore()
+    process(made).session("thread").compact_sync(MESSAGES, keep_recent_tokens=300)
+    return made
+
+
+async def test_a_new_process_knows_what_is_stored_once_it_was_loaded(store: MemoryStore) -> None:
+    session = process(store).session("thread")
+    assert not session.state().is_loaded
+    await session.load()
+    assert session.state().is_loaded
+    assert session.state().compaction_count == 1
+    assert [record.summary for record in session.history()] == ["- kept"]
+
+
+def test_records_go_from_a_store_to_another_program(store: MemoryStore) -> None:
+    here, there = process(store).session("thread"), process(None).session("thread")
+    here.load_sync()
+    there.import_records(here.export_records())
+    assert "- kept" in texts(there.transform_context_sync(MESSAGES))
+
+
+def test_an_export_before_the_store_was_read_is_refused(store: MemoryStore) -> None:
+    session = process(store).session("thread")
+    with pytest.raises(RecordError, match=r"session\.load\(\)"):
+        session.export_records()
+    session.transform_context_sync(MESSAGES)
+    assert session.export_records()
+
+
+def test_a_session_without_a_store_has_nothing_to_load() -> None:
+    session = process(None).session("thread")
+    session.load_sync()
+    assert session.state().is_loaded
+    assert session.export_records() == []
+
+
+def test_a_store_that_fails_is_told_of_and_asked_again() -> None:
+    class Down(MemoryStore):
+        is_down = True
+
+        def load(self, session_id: str) -> list[str]:
+            if self.is_down:
+                raise OSError("no such host")
+            return [*super().load(session_id)]
+
+    events: list[CompactionEvent] = []
+    store = Down()
+    session = process(store, events).session("thread")
+    session.load_sync()
+    assert [event.action for event in events if isinstance(event, StoreFailed)] == ["load"]
+    assert not session.state().is_loaded
+    store.is_down = False
+    session.load_sync()
+    assert session.state().is_loaded
+
+
+def test_an_undo_in_a_new_process_holds(store: MemoryStore) -> None:
+    session = process(store).session("thread")
+    session.load_sync()
+    undone = session.undo()
+    assert undone is not None
+    assert undone.summary == "- kept"
+    assert process(store).session("thread").transform_context_sync(MESSAGES) is MESSAGES

@@ -1,0 +1,102 @@
+"""`session.pin(message)`: kept for good, whatever becomes of the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from compaction_hooks import PinMissing
+from compaction_hooks.events import CompactionEvent
+from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
+from tests.conversations import Chat, Controller, Scripted, assistant, controller, talk, user
+
+RULE = user("Never touch the public API.")
+
+
+def conversation() -> list[Chat]:
+    return [*talk(3), RULE, assistant("Understood."), *talk(6, first=3)]
+
+
+def process(store: RecordStore | None = None, **more: Any) -> Controller:
+    """A controller as each start of the program makes it."""
+    return controller(200_000, summarizer=Scripted("- facts"), store=store, **more)
+
+
+def view_of(hooks: Controller, messages: list[Chat]) -> list[Chat]:
+    return [*hooks.session("thread").compact_sync(messages, keep_recent_tokens=300).messages]
+
+
+def test_a_pin_survives_a_restart(tmp_path: Path) -> None:
+    before = process(SQLiteStore(tmp_path / "records.db")).session("thread")
+    before.transform_context_sync(conversation())
+    before.pin(before.transform_context_sync(conversation())[6])
+    assert RULE in view_of(process(SQLiteStore(tmp_path / "records.db")), conversation())
+
+
+def test_a_pin_survives_close() -> None:
+    hooks = process(MemoryStore())
+    hooks.session("thread").pin(RULE)
+    hooks.close("thread")
+    assert RULE in view_of(hooks, conversation())
+
+
+async def test_a_pin_set_within_an_event_loop_is_in_the_store_before_the_next_call() -> None:
+    store = MemoryStore()
+    process(store).session("thread").pin(RULE)
+    assert RULE in view_of(process(store), conversation())
+
+
+def test_a_pin_survives_an_undo_and_a_restart() -> None:
+    store = MemoryStore()
+    hooks = process(store)
+    hooks.session("thread").pin(RULE)
+    view_of(hooks, conversation())
+    hooks.session("thread").undo()
+    assert RULE in view_of(process(store), conversation())
+
+
+def test_a_pin_goes_along_with_exported_records() -> None:
+    here, there = process().session("thread"), process()
+    here.pin(RULE)
+    assert there.session("thread").import_records(here.export_records()) == 1
+    assert there.session("thread").import_records(here.export_records()) == 0
+    assert RULE in view_of(there, conversation())
+
+
+def test_of_two_equal_messages_the_pinned_one_is_kept_after_a_restart() -> None:
+    store = MemoryStore()
+    messages = [RULE, *talk(3), dict(RULE), assistant("Understood."), *talk(6, first=3)]
+    session = process(store).session("thread")
+    session.transform_context_sync(messages)
+    session.pin(messages[7])
+    view = view_of(process(store), messages)
+    assert [message is messages[7] for message in view if message == RULE] == [True]
+
+
+def test_a_pin_set_twice_is_stored_once() -> None:
+    store = MemoryStore()
+    for _ in range(2):
+        session = process(store).session("thread")
+        session.pin(RULE)
+        session.pin(RULE)
+    assert len(store.load("thread")) == 1
+
+
+def test_a_message_may_be_pinned_before_it_is_said() -> None:
+    """An event says that the next list has it not; it is kept all the same, once it is there."""
+    events: list[CompactionEvent] = []
+    hooks = process(events=events)
+    session = hooks.session("thread")
+    session.pin(RULE)
+    session.transform_context_sync(talk(3))
+    session.transform_context_sync(talk(3))
+    assert events == [PinMissing(session_id="thread", count=1)]
+    assert RULE in view_of(hooks, conversation())
+
+
+def test_a_pin_of_a_message_that_the_next_list_has_is_silent() -> None:
+    events: list[CompactionEvent] = []
+    session = process(events=events).session("thread")
+    session.pin(RULE)
+    session.transform_context_sync(conversation())
+    assert events == []
