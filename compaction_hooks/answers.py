@@ -9,13 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 from compaction_hooks.formats._common import STOP_REASONS, read_usage
 from compaction_hooks.messages import Message
 from compaction_hooks.tokens import is_counted
 
 logger = logging.getLogger("compaction_hooks")
+
+FILLED_RATIO: Final = 0.99
+"""An answer with this part of the tokens asked for has reached its own limit; a call with this part of the window has filled
+it (pi). Providers count the last tokens differently."""
 
 
 def read_answer(response: object) -> Message | None:
@@ -54,6 +58,26 @@ def read_quietly(read: Callable[[object], object], response: object) -> Message 
         usage=answer.usage if is_counted(answer.usage) else None,
         model=model if isinstance(model, str) else None,
     )
+
+
+def is_cut_by_window(answer: Message, *, requested: int | None, window: int | None) -> bool:
+    """Whether the context window ended an answer, and not the answer's own limit.
+
+    The provider's own word decides. An answer that stopped for its length was cut by the window if it is shorter than asked for;
+    where that is not known, if it is empty, or if input and output fill the window.
+
+    Args:
+        requested: The most the call asked for, in tokens, reasoning included; None: not known.
+        window: The model's context window in tokens, as far as it is known.
+    """
+    usage = answer.usage
+    if answer.stop_reason != "length" or usage is None:
+        return answer.stop_reason == "window"
+    if requested is not None:
+        return usage.output_tokens < requested * FILLED_RATIO
+    if usage.output_tokens == 0 and not answer.parts:
+        return True
+    return window is not None and usage.input_tokens + usage.output_tokens >= window * FILLED_RATIO
 
 
 def _ending(source: object) -> str | None:

@@ -139,6 +139,7 @@ class CompactionController(ConversationMethods[M]):
             find_window=self._find_window,
             learn_window=self._learn_window,
             requested_outputs={},
+            answer_limits={},
             calibrations=calibrations,
             host_files=host_files or FileOperations,
             has_store=store is not None,

@@ -71,12 +71,10 @@ class Terms:
     Attributes:
         oldest_run: What was counted before this run measured a larger view than the present one (E25).
         budget: What the model's window allows, or None while that is unknown.
-        max_output_tokens: What the call asks the model for at most, or None.
     """
 
     oldest_run: int
     budget: Budget | None
-    max_output_tokens: int | None
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias
 
-from compaction_hooks.answers import read_quietly
+from compaction_hooks.answers import is_cut_by_window, read_quietly
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, started
 from compaction_hooks.conversation import Conversation, HandedOut
 from compaction_hooks.digests import message_digest
@@ -36,11 +36,12 @@ from compaction_hooks.measuring import (
     Call,
     Shared,
     Standing,
-    is_cut_by_window,
+    learn_from_answer,
     learn_from_overflow,
     look,
     note_handed_out,
     report_usage,
+    requested_output,
     same_model,
 )
 from compaction_hooks.messages import M, Message
@@ -48,6 +49,7 @@ from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.record import CompactionReason
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.streams import GuardedAsyncStream, GuardedStream
+from compaction_hooks.tokens import context_tokens
 from compaction_hooks.windows import find_window
 
 logger = logging.getLogger("compaction_hooks")
@@ -147,7 +149,7 @@ class ConversationFlow(Generic[M]):
             answer = self._taken(first.value, sent, read)
             if answer is None or not self._is_cut_short(answer, sent, call):
                 return first.value
-            return (yield from self._sent_again(call, first.value, read))
+            return (yield from self._sent_again(call, first.value, answer, read))
         sent = yield from self._recovered(call, first.error, sent)
         second: Answered | Failure = yield Send(sent.view)
         if isinstance(second, Answered):
@@ -186,26 +188,35 @@ class ConversationFlow(Generic[M]):
             raise error
         return attempt.handed_out
 
-    def _sent_again(self, call: Call[M], answer: object, read: Callable[[object], Message | None]) -> Flow[object]:
+    def _sent_again(
+        self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
+    ) -> Flow[object]:
         """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
+        call = replace(call, cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
         yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
         attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=False))
         self._conversation.has_overflowed = False
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
-            return answer
+            return response
         second: Answered | Failure = yield Send(attempt.handed_out.view)
         if isinstance(second, Failure):
             logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
-            return answer
-        self._taken(second.value, attempt.handed_out, read)
+            return response
+        self._note_limit(call, answer, self._taken(second.value, attempt.handed_out, read))
         return second.value
 
+    def _note_limit(self, call: Call[M], first: Message, second: Message | None) -> None:
+        """Remember the length at which the model's answers end: more room for the answer did not make it longer."""
+        if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
+            return
+        if 0 < second.usage.output_tokens <= first.usage.output_tokens:
+            self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
+
     def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
-        if answer.stop_reason != "length" or answer.usage is None or not self._shared.settings.compact_on_overflow:
-            return False
-        requested = call.max_output_tokens or self._shared.settings.max_output_tokens
-        return is_cut_by_window(answer.usage, sent.budget, requested)
+        requested, window = requested_output(self._shared, call), sent.budget.window if sent.budget else None
+        is_cut = is_cut_by_window(answer, requested=requested, window=window)
+        return is_cut and self._shared.settings.compact_on_overflow
 
     def _is_of_another_model(self, error: BaseException, call: Call[M]) -> bool:
         """Whether an error names a model other than this call's: one used earlier in this conversation, or one the tables know.
@@ -272,6 +283,7 @@ class ConversationFlow(Generic[M]):
         answer = read_quietly(read, response)
         if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
             report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
+            learn_from_answer(self._shared, sent.measured.model, answer, sent.budget)
         # A plain text is what the model wrote, and may speak of overflows without being one.
         if not isinstance(response, str) and self._overflow(response) is not None:
             self._conversation.has_overflowed = True

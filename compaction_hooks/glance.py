@@ -92,7 +92,7 @@ def frame_of(standing: Standing[M], shared: Shared, revision: int) -> Frame[M] |
     return Frame(
         options=call.options,
         revision=revision,
-        terms=terms_of(standing.record, standing.history, budget, call),
+        terms=terms_of(standing.record, standing.history, budget),
         limit=budget.trigger if budget is not None and is_watched else None,
         projection=standing.projection,
         run=covered if covered > standing.history.base else 0,

@@ -8,25 +8,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Generic
 
+from compaction_hooks.answers import is_cut_by_window
 from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured, Terms
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Usage
+from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import OverflowInfo
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
-from compaction_hooks.tokens import is_usable
+from compaction_hooks.tokens import context_tokens, is_usable
 from compaction_hooks.values import dataclass
 from compaction_hooks.windows import ModelWindow
 
 SMALLEST_WINDOW = 1_024
 """No window is taken to be smaller than this, whatever an error text seems to say."""
-FILLED_RATIO = 0.99
-"""Of the window: an answer cut short with this much of it used was cut by the window, not by its own limit (pi)."""
 UNKNOWN_WINDOW_RATIO = 0.95
 """After an overflow that names no limit, with no window known: the limit is taken to be this part of what was rejected."""
 
@@ -42,6 +41,7 @@ class Call(Generic[M]):
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
         repair: Whether to mend a broken history in what is handed out; None: as the settings say.
+        cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
     """
 
     messages: list[M]
@@ -51,6 +51,7 @@ class Call(Generic[M]):
     system: object = None
     tools: object = None
     repair: bool | None = None
+    cut_at: int | None = None
 
     @property
     def options(self) -> tuple[object, ...]:
@@ -74,6 +75,7 @@ class Shared:
         find_window: The window of a model, given what the caller knows of it; None stands for the controller's own model.
         learn_window: Corrects a window by what an error said, in tokens.
         requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
+        answer_limits: By model, the length at which answers ended whatever the size of the input, in tokens.
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
@@ -85,6 +87,7 @@ class Shared:
     find_window: Callable[[str | None, int | None], ModelWindow | None]
     learn_window: Callable[[str | None, int], None]
     requested_outputs: dict[str | None, int]
+    answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
     has_store: bool
@@ -137,7 +140,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     model = call.model or shared.model
     measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
     budget = budget_for(shared, call)
-    take_embedded_usage(conversation, shared, history, measured, terms_of(record, history, budget, call))
+    take_embedded_usage(conversation, shared, history, measured, terms_of(record, history, budget))
     calibration = calibration_of(conversation, shared, model)
     gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
     return Standing(
@@ -162,14 +165,17 @@ def pressure_of(conversation: Conversation[M], calibration: Calibration, measure
 
 
 def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
-    """Return the budget for a call's model, or None while its window is unknown."""
+    """Return the budget for a call's model, or None while its window is unknown; the smaller one if the window cut its answer."""
     window = shared.find_window(call.model, call.context_window)
+    requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
+    if call.cut_at is not None and (window is None or call.cut_at < window.tokens):
+        # The provider lowers the limit of an answer by itself: the whole of it need not fit.
+        wished = min(requested or shared.settings.max_output_tokens or 0, call.cut_at // 2)
+        return shared.settings.budget(max(call.cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
     if window is None:
         return None
     return shared.settings.budget(
-        max(window.tokens, SMALLEST_WINDOW),
-        is_input_only=window.is_input_only,
-        max_output_tokens=call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model),
+        max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only, max_output_tokens=requested
     )
 
 
@@ -233,16 +239,23 @@ def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
     return budget is not None and usage.input_tokens > budget.window + MAXIMUM_RATIO * estimated
 
 
-def is_cut_by_window(usage: Usage, budget: Budget | None, max_output_tokens: int | None) -> bool:
-    """Whether an answer that stopped for its length was cut short by the window, not by its own limit.
+def requested_output(shared: Shared, call: Call[M]) -> int | None:
+    """Return the most an answer of this call may hold, in tokens, as far as it is known."""
+    asked = call.max_output_tokens or shared.settings.max_output_tokens
+    known = (asked, shared.answer_limits.get(call.model or shared.model))
+    return min((limit for limit in known if limit is not None), default=None)
 
-    It was when input and output fill the window (E14), or when the output stopped below what was asked for and that did not fit
-    beside the input: somebody lowered the limit to make it fit (E15, pi's `isRecoverableLength`).
-    """
-    if budget is None or (max_output_tokens is not None and usage.output_tokens >= max_output_tokens):
-        return False
-    is_full = usage.input_tokens + usage.output_tokens >= budget.window * FILLED_RATIO
-    return is_full or (max_output_tokens is not None and usage.input_tokens + max_output_tokens > budget.window)
+
+def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget: Budget | None) -> None:
+    """Correct a window that was believed too large: the provider says that this answer filled it."""
+    if answer.stop_reason != "window" or answer.usage is None or not is_usable(answer.usage):
+        return
+    if model is not None and answer.model is not None and not same_model(answer.model, model):
+        return
+    filled = max(context_tokens(answer.usage), SMALLEST_WINDOW)
+    if budget is None or filled < budget.window:
+        shared.learn_window(model, filled)
+        shared.revision.number += 1
 
 
 def learn_from_overflow(
@@ -312,9 +325,9 @@ def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -
 _UNTAUGHT = Calibration()
 
 
-def terms_of(record: CompactionRecord | None, history: History[M], budget: Budget | None, call: Call[M]) -> Terms:
+def terms_of(record: CompactionRecord | None, history: History[M], budget: Budget | None) -> Terms:
     """Return what the usage that answers carry is held against, in a call with this record in force."""
-    return Terms(record.seen_runs if record else history.base, budget, call.max_output_tokens)
+    return Terms(record.seen_runs if record else history.base, budget)
 
 
 def take_embedded_usage(
@@ -337,20 +350,22 @@ def take_embedded_usage(
         found = _of_this_view(newest, counts)
     _observe(conversation, shared, found.anchor)
     # Only a compaction takes this back, as for usage that is reported.
-    tokens, budget = found.usage.input_tokens, terms.budget
-    conversation.has_overflowed |= budget is not None and tokens > budget.window and found is newest
-    if found.is_cut_short and found is newest:
-        # Some providers cut the answer short instead of rejecting an input that leaves it no room.
-        conversation.has_overflowed |= is_cut_by_window(found.usage, budget, terms.max_output_tokens)
+    if found is newest:
+        window = terms.budget.window if terms.budget is not None else None
+        is_over = window is not None and found.usage.input_tokens > window
+        # The call that gave it may have asked for less than the present one does: what it asked for is not known.
+        is_cut = is_cut_by_window(found.answer, requested=None, window=window)
+        conversation.has_overflowed |= is_over or is_cut
+        learn_from_answer(shared, measured.model, found.answer, terms.budget)
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
     """A usage that an assistant message carries, held against the view up to it."""
 
+    answer: Message
     usage: Usage
     anchor: Anchor
-    is_cut_short: bool
 
     @property
     def distance(self) -> float:
@@ -373,7 +388,7 @@ def _counts(history: History[M], measured: Measured, terms: Terms, known_until: 
         sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
         if _is_impossible(usage, sent.estimated, terms.budget):
             continue
-        yield _Count(usage, Anchor(sent, usage.input_tokens), message.stop_reason == "length")
+        yield _Count(message, usage, Anchor(sent, usage.input_tokens))
 
 
 def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:

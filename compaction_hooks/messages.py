@@ -116,7 +116,8 @@ class Usage:
     cache_write_tokens: int = 0
 
 
-StopReason: TypeAlias = Literal["complete", "tool_calls", "length", "error", "aborted"]
+StopReason: TypeAlias = Literal["complete", "tool_calls", "length", "window", "error", "aborted"]
+"""How a call ended. "window": the provider itself says that the context window ended the answer; "length": some limit did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

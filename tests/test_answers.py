@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import Usage
-from compaction_hooks.answers import read_answer
-from compaction_hooks.messages import StopReason
+from compaction_hooks import Message, Usage
+from compaction_hooks.answers import is_cut_by_window, read_answer
+from compaction_hooks.messages import Part, StopReason, Text
 
 OPENAI = {
     "model": "gpt-5",
@@ -76,3 +76,47 @@ def test_a_chunk_tells_what_it_holds(chunk: Any, tokens: int | None, stop_reason
 )
 def test_what_tells_nothing_is_none(response: object) -> None:
     assert read_answer(response) is None
+
+
+WINDOW_SAID = Message(role="assistant", parts=(), stop_reason="window")
+
+
+def stopped(output: int, input: int = 4_000, *parts: Part, reason: StopReason = "length") -> Message:
+    """An answer with these sizes."""
+    usage = Usage(input_tokens=input, output_tokens=output)
+    return Message(role="assistant", parts=parts, usage=usage, stop_reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("answer", "requested", "window", "is_cut"),
+    [
+        pytest.param(WINDOW_SAID, None, None, True, id="the provider says so, and nothing else"),
+        pytest.param(
+            stopped(900, reason="window"), 900, 128_000, True, id="the provider says so, whatever was asked for"
+        ),
+        pytest.param(stopped(0), None, None, True, id="nothing was written, window unknown"),
+        pytest.param(stopped(0), None, 128_000, True, id="nothing was written, window believed larger"),
+        pytest.param(stopped(0, 4_000, Text("Some")), None, None, False, id="something was written, but not counted"),
+        pytest.param(stopped(500), None, None, False, id="nothing is known but the word"),
+        pytest.param(stopped(500), None, 128_000, False, id="far below the window"),
+        pytest.param(stopped(500), None, 4_500, True, id="input and output fill the window"),
+        pytest.param(stopped(500), 2_000, None, True, id="less than asked for, window unknown"),
+        pytest.param(stopped(500), 2_000, 128_000, True, id="less than asked for, window believed larger"),
+        pytest.param(stopped(500), 500, 4_500, False, id="its own limit, window full or not"),
+        pytest.param(stopped(499), 500, None, False, id="its own limit, the last token counted differently"),
+        pytest.param(stopped(500, reason="complete"), 2_000, 4_500, False, id="it ended by itself"),
+        pytest.param(stopped(0, reason="error"), 2_000, 4_500, False, id="it failed"),
+        pytest.param(Message(role="assistant", parts=(), stop_reason="length"), 2_000, 4_500, False, id="no usage"),
+    ],
+)
+def test_the_window_or_its_own_limit_ended_an_answer(
+    answer: Message, requested: int | None, window: int | None, is_cut: bool
+) -> None:
+    assert is_cut_by_window(answer, requested=requested, window=window) is is_cut
+
+
+def test_reasoning_that_is_counted_in_the_total_only_is_output() -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 607}
+    answer = read_answer({"choices": [{"finish_reason": "length"}], "usage": usage})
+    assert answer is not None
+    assert answer.usage == Usage(input_tokens=100, output_tokens=507)

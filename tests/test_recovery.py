@@ -249,8 +249,7 @@ async def test_callers_that_overflow_together_compact_once() -> None:
     assert len(asked.requests) == 1
 
 
-def test_an_answer_that_says_it_overflowed_compacts_before_the_next_call() -> None:
-    """E17: accepted and cut short; the answer is kept, no retry."""
+def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call() -> None:
     hooks = controller(200_000, summarizer=Scripted())
     messages = talk(20)
     response = {"stop_reason": "model_context_window_exceeded", "content": [{"type": "text", "text": "half an"}]}

@@ -275,14 +275,15 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "model_context_window_exceeded": "window",
+    "model_length": "window",
     "error": "error",
     "failed": "error",
     "content_filter": "error",
     "aborted": "aborted",
     "cancelled": "aborted",
 }
-"""The words of OpenAI (chat and Responses), Anthropic and pi for how an answer ended."""
+"""The words of OpenAI (chat and Responses), Anthropic, Mistral and pi for how an answer ended."""
 
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
 """Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""
@@ -309,7 +310,8 @@ def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Messag
 def read_usage(usage: object) -> Usage | None:
     """Return what a provider counted, in the dialect of OpenAI or of Anthropic; None when it is neither.
 
-    OpenAI's input count includes what came from the cache, Anthropic's leaves it out and counts it beside (E30).
+    OpenAI's input count includes the cached part, Anthropic's leaves it out. Some services (xAI) count reasoning into the total
+    only: it is output.
     """
     fields = fields_of(usage)
     if fields is None:
@@ -325,6 +327,7 @@ def read_usage(usage: object) -> Usage | None:
         if "cache_read_input_tokens" in fields or "cache_creation_input_tokens" in fields:
             whole += cache_read + cache_write
     output = _tokens(fields.get("completion_tokens")) or _tokens(fields.get("output_tokens")) or 0
+    output = max(output, (_tokens(fields.get("total_tokens")) or 0) - whole)
     return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=cache_read, cache_write_tokens=cache_write)
 
 

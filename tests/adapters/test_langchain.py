@@ -310,17 +310,15 @@ async def test_an_answer_that_the_window_cut_short_is_asked_for_once_more(stage:
     assert SECRET in texts(side.model_requests[1].messages)
 
 
-async def test_an_answer_that_tells_of_a_silent_overflow_makes_the_next_call_compact_first(stage: Stage) -> None:
-    """R82: Anthropic accepts the request and stops with "model_context_window_exceeded"; the window was thought larger."""
-    side = stage.side(window=10_000, overflow="stop_reason")
-    agent: Any = create_agent(
-        stage.anthropic(10 * WINDOW), middleware=[CompactionMiddleware()], checkpointer=InMemorySaver()
-    )
-    agent.invoke({"messages": [*spoken(8), HumanMessage("And now?")]}, thread())
-    assert [request.is_summary for request in side.requests] == [False]
-    agent.invoke({"messages": [HumanMessage("Go on.")]}, thread())
+@both_ways
+async def test_an_answer_that_tells_of_a_silent_overflow_is_asked_for_once_more(stage: Stage, how: str) -> None:
+    """Anthropic accepts the request and stops with "model_context_window_exceeded"; the window was thought larger."""
+    side = stage.side(Answer("The answer."), window=10_000, overflow="stop_reason")
+    agent = create_agent(stage.anthropic(10 * WINDOW), middleware=[CompactionMiddleware()])
+    result = await run(agent, [*spoken(8), HumanMessage("And now?")], how)
+    assert result["messages"][-1].text == "The answer."
     assert "[Conversation summary]" in texts(side.model_requests[1].messages)
-    assert side.model_requests[1].input_tokens < 10_000
+    assert side.model_requests[1].input_tokens < 10_000 < side.model_requests[0].input_tokens
 
 
 async def test_any_other_error_surfaces_and_nothing_is_sent_again(stage: Stage) -> None:

@@ -41,6 +41,7 @@ from compaction_hooks import (
     CompactionSettings,
     CompactionStarted,
     ContextOverflowError,
+    Usage,
 )
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
@@ -338,8 +339,8 @@ async def test_an_answer_that_says_the_window_was_exceeded_is_asked_for_again(st
 
 
 async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -> None:
-    """E16: `length` far below the window is what the caller asked for."""
-    side = stage.side(Answer("half a", stop="length"))
+    """`length` with as much as was asked for, far below the window."""
+    side = stage.side(Answer("half a", stop="length", usage=Usage(input_tokens=900, output_tokens=5)))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))
     result = await agent.run("Go on.", message_history=spoken(2), model_settings={"max_tokens": 5})
     assert result.output == "half a"

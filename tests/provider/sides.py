@@ -13,7 +13,7 @@ from compaction_hooks.testing import Answer
 from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, worded
 
-Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason"]
+Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason", "cut"]
 
 LAST_ANSWER = Answer("Done.")
 SUMMARY_TEXT = "## Goal\n- what the earlier conversation was about\n\n## Next Steps\n1. go on"
@@ -90,7 +90,8 @@ class Side:
         wording: A key of `WORDINGS`; None: that of the API that is called.
         overflow: What happens above the window. "truncate": the oldest messages are ignored, the usage tells the whole
             input; "length": an empty answer that stopped for its length; "stop_reason": one with the stop reason
-            "model_context_window_exceeded".
+            "model_context_window_exceeded"; "cut": the input is rejected, but the window ends an answer that it has no room
+            for, as Anthropic says it or, on OpenAI's API, as a stop for its length. That answer is not used up.
         reject_next: So many of the next model requests are refused as too long, whatever their size; the number that is stated
             is then at least one above the window.
         fail_summaries: Summary requests get status 500.
@@ -164,7 +165,7 @@ class Side:
             return self._pretended(received, wording)
         if self._is_too_long(received, wording) and self.overflow != "truncate":
             sizes = Sizes(self.window, received.input_tokens, received.max_tokens)
-            return worded(wording, sizes) if self.overflow == "reject" else self._empty(received)
+            return worded(wording, sizes) if self.overflow in ("reject", "cut") else self._empty(received)
         if received.is_summary:
             return self._summary(received)
         if received.is_stream and self.stream_fail_after is not None:
@@ -172,7 +173,18 @@ class Side:
             reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
             error = self.stream_error or self._pretended(received, wording)
             return replace(reply, error=error, chunks_before_error=chunks) if isinstance(reply, Reply) else reply
-        return self._reply(received, self.answers.popleft() if self.answers else LAST_ANSWER)
+        reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
+        if self.overflow == "cut" and isinstance(reply, Reply):
+            room = self.window - received.input_tokens
+            if reply.usage.output_tokens > room:
+                return self._cut(reply, room, "model_context_window_exceeded" if wording == "anthropic" else "length")
+        if self.answers:
+            self.answers.popleft()
+        return reply
+
+    def _cut(self, reply: Reply, room: int, stop: str) -> Reply:
+        text = reply.answer.text[: len(reply.answer.text) * room // reply.usage.output_tokens]
+        return Reply(answer=Answer(text, stop=stop), usage=replace(reply.usage, output_tokens=room))
 
     def _pretended(self, received: Received, wording: str) -> Rejection:
         """An overflow of a request that may well fit: what it states lies above the window."""

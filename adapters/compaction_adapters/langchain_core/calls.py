@@ -34,5 +34,5 @@ def read_answer(message: AIMessage, watch: TokenWatch) -> Message:
     """Return the model's message with its usage and how it ended."""
     read = FORMAT.read(message)[0]
     # What the user has seen stands, so that it must not be asked for again; the next call compacts first.
-    is_seen = read.stop_reason == "length" and watch.has_tokens
+    is_seen = read.stop_reason in ("length", "window") and watch.has_tokens
     return replace(read, stop_reason=None) if is_seen else read

@@ -2,23 +2,67 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import cast
+from dataclasses import replace
+from typing import Final, cast
 
 from compaction_adapters.litellm.conversations import FORMAT
 from compaction_hooks import Message, Summary, Usage
 
+_WINDOW_WORDS: Final = ("model_context_window_exceeded", "model_length")
+"""Raw responses without them are not parsed once more."""
 
-def answer_of(response: object) -> Message | None:
+
+def answer_of(response: object, *, names_model: bool = False) -> Message | None:
     """Return an assistant message without parts, with usage and stop reason; None when the response, or the chunk, tells neither.
 
-    It names no model: providers answer with another name than they were asked by (a deployment of Azure's is called as its owner
-    likes), and what was counted would be taken for another model's.
+    Args:
+        names_model: Whether to take the model's name from the response. Providers answer with another name than they were asked
+            by (a deployment of Azure's is called as its owner likes), and the count would be taken for another model's.
     """
     ending, usage = _field(_choice(response), "finish_reason"), _field(response, "usage")
     if ending is None and usage is None:
         return None
-    return FORMAT.read({"role": "assistant", "finish_reason": ending, "usage": usage})[0]
+    model = _field(response, "model") if names_model else None
+    return FORMAT.read({"role": "assistant", "finish_reason": ending, "usage": usage, "model": model})[0]
+
+
+class Ending:
+    """Notes the provider's own word for how an answer ended: litellm tells "stop" for words it does not know.
+
+    Given as the `logger_fn` of a call, in which litellm shows the raw response.
+
+    Args:
+        logger_fn: The user's own, which is called too.
+    """
+
+    def __init__(self, logger_fn: object) -> None:
+        self._logger_fn = logger_fn
+        self._is_window = False
+
+    def __call__(self, details: Mapping[str, object]) -> None:
+        """Take in what litellm logs of a request or a response."""
+        text = details.get("original_response")
+        if details.get("log_event_type") == "post_api_call" and isinstance(text, str):
+            self._is_window = _says_window(text)
+        if callable(self._logger_fn):
+            self._logger_fn(details)
+
+    def mended(self, answer: Message) -> Message:
+        """Return what was read of an answer, with the provider's word."""
+        return replace(answer, stop_reason="window") if self._is_window else answer
+
+
+def _says_window(text: str) -> bool:
+    if not any(word in text for word in _WINDOW_WORDS):
+        return False
+    try:
+        raw: object = json.loads(text)
+    except ValueError:
+        return False
+    ending = _field(raw, "stop_reason") or _field(_choice(raw), "finish_reason")
+    return FORMAT.read({"role": "assistant", "finish_reason": ending})[0].stop_reason == "window"
 
 
 def usage_of(response: object) -> Usage | None:

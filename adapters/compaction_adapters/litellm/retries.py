@@ -10,13 +10,14 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, cast
 
+from compaction_adapters.litellm.answers import Ending, answer_of
 from compaction_adapters.litellm.calls import Arguments, Callee
-from compaction_hooks import ContextOverflowError, is_context_overflow
+from compaction_hooks import ContextOverflowError, Message, is_context_overflow
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -26,7 +27,7 @@ _FALLBACKS: Final = ("fallbacks", "context_window_fallback_dict")
 
 
 class Sender:
-    """Sends the views of one call.
+    """Sends the views of one call, and reads what they are answered.
 
     Args:
         patterns: Texts of the user's that mark an overflow.
@@ -36,7 +37,21 @@ class Sender:
         self._callee = callee
         self._patterns = patterns
         self._is_first = True
+        self._ending = Ending(arguments.get("logger_fn"))
+        self._is_litellms = callee.is_sdk or callee.router is not None
         self._arguments = _without(arguments, *_FALLBACKS) if callee.is_sdk else arguments
+        if self._is_litellms:
+            self._arguments = {**self._arguments, "logger_fn": self._ending}
+
+    @property
+    def reader(self) -> Callable[[object], Message | None] | None:
+        """What reads an answer's usage and how it ended; None: the core, for a function that is not litellm's."""
+        return self._read if self._is_litellms else None
+
+    def _read(self, response: object) -> Message | None:
+        # A router's answer may be that of another model it fell back to, which its name tells.
+        answer = answer_of(response, names_model=not self._callee.is_sdk)
+        return answer and self._ending.mended(answer)
 
     def send(self, view: object) -> object:
         """Send a view and return the response."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
-from compaction_adapters.litellm.answers import answer_of
 from compaction_adapters.litellm.calls import Arguments, Callee, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.retries import Sender, next_request
@@ -67,8 +66,6 @@ class _Wrapped:
         self._callee = callee
         self._conversations = conversations
         self._patterns: Sequence[str] = controller.settings.overflow_patterns
-        # A router's answer may be that of another model it fell back to, which its name tells.
-        self._read = answer_of if callee.is_sdk else None
 
     async def answer(self, arguments: Arguments) -> object:
         """Make one call."""
@@ -76,9 +73,9 @@ class _Wrapped:
         if messages is None:
             return await self._callee.send_async(arguments)
         session = self._conversations.session(arguments, messages)
-        send = Sender(self._callee, arguments, self._patterns).send_async
+        sender = Sender(self._callee, arguments, self._patterns)
         try:
-            return await session.call(messages, send, answer=self._read, **self._options(arguments))
+            return await session.call(messages, sender.send_async, answer=sender.reader, **self._options(arguments))
         except Exception as error:
             following = self._following(arguments, error)
             if following is None:
@@ -91,9 +88,9 @@ class _Wrapped:
         if messages is None:
             return self._callee.send(arguments)
         session = self._conversations.session(arguments, messages)
-        send = Sender(self._callee, arguments, self._patterns).send
+        sender = Sender(self._callee, arguments, self._patterns)
         try:
-            return session.call_sync(messages, send, answer=self._read, **self._options(arguments))
+            return session.call_sync(messages, sender.send, answer=sender.reader, **self._options(arguments))
         except Exception as error:
             following = self._following(arguments, error)
             if following is None:

@@ -33,7 +33,7 @@ from pydantic_ai.messages import (
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import media_from_url
+from compaction_hooks.formats import OpenAIChatFormat, media_from_url
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
@@ -290,9 +290,18 @@ def _response(message: ModelResponse) -> Message:
         parts=tuple(map(_answer_part, message.parts)),
         usage=usage_of(message) if is_whole else None,
         model=message.model_name,
-        stop_reason=_STOP_REASONS.get(message.finish_reason or "") if is_whole else "aborted",
+        stop_reason=_stop_reason(message) if is_whole else "aborted",
     )
 
+
+def _stop_reason(message: ModelResponse) -> StopReason | None:
+    """How the call ended. The framework has one word for what the window and what the answer's own limit ended."""
+    raw = (message.provider_details or {}).get("finish_reason")
+    said = _OPENAI.read({"role": "assistant", "content": "", "finish_reason": raw})[0].stop_reason
+    return said if said == "window" else _STOP_REASONS.get(message.finish_reason or "")
+
+
+_OPENAI: Final = OpenAIChatFormat()
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "complete",

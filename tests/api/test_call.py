@@ -1,0 +1,127 @@
+"""`call` and `call_sync`: an answer that the context window cut short is asked for once more, with a smaller view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from compaction_hooks import CompactionSettings
+from tests.conversations import Scripted, controller, steps, texts, user
+
+Chat = Mapping[str, object]
+CUT = [
+    pytest.param("model_context_window_exceeded", 800, None, id="the provider says so"),
+    pytest.param("length", 0, None, id="nothing was written"),
+    pytest.param("length", 800, 4_000, id="less than asked for"),
+]
+BELIEFS = pytest.mark.parametrize("window", [None, 128_000], ids=["window unknown", "window believed larger"])
+
+
+def answered(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
+
+
+class Model:
+    """Gives one answer after the other, and keeps what it was sent."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.sent: list[list[Chat]] = []
+
+    def __call__(self, view: list[Chat]) -> object:
+        self.sent.append(view)
+        return self.answers.pop(0)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(texts(view)) for view in self.sent]
+
+
+def conversation() -> list[Chat]:
+    """About 7,000 tokens."""
+    return [user("go"), *steps(20, 300)]
+
+
+@BELIEFS
+@pytest.mark.parametrize(("ending", "written", "asked"), CUT)
+def test_an_answer_that_the_window_cut_is_asked_for_once_more(
+    ending: str, written: int, asked: int | None, window: int | None
+) -> None:
+    model = Model(answered(ending, 7_000, written), answered("stop", 3_000, 900))
+    answer = controller(window, summarizer=Scripted()).call_sync(conversation(), model, max_output_tokens=asked)
+    assert answer == answered("stop", 3_000, 900)
+    assert model.sizes[1] < 0.7 * model.sizes[0]
+
+
+@BELIEFS
+@pytest.mark.parametrize(("ending", "written", "asked"), CUT)
+def test_an_answer_that_is_cut_again_is_handed_on(
+    ending: str, written: int, asked: int | None, window: int | None
+) -> None:
+    model = Model(*(answered(ending, input, written) for input in (7_000, 3_000)))
+    hooks = controller(window, summarizer=Scripted())
+    assert hooks.call_sync(conversation(), model, max_output_tokens=asked) == answered(ending, 3_000, written)
+    assert model.answers == []
+
+
+@BELIEFS
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        pytest.param(CompactionSettings(max_output_tokens=800), None, id="asked for in the settings"),
+        pytest.param(CompactionSettings(max_output_tokens=4_000), 800, id="asked for in the call"),
+        pytest.param(CompactionSettings(), None, id="nothing is known of what was asked for"),
+    ],
+)
+def test_an_answer_that_its_own_limit_ended_is_left_alone(
+    settings: CompactionSettings, asked: int | None, window: int | None
+) -> None:
+    model = Model(answered("length", 7_000, 800))
+    controller(window, settings=settings).call_sync(conversation(), model, max_output_tokens=asked)
+    assert len(model.sent) == 1
+
+
+def test_only_the_providers_own_word_teaches_a_window() -> None:
+    """And never one below the input and output of the call that taught it."""
+    for (ending, written, asked), taught in [
+        (("model_context_window_exceeded", 800, None), 7_800),
+        (("length", 0, None), 128_000),
+        (("length", 800, 4_000), 128_000),
+    ]:
+        hooks = controller(128_000, summarizer=Scripted())
+        model = Model(answered(ending, 7_000, written), answered("stop", 3_000, 900))
+        hooks.call_sync(conversation(), model, max_output_tokens=asked)
+        hooks.transform_context_sync(conversation())
+        assert hooks.state().context_window == taught
+
+
+def test_a_window_that_is_smaller_already_is_not_raised() -> None:
+    hooks = controller(7_000, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
+    hooks.call_sync(
+        conversation(), Model(answered("model_context_window_exceeded", 7_000, 800), answered("stop", 3_000, 9))
+    )
+    assert hooks.state().context_window == 7_000
+
+
+def test_a_model_whose_answers_end_where_they_end_is_not_asked_twice_each_time() -> None:
+    """More room did not make the answer longer, so that it was the model's own limit; the next one is left alone."""
+    short = answered("length", 3_000, 800)
+    hooks, model = controller(None, summarizer=Scripted()), Model(answered("length", 7_000, 800), short, short)
+    hooks.call_sync(conversation(), model, max_output_tokens=4_000)
+    hooks.call_sync(conversation(), model, max_output_tokens=4_000)
+    assert len(model.sent) == 3
+
+
+def test_a_stream_that_the_window_cut_is_not_sent_again_but_the_next_call_compacts() -> None:
+    """Its chunks have been seen."""
+
+    def stream(_: list[Chat]) -> Iterator[object]:
+        yield {"type": "message_start", "message": {"usage": {"input_tokens": 7_000, "output_tokens": 1}}}
+        yield {"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}}
+
+    send: Callable[[list[Chat]], Iterator[object]] = stream
+    hooks, messages = controller(128_000, summarizer=Scripted()), conversation()
+    assert len(list(hooks.call_sync(messages, send))) == 2
+    assert len(texts(hooks.transform_context_sync(messages))) < 0.7 * len(texts(messages))
