@@ -1,4 +1,4 @@
-"""The sessions that check this project: `nox` runs the fast suite, `nox -l` lists all of them.
+"""The sessions that check this project: `nox` runs the fast suite, `nox -t full` the full matrix, `nox -l` lists all of them.
 
 Needs uv beside nox (`pip install nox uv`): it makes the environments, and resolves the lowest versions pyproject.toml allows.
 """
@@ -19,14 +19,14 @@ import nox
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({*nox.project.python_versions(PYPROJECT), THIS_PYTHON})
-SERVERS = {"redis": "redis-server", "postgres": "postgresql"}
-"""By extra: Debian's package of the server that the tests start. Where it is not, they skip and say so."""
+SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
+"""By program that the tests of stores start: Debian's package of it. Only the session `servers` installs any."""
 EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli,redis,postgres,otel,testing"
 """All extras: what the code of this repository imports."""
 
 ADAPTERS = {
     "langgraph": ("tests/adapters/test_langchain_core*.py", "tests/adapters/test_langgraph*.py"),
-    "langchain": ("tests/adapters/test_langchain.py", "tests/adapters/test_langchain_[!c]*.py"),
+    "langchain": ("tests/adapters/test_langchain*.py",),
     "pydantic-ai": ("tests/adapters/test_pydantic_ai*.py",),
     "litellm": ("tests/adapters/test_litellm*.py",),
     "tinyagent": ("tests/adapters/test_tinyagent*.py", "tests/test_example_session.py"),
@@ -34,9 +34,21 @@ ADAPTERS = {
     "postgres": ("tests/adapters/test_postgres*.py",),
     "otel": ("tests/adapters/test_otel*.py",),
 }
-"""By extra: the test files that need its framework or client. Each runs in environments of its own, since frameworks exclude one
-another: litellm and pydantic-ai's openai extra ask for different openai clients. What the tests need beside the extra stands in the
-dependency group named after it."""
+"""By extra: the test files that need its framework or client. What they need beside the extra stands in the dependency group named
+after it. The full matrix has an environment for each."""
+
+TOGETHER = {
+    "langchain": ("langgraph", "langchain", "redis", "postgres", "otel"),
+    "pydantic-ai": ("pydantic-ai",),
+    "litellm": ("litellm", "tinyagent"),
+}
+"""By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
+
+EVERYWHERE = "tests/adapters/test_readme_snippets.py"
+"""Runs the programs of whichever frameworks are installed."""
+
+BARE = ("architecture", "controller", "docs_settings", "drivers", "missing_extras", "readme", "session", "stores")
+"""Of the core's test files, those that the fast suite runs with nothing installed but pytest; the full matrix runs all."""
 
 IMPORT_EVERYTHING = """
 import importlib, pathlib, pkgutil
@@ -58,7 +70,7 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
-nox.options.sessions = [f"tests-{THIS_PYTHON}", "properties", "cli", "provider", "adapter", "proxy", "recorded"]
+nox.options.sessions = ["bare", "core", "frameworks"]
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -67,77 +79,106 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     session.install("-e", project, *nox.project.dependency_groups(PYPROJECT, *groups))
 
 
-def install_server(session: nox.Session, extra: str) -> None:
-    """Install the server that an extra's tests start, where this is possible without asking anybody."""
-    if extra in SERVERS and os.geteuid() == 0 and shutil.which("apt-get"):
-        session.run("apt-get", "install", "-qq", "-y", SERVERS[extra], external=True, success_codes=range(256))
+def install_rank_files(session: nox.Session) -> None:
+    """Install litellm's wheel alone, for the rank files of tokenizers in it; the tests read them and never import it."""
+    session.install("--no-deps", "litellm")
 
 
-@nox.session(python=PYTHONS)
-def tests(session: nox.Session) -> None:
-    """The core stands alone: its tests, with nothing installed but pytest."""
+@nox.session
+def bare(session: nox.Session) -> None:
+    """The core needs nothing: a part of its tests with nothing installed but pytest."""
+    session.log(
+        "The fast suite takes about four minutes on two cores. It uses servers that are installed, and installs none."
+    )
     install(session, "test")
-    session.run("pytest", "--ignore=tests/adapters", *session.posargs)
-    session.run("pytest", "--doctest-modules", "compaction_hooks", "--doctest-ignore-import-errors")
+    session.run("pytest", *(f"tests/test_{name}.py" for name in BARE), *session.posargs)
 
 
 @nox.session
-def properties(session: nox.Session) -> None:
-    """What must always hold, on generated conversations."""
-    install(session, "test", "property")
-    session.run("pytest", *map(str, sorted(Path("tests").rglob("test_*_properties.py"))), *session.posargs)
+def core(session: nox.Session) -> None:
+    """All tests of the core: with generated examples, the replay command, tokenizers, and a provider on loopback."""
+    _run_core(session)
+
+
+@nox.session(python=PYTHONS, tags=["full"])
+def tests(session: nox.Session) -> None:
+    """All tests of the core, the long ones too: with nothing installed but pytest, then with the libraries some need."""
+    install(session, "test")
+    session.run("pytest", "--full", "--ignore=tests/adapters", *session.posargs)
+    _run_core(session, "--full")
+
+
+def _run_core(session: nox.Session, *options: str) -> None:
+    install(session, "test", "property", "provider", "clients", extras="cli,tiktoken")
+    install_rank_files(session)
+    files = ("--ignore=tests/adapters", "tests", "tests/adapters/test_overflow_clients.py")
+    session.run("pytest", "-n", "auto", *options, *files, *session.posargs)
+    session.run("pytest", "-q", "--doctest-modules", "compaction_hooks", "--doctest-ignore-import-errors")
 
 
 @nox.session
-def cli(session: nox.Session) -> None:
-    """The replay command, with its command-line and table libraries."""
-    install(session, "test", extras="cli")
-    session.run("pytest", "tests/replay", *session.posargs)
+@nox.parametrize("environment", [nox.param(name, id=name) for name in TOGETHER])
+def frameworks(session: nox.Session, environment: str) -> None:
+    """The adapters at the latest versions of their frameworks, as many in one environment as go together; their examples."""
+    extras = TOGETHER[environment]
+    peers = ["deepagents"] if environment == "langchain" else []
+    install(session, "test", "provider", *(f"{extra}-tests" for extra in extras), *peers, extras=",".join(extras))
+    install_rank_files(session)
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE)
+    session.run("pytest", "-n", "auto", *files, *session.posargs)
+    _run_examples(session, *extras)
 
 
-@nox.session
+def _run_examples(session: nox.Session, *extras: str) -> None:
+    for example in _files(*(f"examples/{extra.replace('-', '_')}_*.py" for extra in extras)):
+        session.run("python", example)
+
+
+@nox.session(tags=["full"])
 @nox.parametrize("versions", [nox.param("lowest", id="lowest"), nox.param("latest", id="latest")])
 @nox.parametrize("framework", [nox.param(extra, id=extra) for extra in ADAPTERS])
 def adapter(session: nox.Session, framework: str, versions: str) -> None:
     """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
-    resolution = {"lowest": "lowest-direct", "latest": "highest"}[versions]
+    _install_adapter(session, framework, {"lowest": "lowest-direct", "latest": "highest"}[versions])
+    size = ["--full"] if versions == "latest" else []
+    session.run("pytest", "-n", "auto", *size, *_files(*ADAPTERS[framework], EVERYWHERE), *session.posargs)
+    if versions == "latest":
+        _run_examples(session, framework)
+
+
+def _install_adapter(session: nox.Session, framework: str, resolution: str) -> None:
     session.install("--resolution", resolution, "-e", f".[{framework}]")
     constraints = Path(session.create_tmp()) / "framework.txt"
     frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
     # What the tests need must not lift a framework from its lowest version.
-    constraints.write_text(str(frozen) if versions == "lowest" else "", encoding="utf-8")
+    constraints.write_text(str(frozen) if resolution == "lowest-direct" else "", encoding="utf-8")
     # deepagents asks for the newest langchain.
-    peers = ["deepagents"] if (framework, versions) == ("langchain", "latest") else []
+    peers = ["deepagents"] if (framework, resolution) == ("langchain", "highest") else []
     groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests", *peers)
     session.install("--constraint", str(constraints), *groups)
-    session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
-    install_server(session, framework)
-    files = _files(*ADAPTERS[framework], "tests/adapters/test_readme_snippets.py")
-    session.run("pytest", "-n", "auto", *files, *session.posargs)
-    if versions == "latest":
-        for example in _files(f"examples/{framework.replace('-', '_')}_*.py"):
-            session.run("python", example)
+    install_rank_files(session)
 
 
 def _files(*patterns: str) -> list[str]:
-    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+    return sorted({str(path) for pattern in patterns for path in Path().glob(pattern)})
 
 
-@nox.session
-def provider(session: nox.Session) -> None:
-    """The tests' loopback provider, the kit for adapters on a plain loop, and errors of the providers' own clients."""
-    install(session, "test", "provider", "clients")
-    session.install("--no-deps", "litellm")
-    files = (
-        "tests/provider",
-        "tests/testing",
-        "tests/faults/test_faults_over_http.py",
-        "tests/adapters/test_overflow_clients.py",
-    )
-    session.run("pytest", "-n", "auto", *files, *session.posargs)
+@nox.session(tags=["full"])
+def servers(session: nox.Session) -> None:
+    """The stores on real servers. Where redis or PostgreSQL is missing, root installs it by apt-get: no other session does."""
+    if missing := [package for program, package in SERVERS.items() if not _is_installed(program)]:
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            session.error(f"first: apt-get install {' '.join(missing)}")
+        session.run("apt-get", "install", "-qq", "-y", *missing, external=True)
+    install(session, "test", "provider", "redis-tests", "postgres-tests", extras="redis,postgres")
+    session.run("pytest", *_files(*ADAPTERS["redis"], *ADAPTERS["postgres"]), *session.posargs)
 
 
-@nox.session
+def _is_installed(program: str) -> bool:
+    return bool(shutil.which(program) or list(Path("/usr/lib/postgresql").glob(f"*/bin/{program}")))
+
+
+@nox.session(tags=["full"])
 def proxy(session: nox.Session) -> None:
     """LiteLLM's callback in a real proxy process."""
     install(session, "test", "provider", extras="litellm")
@@ -145,15 +186,7 @@ def proxy(session: nox.Session) -> None:
     session.run("pytest", "tests/adapters/test_litellm_proxy.py", *session.posargs)
 
 
-@nox.session
-def recorded(session: nox.Session) -> None:
-    """A sample of the recorded conversations, measured with a real tokenizer; skips where ../shared/data is not."""
-    install(session, "test", extras="tiktoken")
-    session.install("--no-deps", "litellm")  # for the rank files in its wheel; it is never imported
-    session.run("pytest", "tests/soak", "tests/test_tokens.py", "-k", "sample or recorded or real", *session.posargs)
-
-
-@nox.session
+@nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict."""
     groups = [f"{extra}-tests" for extra in ADAPTERS if extra != "pydantic-ai"]  # its openai client is not litellm's
@@ -162,7 +195,7 @@ def typing(session: nox.Session) -> None:
     session.run("pyright")
 
 
-@nox.session
+@nox.session(tags=["full"])
 def lint(session: nox.Session) -> None:
     """Rules and format."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
@@ -170,7 +203,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check")
 
 
-@nox.session
+@nox.session(tags=["full"])
 def package(session: nox.Session) -> None:
     """The built wheel, installed outside the repository, holds every module and both py.typed files."""
     with tempfile.TemporaryDirectory() as folder:
@@ -186,7 +219,7 @@ def package(session: nox.Session) -> None:
 def benchmark(session: nox.Session) -> None:
     """What calls cost beside peers, in time, memory and money; of estimates and summaries: for docs/. `-- --quick`: short."""
     install(session, "test", "benchmark")
-    session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
+    install_rank_files(session)
     environments = Path(session.create_tmp()) / "peers"
     for group in PYPROJECT["dependency-groups"]:
         if group.startswith("peer-"):
@@ -206,7 +239,7 @@ def _make_environment(session: nox.Session, folder: Path, group: str) -> None:
     session.run("uv", "pip", "install", "--quiet", "--python", python, *requirements, success_codes=range(256))
 
 
-@nox.session
+@nox.session(tags=["full"])
 def soak(session: nox.Session) -> None:
     """Every recorded conversation at every window, 10,000 generated ones, 64 at once. Long; the first needs ../shared/data."""
     install(session, "test", "property", "soak")
@@ -225,8 +258,7 @@ def coverage(session: nox.Session, part: str) -> None:
         own = ["property", "clients"] if part == "core" else [f"{part}-tests"]
         peers = ["deepagents"] if part == "langchain" else []
         session.install(*nox.project.dependency_groups(PYPROJECT, "test", "coverage", "provider", *own, *peers))
-        session.install("--no-deps", "litellm")  # for the tokenizer's rank files in its wheel
-        install_server(session, part)
+        install_rank_files(session)
         # Beside the tests there must be no package of the checkout, or it would be imported instead of the installed one.
         outside = _copied(Path(folder), "tests", "examples", "docs")
         not_here = ("tests/adapters", "tests/test_architecture.py", "tests/test_example_session.py")

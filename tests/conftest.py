@@ -1,12 +1,40 @@
-"""In CI the same examples are generated each time; a run by hand, and the soak, look for new ones. None is timed."""
+"""Two sizes of the suite. By default few generated examples, new ones in each run, and no test marked `full`; with `--full` all.
+
+In CI the same examples are generated each time. None is timed.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 
-if importlib.util.find_spec("hypothesis") is not None:
+import pytest
+
+FAST_EXAMPLES, FULL_EXAMPLES = 20, 100
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the long tests too, with more generated examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full: a long test, or one of many that show the same; run with --full")
+    if importlib.util.find_spec("hypothesis") is not None:
+        _load_profile(FULL_EXAMPLES if config.getoption("--full") else FAST_EXAMPLES)
+
+
+def _load_profile(examples: int) -> None:
     from hypothesis import settings
 
-    settings.register_profile("untimed", deadline=None, derandomize=bool(os.environ.get("CI")))
+    is_ci = bool(os.environ.get("CI"))
+    settings.register_profile("untimed", deadline=None, max_examples=examples, derandomize=is_ci)
     settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, unless they are asked for."""
+    if config.getoption("--full"):
+        return
+    long = [item for item in items if item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("full")]

@@ -18,6 +18,7 @@ from compaction_hooks.record import CompactionRecord
 from compaction_hooks.testing.strategies import histories, hostile_histories, openai_chats
 from tests.conversations import Scripted, controller, prose, user
 from tests.invariants import estimated, run_and_check
+from tests.sizes import examples
 
 Chat = Mapping[str, Any]
 
@@ -27,7 +28,7 @@ conversations = openai_chats(st.one_of(histories(most_turns=6), hostile_historie
 """Realistic and hostile; an empty list is nobody's turn."""
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
+@settings(examples(80), suppress_health_check=SLOW)
 @given(conversations, st.sampled_from([2_048, 4_096, 8_192]), st.booleans(), st.booleans())
 def test_every_view_keeps_every_promise(messages: list[Chat], window: int, reports_usage: bool, clears: bool) -> None:
     """R20, R38, R39, rule 2, rule 4: fits, valid, smaller, the same objects, the same result again, a stable prefix."""
@@ -37,7 +38,7 @@ def test_every_view_keeps_every_promise(messages: list[Chat], window: int, repor
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(examples(60), suppress_health_check=SLOW)
 @given(conversations, st.integers(100, 4_000))
 def test_a_manual_compaction_travels(messages: list[Chat], keep: int) -> None:
     """R95, D14: the record gives the same view from its JSON, from equal messages, and from the stored list."""
@@ -53,7 +54,7 @@ def test_a_manual_compaction_travels(messages: list[Chat], keep: int) -> None:
     assert result.tokens_after < result.tokens_before
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
+@settings(examples(30), suppress_health_check=SLOW)
 @given(conversations, st.data())
 def test_a_rewind_never_shows_a_stale_summary_or_loses_a_message(messages: list[Chat], data: st.DataObject) -> None:
     """E12, rule 7: after cutting the list anywhere, what is shown is true of the list."""

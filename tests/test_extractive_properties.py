@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("hypothesis")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.escaping import neutralised
@@ -20,6 +20,7 @@ from compaction_hooks.extractive.text import is_foreign_summary, is_request, str
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest, refusal
 from compaction_hooks.tokens import CharacterEstimator
+from tests.sizes import examples
 
 TOKENS = CharacterEstimator().estimate_tokens
 
@@ -73,7 +74,7 @@ def ask(said: tuple[Message, ...], previous: str | None, max_tokens: int, focus:
 
 
 @given(messages(), st.none() | TEXTS, st.integers(0, 600), st.none() | TEXTS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_summary_is_accepted_by_its_caller_or_empty(
     said: tuple[Message, ...], previous: str | None, max_tokens: int, focus: str | None
 ) -> None:
@@ -86,7 +87,7 @@ def test_a_summary_is_accepted_by_its_caller_or_empty(
 
 
 @given(st.lists(messages(), min_size=3, max_size=6), st.integers(60, 400))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_round_after_round_it_stays_within_bounds_and_repeats_no_line(
     rounds: list[tuple[Message, ...]], max_tokens: int
 ) -> None:
@@ -99,7 +100,7 @@ def test_round_after_round_it_stays_within_bounds_and_repeats_no_line(
 
 
 @given(st.lists(TEXTS.map(str.strip).filter(lambda text: len(text) < OLD_REQUEST_CHARS), min_size=1, max_size=5))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_requests_are_read_back_word_for_word(texts: list[str]) -> None:
     said = tuple(Message(role="user", parts=(Text(text),)) for text in texts)
     step = (Message(role="assistant", parts=(ToolCall("1", "bash", '{"command": "ls"}'),)),)

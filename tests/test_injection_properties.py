@@ -6,13 +6,14 @@ import pytest
 
 pytest.importorskip("hypothesis")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.escaping import neutralised, without_labels
 from compaction_hooks.files import FileOperations, file_tags
 from compaction_hooks.prompts import parse_summary, render_summary
 from tests.injection_attacks import ATTACKS, BREAKS, CANARY, labels_seen, tags_seen
+from tests.sizes import examples
 from tests.test_injection import (
     HARMLESS,
     OTHERS,
@@ -129,7 +130,7 @@ TEXTS = st.lists(
 
 
 @given(TEXTS)
-@settings(max_examples=1_000, deadline=None)
+@examples(1_000)
 def test_a_neutralised_text_misleads_nobody_and_stays_as_it_is(text: str) -> None:
     safe = neutralised(text)
     assert tags_seen(safe) == labels_seen(safe) == []
@@ -138,7 +139,7 @@ def test_a_neutralised_text_misleads_nobody_and_stays_as_it_is(text: str) -> Non
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_nothing_but_backslashes_is_added(text: str) -> None:
     """And nothing but invisible letters is taken out."""
     visible = "".join(char for char in text if not "\U000e0000" <= char <= "\U000e007f")
@@ -146,7 +147,7 @@ def test_nothing_but_backslashes_is_added(text: str) -> None:
 
 
 @given(st.sampled_from(list(PLACES.values())), TEXTS, TEXTS, TEXTS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_prompt_has_the_structure_it_has_for_harmless_text(place: Place, text: str, earlier: str, focus: str) -> None:
     harmless = request(conversation(place, f"{HARMLESS}. {HARMLESS}"), previous_summary=HARMLESS, focus=HARMLESS)
     attacked = request(conversation(place, text), previous_summary=earlier, focus=focus)
@@ -155,7 +156,7 @@ def test_a_prompt_has_the_structure_it_has_for_harmless_text(place: Place, text:
 
 
 @given(st.sampled_from(list(OTHERS.values())), TEXTS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_default_summary_never_speaks_for_the_user(place: Place, text: str) -> None:
     summary = summarise(conversation(place, text))
     for _ in range(2):
@@ -169,7 +170,7 @@ def test_the_default_summary_never_speaks_for_the_user(place: Place, text: str) 
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_message_in_the_context_keeps_its_frame(summary: str, paths: list[str]) -> None:
     tags = file_tags(FileOperations(read=tuple(dict.fromkeys(paths)), modified=("m",)))
     text = render_summary(summary, file_tags=tags, continuation=True)

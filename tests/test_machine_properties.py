@@ -1,11 +1,7 @@
-"""A host's whole life as a state machine: append, edit, rewind, fork, compact, overflow, crash, resume, undo, two workers.
-
-`COMPACTION_MACHINE_EXAMPLES` runs that many examples, and that many random walks, in place of the fast suite's few.
-"""
+"""A host's whole life as a state machine: append, edit, rewind, fork, compact, overflow, crash, resume, undo, two workers."""
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -20,10 +16,10 @@ from compaction_hooks.stores import SQLiteStore
 from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT
 from compaction_hooks.testing.machine import ConversationMachine
 from compaction_hooks.testing.rehearsal import WINDOWS, Rehearsal
+from tests.sizes import examples
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
-EXAMPLES = int(os.environ.get("COMPACTION_MACHINE_EXAMPLES", "0"))
-WALKS = EXAMPLES or 12
+WALKS = 12
 """Random walks of `WALK_STEPS`; the machine looks for short ways, these go far."""
 WALK_STEPS = 50
 REPAIRED_EVERY = 5
@@ -31,9 +27,8 @@ REPAIRED_EVERY = 5
 
 TestConversations = ConversationMachine.TestCase
 TestConversations.settings = settings(
-    max_examples=EXAMPLES or 25,
-    stateful_step_count=50 if EXAMPLES else 20,
-    deadline=None,
+    examples(100),
+    stateful_step_count=20,
     suppress_health_check=SLOW,
 )
 

@@ -1,13 +1,9 @@
-"""What is kept of a list while it changes is what a reading from scratch gives; a glance gives what a look gives.
-
-`COMPACTION_READING_EXAMPLES` runs that many examples of each in place of the fast suite's few.
-"""
+"""What is kept of a list while it changes is what a reading from scratch gives; a glance gives what a look gives."""
 
 from __future__ import annotations
 
 import copy
 import logging
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -37,13 +33,11 @@ from compaction_hooks.testing.edits import EDITS
 from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
 from compaction_hooks.testing.texts import Choose
+from tests.sizes import examples
 
 Chat = Mapping[str, object]
 
-EXAMPLES = int(os.environ.get("COMPACTION_READING_EXAMPLES", "60"))
-QUICK = settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large)
-)
+QUICK = settings(examples(300), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 DIALECTS = (OPENAI_CHAT, ANTHROPIC)
 
 

@@ -11,10 +11,11 @@ import pytest
 
 pytest.importorskip("hypothesis")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.stores import KeyValueStore, MemoryStore, SQLiteStore
+from tests.sizes import examples
 
 ids = st.one_of(
     st.sampled_from(["a", "A", "a/b", "a%2Fb", "", "x" * 500]), st.text(max_size=20), st.text("x~.%-/", max_size=200)
@@ -39,7 +40,7 @@ class Flat:
 
 
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_every_store_holds_what_a_dict_would(script: list[tuple[str, str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "records.db") as sqlite:
         stores: list[Any] = [MemoryStore(), KeyValueStore(Flat()), sqlite]

@@ -11,18 +11,18 @@ import pytest
 
 pytest.importorskip("hypothesis")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.replay import RecordedSession, ReplayError, read_sessions
 from tests.replay.kinds import KINDS, Kind, Record
 from tests.replay.samples import assert_calls_are_answered
+from tests.sizes import examples
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 turns = st.integers(min_value=1, max_value=4)
 indents = st.sampled_from((None, 1))
 fractions = st.floats(min_value=0, max_value=1)
-unhurried = settings(deadline=None, max_examples=50)
 junk = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
@@ -72,7 +72,7 @@ def test_a_whole_file_is_read_whole(kind: Kind) -> None:
 
 
 @each_kind
-@unhurried
+@examples(50)
 @given(count=turns, indent=indents, at=fractions)
 def test_a_file_that_was_cut_off_keeps_what_came_before(kind: Kind, count: int, indent: int | None, at: float) -> None:
     records = kind.records(count)
@@ -82,7 +82,7 @@ def test_a_file_that_was_cut_off_keeps_what_came_before(kind: Kind, count: int, 
 
 
 @each_kind
-@unhurried
+@examples(50)
 @given(count=turns, indent=indents, at=fractions, put=junk, gone=st.integers(min_value=0, max_value=30))
 def test_a_damaged_place_keeps_what_came_before(
     kind: Kind, count: int, indent: int | None, at: float, put: str, gone: int
@@ -94,7 +94,7 @@ def test_a_damaged_place_keeps_what_came_before(
 
 
 @each_kind
-@unhurried
+@examples(50)
 @given(count=turns, at=fractions, put=st.binary(max_size=8))
 def test_bytes_that_are_no_text_keep_what_came_before(kind: Kind, count: int, at: float, put: bytes) -> None:
     records = kind.records(count)
@@ -105,7 +105,7 @@ def test_bytes_that_are_no_text_keep_what_came_before(kind: Kind, count: int, at
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.wrap is None], ids=lambda kind: kind.name)
-@unhurried
+@examples(50)
 @given(data=st.data())
 def test_lost_broken_joined_and_repeated_lines_cost_themselves_only(kind: Kind, data: st.DataObject) -> None:
     """A broken line is left out, two objects on one line are both read, a line that stands there twice does no harm."""

@@ -1,6 +1,6 @@
 """Every recorded conversation, call by call, at four windows, with usage reported and without: `nox -s soak`.
 
-Sizes are counted with a real tokenizer (cl100k_base), not with our own estimate. The sample runs in the fast suite too.
+Sizes are counted with a real tokenizer (cl100k_base), not with our own estimate.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from tests.token_accuracy import real_tokenizer
 WINDOWS = (8_192, 16_384, 32_768, 131_072)
 PARTS = 4
 """The conversations are dealt out to so many tests, which may run in parallel."""
-SAMPLE_EVERY = 23
-"""Of the conversations, each so many-th is in the sample."""
 
 Note = Callable[[str, Figures], None]
 
@@ -46,15 +44,4 @@ def test_every_conversation_keeps_every_promise(
 ) -> None:
     figures = replay(window, reports_usage=reports_usage, first=part, every=PARTS)
     note_figures(row(window, reports_usage), figures)
-    assert not figures.examples
-
-
-@needs_data
-@pytest.mark.parametrize("reports_usage", [False, True], ids=["estimated", "usage reported"])
-@pytest.mark.parametrize("window", WINDOWS[:2])
-def test_a_sample_of_the_conversations_keeps_every_promise(
-    window: int, reports_usage: bool, note_figures: Note
-) -> None:
-    figures = replay(window, reports_usage=reports_usage, first=0, every=SAMPLE_EVERY)
-    note_figures(f"sample of {row(window, reports_usage)}", figures)
     assert not figures.examples

@@ -25,10 +25,11 @@ from compaction_hooks.testing.strategies import (
     openai_chats,
 )
 from compaction_hooks.validity import problems
+from tests.sizes import examples
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
 SEARCH = settings(max_examples=500, deadline=None, database=None, suppress_health_check=SLOW)
-few = settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+few = settings(examples(40), suppress_health_check=SLOW)
 
 
 @few
