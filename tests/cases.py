@@ -5,43 +5,77 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
-Case = TypeVar("Case")
+Test: TypeAlias = Callable[..., Any]
 
 
-def folded(name: str, cases: Mapping[str, Case] | Iterable[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Test], Test]:
     """Decorate a test that takes a case by this name: it runs on all of them, where `parametrize` would make a test of each.
 
-    Fixtures are shared by the cases, so the test must leave nothing in them.
+    The cases share the test's fixtures, so it must leave nothing in them.
 
     Args:
-        cases: By their names; else each is named by its `str()`.
+        name: Of the test's parameter; several names, with commas between them, where each case is a tuple.
+        cases: By their names; else each is named by its `repr()`.
 
     Raises:
         AssertionError: names the cases that failed, each with its error; raised from the first of them.
     """
-    table = dict(cases) if isinstance(cases, Mapping) else {str(case): case for case in cases}
+    names = name.replace(" ", "").split(",")
+    table = cases if isinstance(cases, Mapping) else {repr(case): case for case in cases}
+    given = {key: dict(zip(names, case if len(names) > 1 else (case,), strict=True)) for key, case in table.items()}
 
-    def fold(test: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(test)
-        def run(**given: Any) -> None:
-            failed = {key: error for key, case in table.items() if (error := _error(test, {**given, name: case}))}
-            if failed:
-                told = "\n".join(f"- {key}: {type(error).__name__}: {error}" for key, error in failed.items())
-                raise AssertionError(f"{len(failed)} of {len(table)} cases:\n{told}") from next(iter(failed.values()))
-
+    def fold(test: Test) -> Test:
+        run = _folded_coroutine(test, given) if inspect.iscoroutinefunction(test) else _folded(test, given)
         whole = inspect.signature(test)
-        rest = [parameter for key, parameter in whole.parameters.items() if key != name]
-        run.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined] - pytest asks for what is left
+        rest = [parameter for key, parameter in whole.parameters.items() if key not in names]
+        run.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]  # pytest asks for what is left
         return run
 
     return fold
 
 
-def _error(test: Callable[..., None], given: Mapping[str, Any]) -> Exception | None:
-    try:
-        test(**given)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are checked too
-        return error
-    return None
+def _folded(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        failures = _Failures(len(cases))
+        for key, case in cases.items():
+            with failures.noted(key):
+                test(**fixtures, **case)
+        failures.demand_none()
+
+    return run
+
+
+def _folded_coroutine(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
+    @functools.wraps(test)
+    async def run(**fixtures: Any) -> None:
+        failures = _Failures(len(cases))
+        for key, case in cases.items():
+            with failures.noted(key):
+                await test(**fixtures, **case)
+        failures.demand_none()
+
+    return run
+
+
+class _Failures:
+    def __init__(self, cases: int) -> None:
+        self._cases = cases
+        self._errors: dict[str, Exception] = {}
+
+    @contextmanager
+    def noted(self, case: str) -> Any:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are checked too
+            self._errors[case] = error
+
+    def demand_none(self) -> None:
+        if self._errors:
+            told = "\n".join(f"- {case}: {type(error).__name__}: {error}" for case, error in self._errors.items())
+            raise AssertionError(f"{len(self._errors)} of {self._cases} cases:\n{told}") from next(
+                iter(self._errors.values())
+            )

@@ -13,7 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-import pytest
+from tests.cases import folded
 
 CANARY = "zanzibar"
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -199,7 +199,7 @@ ATTACKS = [
     ),
 ]  # fmt: skip
 
-every_attack = pytest.mark.parametrize("attack", [pytest.param(attack, id=attack.name) for attack in ATTACKS])
+every_attack = folded("attack", {attack.name: attack for attack in ATTACKS})
 
 
 # -- the careless reader

@@ -20,6 +20,7 @@ from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, 
 from compaction_hooks.prompts import SUMMARY_MARKER, SYSTEM_PROMPT, parse_summary, render_summary
 from compaction_hooks.summarizers import SummaryKind, SummaryRequest, refusal, summary_request
 from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import folded
 from tests.injection_attacks import ATTACKS, CANARY, Attack, every_attack, labels_seen, tags_seen
 
 TOKENS = CharacterEstimator().estimate_tokens
@@ -115,7 +116,7 @@ def request(
 # -- the attacks are attacks
 
 
-@pytest.mark.parametrize("attack", [pytest.param(a, id=a.name) for a in ATTACKS if a.kind != "order"])
+@folded("attack", {attack.name: attack for attack in ATTACKS if attack.kind != "order"})
 def test_a_careless_reader_falls_for_it(attack: Attack) -> None:
     assert tags_seen(attack.text) if attack.kind == "tag" else labels_seen(attack.text)
 
@@ -196,7 +197,7 @@ def test_no_earlier_summary_leaves_its_tags(attack: Attack) -> None:
 
 
 @every_attack
-@pytest.mark.parametrize("kind", ["history", "update", "turn_prefix"])
+@folded("kind", ["history", "update", "turn_prefix"])
 def test_no_focus_leaves_its_tags(kind: SummaryKind, attack: Attack) -> None:
     harmless, attacked = (request([says("user", "go")], kind=kind, focus=text) for text in (HARMLESS, attack.text))
     assert tags_seen(attacked.prompt) == tags_seen(harmless.prompt)
@@ -289,7 +290,7 @@ def test_the_focus_chooses_and_is_not_repeated(attack: Attack) -> None:
 
 
 @every_attack
-@pytest.mark.parametrize("begin", ["", "[Conversation summary]\n", "## Goal\n- begin\n## Next Steps\n1. "])
+@folded("begin", ["", "[Conversation summary]\n", "## Goal\n- begin\n## Next Steps\n1. "])
 def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: Attack) -> None:
     """A model wrote it, and what it was shown may have misled it: it may name wrong goals, and break nothing."""
     text = summarise([says("user", "end"), *called()], f"{begin}{attack.text}")
@@ -298,7 +299,7 @@ def test_an_earlier_summary_by_anyone_is_read_without_harm(begin: str, attack: A
 
 
 @every_attack
-@pytest.mark.parametrize("begin", [f"{SUMMARY_MARKER}\n\n<summary>\n", "This session is being continued from before. "])
+@folded("begin", [f"{SUMMARY_MARKER}\n\n<summary>\n", "This session is being continued from before. "])
 def test_a_summary_among_the_messages_is_no_request(begin: str, attack: Attack) -> None:
     messages = [says("user", "begin"), *called(), says("user", f"{begin}{attack.text}"), says("user", "end")]
     text = summarise(messages)
@@ -326,7 +327,7 @@ def test_no_summary_breaks_the_message_it_is_shown_in(attack: Attack) -> None:
 
 
 @every_attack
-@pytest.mark.parametrize("form", ["{}", "src/{}.py", "/etc/{}", "{}/a.py"])
+@folded("form", ["{}", "src/{}.py", "/etc/{}", "{}/a.py"])
 def test_no_file_name_leaves_its_line_or_its_tag(form: str, attack: Attack) -> None:
     path = form.format(attack.text[:200])
     calls = [

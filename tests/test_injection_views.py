@@ -7,12 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from compaction_hooks import CompactionSession, CompactionSettings, Summarizer
 from compaction_hooks.escaping import neutralised
 from compaction_hooks.files import FileOperations, parse_file_tags
 from compaction_hooks.prompts import SUMMARY_MARKER, parse_summary
+from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, step, steps, system, tool, user
 from tests.injection_attacks import ATTACKS, CANARY, Attack, every_attack, labels_seen, tags_seen
 
@@ -126,7 +125,7 @@ async def test_a_lying_summary_that_a_host_stored_is_read_back_as_it_was_shown(a
 # -- messages that look like ours
 
 
-@pytest.mark.parametrize("begin", ["", f"{SUMMARY_MARKER}\n", "[Compacted 9 messages: 9 user]\n"])
+@folded("begin", ["", f"{SUMMARY_MARKER}\n", "[Compacted 9 messages: 9 user]\n"])
 @every_attack
 async def test_only_a_user_can_hand_over_an_earlier_summary(begin: str, attack: Attack) -> None:
     """What an assistant or a tool says first is not taken for one, whatever it begins with."""
