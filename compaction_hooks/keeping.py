@@ -80,18 +80,20 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
     conversation.was_loaded = True
     readable: list[CompactionRecord] = []
     for text in cast("Sequence[object]", texts):
-        record = yield from _read(conversation, text if isinstance(text, str) else repr(text))
+        record = yield from _read(conversation, text)
         if record is not None:
             readable.append(record)
     conversation.add_records(readable)
 
 
-def _read(conversation: Conversation[M], text: str) -> Flow[CompactionRecord | None]:
+def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecord | None]:
     """Read a record; one that cannot be read is reported once, and passed over."""
     try:
-        return CompactionRecord.from_json(text)
+        if not isinstance(stored, str):
+            raise RecordError(f"the store gave {type(stored).__name__} instead of text")
+        return CompactionRecord.from_json(stored)
     except RecordError as error:
-        name = text_digest(text)
+        name = text_digest(stored if isinstance(stored, str) else str(error))
         if name not in conversation.unreadable:
             conversation.unreadable.add(name)
             yield from passed_over(conversation, error)

@@ -48,7 +48,7 @@ _REMEDIES: Final = (
 )
 """What to do, by the kind of error."""
 
-_Rows: TypeAlias = list[tuple[str]]
+_Rows: TypeAlias = list[tuple[bytes]]
 
 
 class Pool(Protocol):
@@ -107,8 +107,11 @@ class _Table:
         self._connection = connection
         self._address = address
 
-    def values(self, folder: str) -> list[str] | Awaitable[list[str]]:
-        rows = self._run("SELECT record FROM compaction_records WHERE folder = %s", folder)
+    def values(self, folder: str) -> list[bytes] | Awaitable[list[bytes]]:
+        # As bytes: in a database without an encoding, a text that is no UTF-8 would hide the others.
+        rows = self._run(
+            "SELECT convert_to(record::text, 'SQL_ASCII') FROM compaction_records WHERE folder = %s", folder
+        )
         return _first(rows) if isinstance(rows, list) else _first_of(rows)
 
     def add(self, folder: str, name: str, value: str) -> object:
@@ -175,11 +178,11 @@ async def _rows_async(connection: psycopg.AsyncConnection[Any], statement: str, 
         return await cursor.fetchall() if cursor.description else []
 
 
-def _first(rows: _Rows) -> list[str]:
+def _first(rows: _Rows) -> list[bytes]:
     return [record for (record,) in rows]
 
 
-async def _first_of(rows: Awaitable[_Rows]) -> list[str]:
+async def _first_of(rows: Awaitable[_Rows]) -> list[bytes]:
     return _first(await rows)
 
 

@@ -76,8 +76,9 @@ class _Hashes:
         self._ttl_seconds = ttl_seconds
 
     def values(self, folder: str) -> list[str | bytes] | Awaitable[list[str | bytes]]:
-        # A hash's values, of a sync client; of an async one what gives them.
-        return cast("list[str | bytes] | Awaitable[list[str | bytes]]", self._run("HVALS", folder))
+        # A hash's values, of a sync client; of an async one what gives them. Bytes also from a client that decodes: it would
+        # raise for a value that is no UTF-8, and hide the others.
+        return cast("list[str | bytes] | Awaitable[list[str | bytes]]", self._run("HVALS", folder, NEVER_DECODE=True))
 
     def add(self, folder: str, name: str, value: str) -> object:
         if self._ttl_seconds is None:
@@ -87,9 +88,9 @@ class _Hashes:
     def delete(self, folder: str, name: str) -> object:
         return self._run("HDEL", folder, name)
 
-    def _run(self, *command: str | int) -> object:
+    def _run(self, *command: str | int, **options: bool) -> object:
         with self._explained():
-            answer = self._client.execute_command(*command)
+            answer = self._client.execute_command(*command, **options)
         return self._awaited(answer) if inspect.isawaitable(answer) else answer
 
     async def _awaited(self, answer: Awaitable[object]) -> object:

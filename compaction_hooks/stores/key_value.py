@@ -70,7 +70,16 @@ def _then(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
 
 
 def _texts(values: Iterable[str | bytes]) -> Sequence[str]:
-    return [value.decode() if isinstance(value, bytes) else value for value in values]
+    return [text_of(value) for value in values]
+
+
+def text_of(value: str | bytes) -> str:
+    """Return a stored value as text. Bytes that are no UTF-8 make a text that is no JSON, so that the records beside it are read.
+
+    >>> text_of(b'{"id": "\\xff"}')
+    '{"id": "\\\\xff"}'
+    """
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 def _nothing(_: object) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from compaction_hooks.errors import RecordError
+from compaction_hooks.stores.key_value import text_of
 
 if TYPE_CHECKING:
     import sqlite3  # some Pythons are built without it: only who uses SQLiteStore needs it
@@ -134,6 +135,7 @@ class SQLiteStore:
         import sqlite3
 
         connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.text_factory = text_of  # one text that is no UTF-8 would hide the others
         try:
             with suppress(sqlite3.OperationalError):  # read-only, or another process is just doing it: works without
                 connection.execute("PRAGMA journal_mode = WAL")

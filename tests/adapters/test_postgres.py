@@ -27,6 +27,7 @@ from tests.stores import page
 from tests.stores.kills import check_kills
 from tests.stores.servers import PASSWORD, Server, free_port, postgres_server
 from tests.stores.stage import check_two_workers
+from tests.test_stores_damaged import check
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,22 @@ async def test_does_not_depend_on_how_the_pool_is_set_up(url: str) -> None:
     settings = {"row_factory": psycopg.rows.dict_row, "autocommit": True}
     with psycopg_pool.ConnectionPool(url, min_size=1, max_size=2, kwargs=settings, open=True) as pool:
         await check_store(lambda: PostgresStore(pool))
+
+
+def test_a_value_that_cannot_be_read_hides_no_other(server: Server, connection: Any) -> None:
+    """A database without an encoding keeps any bytes as a text."""
+    connection.execute("DROP DATABASE IF EXISTS bytes")
+    connection.execute("CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    address = url_of(server.port).replace("/postgres", "/bytes")
+
+    def damage() -> None:
+        with psycopg.connect(address, autocommit=True) as opened:
+            opened.execute(
+                "INSERT INTO compaction_records (folder, name, record)"
+                " VALUES ('default', 'odd', convert_from('\\x7bff7d'::bytea, 'SQL_ASCII'))"
+            )
+
+    check(PostgresStore(f"{address}?client_encoding=utf8"), damage)
 
 
 def test_many_processes_make_the_table_at_once(url: str, connection: Any) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ from tests.stores import page
 from tests.stores.kills import check_kills
 from tests.stores.servers import PASSWORD, Server, free_port, redis_server
 from tests.stores.stage import check_two_workers
+from tests.test_stores_damaged import check
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,22 @@ async def test_keeps_the_contract_with_an_async_client(async_client: Any) -> Non
 async def test_keeps_the_contract_with_a_client_that_decodes(url: str) -> None:
     with Redis.from_url(url, decode_responses=True) as client:
         await check_store(lambda: RedisStore(client))
+
+
+@pytest.mark.parametrize("decodes", [False, True])
+def test_a_value_that_cannot_be_read_hides_no_other(url: str, decodes: bool) -> None:
+    with Redis.from_url(url, decode_responses=decodes) as client:
+        store = RedisStore(client)
+        check(store, lambda: client.hset("compaction_records:default", "odd", b'{"id": "\xff"}'))
+
+
+async def test_a_value_that_cannot_be_read_hides_no_other_from_an_async_client(url: str) -> None:
+    opened: Any = AsyncRedis.from_url(url, decode_responses=True)
+    await opened.hset("compaction_records:s", "odd", b"\xff")
+    store = RedisStore(opened)
+    await cast("Any", store.append("s", "a", "{}"))
+    assert "{}" in await cast("Any", store.load("s"))
+    await opened.aclose()
 
 
 async def test_keeps_the_contract_where_records_expire(client: Any) -> None:

@@ -39,7 +39,9 @@ class _Items:
         while page := self._store.search(namespace, limit=_PAGE, offset=seen):
             seen += len(page)
             # Some stores also find namespaces whose text begins with this one.
-            found.update((item.key, str(item.value["record"])) for item in page if tuple(item.namespace) == namespace)
+            found.update(
+                (item.key, str(item.value.get("record"))) for item in page if tuple(item.namespace) == namespace
+            )
         return list(found.values())
 
     def add(self, folder: str, name: str, value: str) -> None:
