@@ -44,8 +44,8 @@ TOGETHER = {
 }
 """By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
 
-EVERYWHERE = "tests/adapters/test_readme_snippets.py"
-"""Runs the programs of whichever frameworks are installed."""
+EVERYWHERE = ("tests/adapters/test_readme_snippets.py", "tests/api/test_mistakes.py")
+"""Run the programs, and the mistakes, of whichever frameworks are installed."""
 
 BARE = ("architecture", "controller", "docs_settings", "drivers", "missing_extras", "readme", "session", "stores")
 """Of the core's test files, those that the fast suite runs with nothing installed but pytest; the full matrix runs all."""
@@ -124,7 +124,7 @@ def frameworks(session: nox.Session, environment: str) -> None:
     peers = ["deepagents"] if environment == "langchain" else []
     install(session, "test", "provider", *(f"{extra}-tests" for extra in extras), *peers, extras=",".join(extras))
     install_rank_files(session)
-    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE)
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
     _run_examples(session, *extras)
 
@@ -141,7 +141,7 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
     """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
     _install_adapter(session, framework, {"lowest": "lowest-direct", "latest": "highest"}[versions])
     size = ["--full"] if versions == "latest" else []
-    session.run("pytest", "-n", "auto", *size, *_files(*ADAPTERS[framework], EVERYWHERE), *session.posargs)
+    session.run("pytest", "-n", "auto", *size, *_files(*ADAPTERS[framework], *EVERYWHERE), *session.posargs)
     if versions == "latest":
         _run_examples(session, framework)
 

@@ -2,12 +2,14 @@
 
 from compaction_hooks.attempt import CompactionOutcome, CompactionResult
 from compaction_hooks.controller import CompactionController
-from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (
+    CompactionEvent,
     CompactionFailed,
     CompactionFinished,
     CompactionSkipped,
     CompactionStarted,
+    EventHandler,
     PinMissing,
     StoreFailed,
 )
@@ -19,12 +21,15 @@ from compaction_hooks.projection import project
 from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.session import CompactionSession, SessionState
 from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer, Summary, SummaryRequest
 from compaction_hooks.tokens import TokenEstimator
 
 __all__ = [
     "CallOptions",
     "CompactionController",
+    "CompactionError",
+    "CompactionEvent",
     "CompactionFailed",
     "CompactionFinished",
     "CompactionOutcome",
@@ -35,12 +40,15 @@ __all__ = [
     "CompactionSettings",
     "CompactionSkipped",
     "CompactionStarted",
+    "ConfigurationError",
     "ContextOverflowError",
+    "EventHandler",
     "ExtractiveSummarizer",
     "Message",
     "MessageFormat",
     "OverflowInfo",
     "PinMissing",
+    "RecordStore",
     "SessionState",
     "StoreFailed",
     "Summarizer",

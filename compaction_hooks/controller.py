@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
+from compaction_hooks import arguments
 from compaction_hooks.calibration import Calibration
 from compaction_hooks.drivers import World
 from compaction_hooks.effects import Instant
@@ -108,9 +109,18 @@ class CompactionController(ConversationMethods[M]):
         host_files: Callable[[], FileOperations] | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
-        if context_window is not None and (type(context_window) is not int or context_window <= 0):
-            raise ConfigurationError(f"context_window={context_window!r} must be a whole number of tokens above zero")
-        _check_parts(settings, summarizer, store)
+        given = {
+            "model": model,
+            "context_window": context_window,
+            "summarizer": summarizer,
+            "settings": settings,
+            "format": format,
+            "store": store,
+            "estimator": estimator,
+            "host_files": host_files,
+            "clock": clock,
+        }
+        arguments.check(_KINDS, given)
         self.settings = settings or CompactionSettings()
         trigger = self.settings.trigger_tokens
         if trigger is not None and context_window is not None and trigger > context_window:
@@ -168,7 +178,12 @@ class CompactionController(ConversationMethods[M]):
             format: How this conversation's messages are written, where it is not the controller's format. A conversation may be
                 written in several: each has a session of its own, which takes over the records of the others, and what was undone
                 there, whenever it is asked for here. None: the format last used.
+
+        Raises:
+            ConfigurationError: the id is no text, or the format is no `MessageFormat`.
         """
+        arguments.check(_ID, {"id": id})
+        arguments.check(_KINDS, {"format": format})
         now = self._world.clock().monotonic
         with self._lock:
             formats = self._formats.setdefault(id, [])
@@ -202,7 +217,12 @@ class CompactionController(ConversationMethods[M]):
         return session
 
     def close(self, id: str) -> None:
-        """Free one conversation's memory; what the store holds of it stays."""
+        """Free one conversation's memory; what the store holds of it stays.
+
+        Raises:
+            ConfigurationError: the id is no text.
+        """
+        arguments.check(_ID, {"id": id})
         with self._lock:
             for format in self._formats.pop(id, []):
                 self._sessions.pop((id, format.name), None)
@@ -265,29 +285,26 @@ def _plain(model: str | None) -> str | None:
     return model and model.rpartition("/")[2].lower()
 
 
-def _check_parts(settings: object, summarizer: object, store: object) -> None:
-    """Refuse what would fail in the first compaction only."""
-    if settings is not None and not isinstance(settings, CompactionSettings):
-        raise ConfigurationError(f"settings must be CompactionSettings(...), not {type(settings).__name__}")
-    if summarizer is not None and not callable(summarizer):
-        raise ConfigurationError(
-            f"summarizer={summarizer!r} must be a callable that answers a SummaryRequest; "
-            "an adapter's summarizer(model) makes one of a model"
-        )
-    if store is not None and not all(callable(getattr(store, name, None)) for name in ("load", "append", "remove")):
-        raise ConfigurationError(
-            f"store={store!r} must have load, append and remove: "
-            "SQLiteStore(path) of compaction_hooks.stores keeps records in a file"
-        )
+_KINDS = {
+    "model": arguments.MODEL_NAME.or_none(),
+    "context_window": arguments.TOKENS.or_none(),
+    "summarizer": arguments.SUMMARIZER.or_none(),
+    "settings": arguments.instance_of(CompactionSettings).or_none(),
+    "format": arguments.FORMAT.or_none(),
+    "store": arguments.STORE.or_none(),
+    "estimator": arguments.ESTIMATOR.or_none(),
+    "host_files": arguments.FUNCTION.or_none(),
+    "clock": arguments.FUNCTION.or_none(),
+}
+_ID = {"id": arguments.SESSION_ID}
 
 
 def _handlers(on_event: object) -> tuple[EventHandler, ...]:
-    """The handlers of `on_event=`, which is one or several."""
-    handlers: tuple[object, ...] = (on_event,)
-    if not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable):
-        handlers = tuple(cast("Iterable[object]", on_event))
-    if not all(map(callable, handlers)):
-        raise ConfigurationError(f"on_event={on_event!r} must be a callable that takes an event, or several")
+    """Return the handlers of `on_event=`, which is one or several."""
+    is_several = not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable)
+    handlers = tuple(cast("Iterable[object]", on_event)) if is_several else (on_event,)
+    for handler in handlers:
+        arguments.check({"on_event": arguments.HANDLER}, {"on_event": handler})
     return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside
 
 

@@ -34,7 +34,7 @@ from compaction_hooks.effects import (
     Summarize,
     Wait,
 )
-from compaction_hooks.errors import described
+from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.events import EventHandler
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.stores import RecordStore
@@ -302,7 +302,11 @@ async def _sent(send: Callable[[Any], object] | None, view: object) -> Answered 
 def _sent_sync(send: Callable[[Any], object] | None, view: object) -> Answered | Failure:
     assert send is not None  # only `call_sync` sends, and it always has a `send`
     try:
-        return Answered(guarded_sync(send(view)))
+        response = send(view)
+        if inspect.iscoroutine(response):
+            response.close()
+            raise ConfigurationError("send gave a coroutine to call_sync: write `await call(messages, send)`")
+        return Answered(guarded_sync(response))
     except Exception as error:  # noqa: BLE001 - the flow decides what is to be done about it
         return Failure(error)
 

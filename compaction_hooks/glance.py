@@ -23,6 +23,8 @@ def glance(
     with conversation.lock:
         conversation.calls += 1
         frame, conversation.glanced_at = conversation.frame, None
+        if not isinstance(messages, list):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return None
         if frame is None or frame.revision != shared.revision.number or conversation.has_overflowed:
             return None
         if frame.options != options or conversation.history is not frame.history:

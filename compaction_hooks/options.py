@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Final, TypedDict
 
+from compaction_hooks import arguments
 from compaction_hooks.events import EventHandler
 from compaction_hooks.summarizers import Summarizer
 
@@ -30,3 +31,29 @@ class CallOptions(TypedDict, total=False):
     repair: bool | None
     summarizer: Summarizer | None
     on_event: EventHandler | None
+
+
+OPTION_NAMES: Final = CallOptions.__optional_keys__
+
+_KINDS: Final = {
+    "model": arguments.MODEL_NAME.or_none(),
+    "context_window": arguments.TOKENS.or_none(),
+    "max_output_tokens": arguments.TOKENS.or_none(),
+    "repair": arguments.SWITCH.or_none(),
+    "summarizer": arguments.SUMMARIZER.or_none(),
+    "on_event": arguments.HANDLER.or_none(),
+}
+
+_POSITIONAL: Final = {name: name for name in ("keep_recent_tokens", "focus", "signal", "answer")}
+"""Arguments of some calls that are no options."""
+
+
+def check_options(options: CallOptions) -> None:
+    """Refuse options that no call has, and values of the wrong kind.
+
+    Raises:
+        TypeError: a name is unknown.
+        ConfigurationError: a value is of the wrong kind.
+    """
+    arguments.check_names("the call", options, OPTION_NAMES, _POSITIONAL)
+    arguments.check(_KINDS, options)

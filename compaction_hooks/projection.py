@@ -8,6 +8,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Generic, cast, overload
 
+from compaction_hooks import arguments
 from compaction_hooks.digests import message_digest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader
@@ -343,7 +344,13 @@ def project(
 
     Args:
         format: How the messages are written; None: OpenAI chat dicts.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong kind.
+        FormatError: a message cannot be read.
     """
+    arguments.check_messages(messages)
+    arguments.check(_KINDS, {"record": record, "format": format})
     # Without a format the overload above has bound M to the chat dict.
     chosen = format or cast("MessageFormat[M]", OpenAIChatFormat())
     known = known_products([] if record is None else [record])
@@ -351,3 +358,6 @@ def project(
     if record is None or not is_true(history, record):
         return list(messages)
     return apply_record(history, record, chosen, lambda _: 0).view(history)
+
+
+_KINDS = {"record": arguments.instance_of(CompactionRecord).or_none(), "format": arguments.FORMAT.or_none()}

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, Unpack, cast
 
+from compaction_hooks import arguments
 from compaction_hooks.answers import read_answer
 from compaction_hooks.attempt import CompactionResult
 from compaction_hooks.conversation import Conversation
 from compaction_hooks.drivers import Caller, Driver, World
 from compaction_hooks.effects import Remove, Save
-from compaction_hooks.errors import RecordError
+from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.flow import ConversationFlow
 from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.keeping import load, passed_over, write
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.messages import M, Message, MessageFormat, Usage
-from compaction_hooks.options import CallOptions
+from compaction_hooks.options import OPTION_NAMES, CallOptions, check_options
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
-from compaction_hooks.timebox import Signal
+from compaction_hooks.timebox import Signal, is_async
 from compaction_hooks.tokens import TokenEstimator
 from compaction_hooks.values import dataclass
 
@@ -141,6 +142,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
             Exception: whatever else `send` raises, untouched.
         """
+        arguments.check(_KINDS, {"send": send, "answer": answer})
         flow = self.engine.flow.call(_call(messages, options), _reader(answer))
         return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
 
@@ -154,6 +156,9 @@ class ConversationMethods(Generic[M]):
         **options: Unpack[CallOptions],
     ) -> R:
         """As `call`, for callers without an event loop; a stream is whatever has `__next__`."""
+        arguments.check(_KINDS, {"send": send, "answer": answer})
+        if is_async(send):
+            raise ConfigurationError(f"send={arguments.shown(send)} is async: write `await call(messages, send)`")
         flow = self.engine.flow.call(_call(messages, options), _reader(answer))
         return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
 
@@ -174,6 +179,7 @@ class ConversationMethods(Generic[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
+        arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
         flow = self.engine.flow.compact(_call(messages, options), keep_recent_tokens, focus)
         return await self.engine.driver.run(flow, _caller(signal, options))
 
@@ -186,6 +192,7 @@ class ConversationMethods(Generic[M]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[M]:
         """As `compact`, for callers without an event loop."""
+        arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
         flow = self.engine.flow.compact(_call(messages, options), keep_recent_tokens, focus)
         return self.engine.driver.run_sync(flow, _caller(signal, options))
 
@@ -199,6 +206,7 @@ class ConversationMethods(Generic[M]):
                 model, one that the settings say not to recover from, or when the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
+        arguments.check(_KINDS, {"error": error})
         flow = self.engine.flow.recover(_call(messages, options), error)
         return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
@@ -206,6 +214,7 @@ class ConversationMethods(Generic[M]):
         self, error: BaseException, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[M]:
         """As `recover`, for callers without an event loop."""
+        arguments.check(_KINDS, {"error": error})
         flow = self.engine.flow.recover(_call(messages, options), error)
         return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
@@ -380,6 +389,13 @@ class CompactionSession(ConversationMethods[M]):
 
 
 def _call(messages: list[M], options: CallOptions) -> Call[M]:
+    """Return a call of these messages and options, once they are seen to be such.
+
+    Raises:
+        ConfigurationError, TypeError: they are not.
+    """
+    arguments.check_messages(messages)
+    check_options(options)
     return Call(
         messages=messages,
         model=options.get("model"),
@@ -392,9 +408,11 @@ def _call(messages: list[M], options: CallOptions) -> Call[M]:
 
 
 def _options(options: CallOptions) -> tuple[object, ...]:
-    """As `Call.options`, without making a call of it."""
+    """As `Call.options`, without making a call of it; a call with an unknown name is looked at closely."""
     if not options:
         return _NO_OPTIONS
+    if not options.keys() <= OPTION_NAMES:
+        check_options(options)
     get = options.get
     return (
         get("model"),
@@ -410,7 +428,18 @@ _NO_OPTIONS = _call([], {}).options
 
 
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:
+    arguments.check(_KINDS, {"signal": signal})
     return Caller(signal=signal, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
+
+
+_KINDS = {
+    "signal": arguments.SIGNAL.or_none(),
+    "send": arguments.FUNCTION,
+    "answer": arguments.FUNCTION.or_none(),
+    "keep_recent_tokens": arguments.whole("tokens", least=0).or_none(),
+    "focus": arguments.TEXT.or_none(),
+    "error": arguments.ERROR,
+}
 
 
 def _is_known(conversation: Conversation[M], fields: object) -> bool:

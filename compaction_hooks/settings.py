@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.values import dataclass
 
@@ -103,34 +104,13 @@ class CompactionSettings:
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
+        arguments.check(_KINDS, {name: getattr(self, name) for name in _KINDS})
         if self.trigger_ratio is not None and self.trigger_tokens is not None:
             raise ConfigurationError(
                 f"trigger_ratio={self.trigger_ratio} and trigger_tokens={self.trigger_tokens} exclude one another: set one"
             )
-        for name in (*_POSITIVE, "trigger_ratio"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ConfigurationError(f"{name}={value!r} must be a number")
-        if self.trigger_ratio is not None and not 0.1 <= self.trigger_ratio <= 1.0:
-            raise ConfigurationError(f"trigger_ratio={self.trigger_ratio} must lie between 0.1 and 1.0")
-        for name in _SWITCHES:
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigurationError(f"{name}={getattr(self, name)!r} must be True or False")
-        if isinstance(self.overflow_patterns, str):
-            raise ConfigurationError(
-                f"overflow_patterns={self.overflow_patterns!r} must be several texts: put it into a tuple"
-            )
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            if isinstance(value, float) and name.endswith("_tokens"):
-                raise ConfigurationError(f"{name}={value} must be a whole number of tokens")
-            if value is not None and not value > 0:  # nan is not
-                raise ConfigurationError(f"{name}={value} must be above zero")
-        for tool, rule in self.tool_rules.items():
-            if rule not in ("never", "first") and (type(rule) is not int or rule < 0):
-                raise ConfigurationError(
-                    f'tool_rules[{tool!r}]={rule!r} must be "never", "first" or a number of results'
-                )
+        rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
+        arguments.check(dict.fromkeys(rules, _RULE), rules)
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -163,20 +143,33 @@ class CompactionSettings:
         )
 
 
-_SWITCHES = ("auto_compact", "compact_on_overflow", "is_subagent", "clear_tool_results", "repair", "add_continuation")
-_POSITIVE = (
-    "reserve_tokens",
-    "keep_recent_tokens",
-    "trigger_tokens",
-    "max_output_tokens",
-    "default_context_window",
-    "max_summary_tokens",
-    "summarizer_window",
-    "summary_timeout_seconds",
-    "split_turn_min_prefix",
-    "breaker_failures",
-    "breaker_cooldown_seconds",
-)
+def _is_rule(value: object) -> bool:
+    return value in ("never", "first") or (type(value) is int and value >= 0)
+
+
+_RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
+_KINDS = {
+    "reserve_tokens": arguments.TOKENS,
+    "keep_recent_tokens": arguments.TOKENS,
+    "trigger_ratio": arguments.RATIO.or_none(),
+    "trigger_tokens": arguments.TOKENS.or_none(),
+    "max_output_tokens": arguments.TOKENS.or_none(),
+    "default_context_window": arguments.TOKENS.or_none(),
+    "auto_compact": arguments.SWITCH,
+    "compact_on_overflow": arguments.SWITCH,
+    "overflow_patterns": arguments.TEXTS,
+    "is_subagent": arguments.SWITCH,
+    "clear_tool_results": arguments.SWITCH,
+    "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
+    "max_summary_tokens": arguments.TOKENS,
+    "summarizer_window": arguments.TOKENS.or_none(),
+    "summary_timeout_seconds": arguments.SECONDS,
+    "repair": arguments.SWITCH,
+    "split_turn_min_prefix": arguments.whole("messages"),
+    "add_continuation": arguments.SWITCH,
+    "breaker_failures": arguments.whole("failures"),
+    "breaker_cooldown_seconds": arguments.SECONDS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

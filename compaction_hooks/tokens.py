@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Final, Protocol, TypeVar, cast
 
-from compaction_hooks.errors import ConfigurationError, described
+from compaction_hooks.errors import described
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -89,17 +89,9 @@ class GuardedEstimator:
 
     Where it raises, or gives what is no number of tokens (negative, not a number, above `MOST_TOKENS`, none for a message),
     `CharacterEstimator` counts instead, and a warning says so once.
-
-    Raises:
-        ConfigurationError: it is no `TokenEstimator`.
     """
 
     def __init__(self, estimator: TokenEstimator) -> None:
-        for method in ("estimate_tokens", "estimate_message_tokens"):
-            if not callable(getattr(estimator, method, None)):
-                raise ConfigurationError(
-                    f"estimator={estimator!r} must have {method}, as compaction_hooks.TokenEstimator says"
-                )
         self._estimator = estimator
         self._instead = CharacterEstimator()
         self._has_failed = False

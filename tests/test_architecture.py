@@ -1,6 +1,6 @@
 """The shape of the house, read from its imports.
 
-    values  patterns  errors  messages  settings  text_classes  installed  digests  escaping
+    values  patterns  errors  arguments  messages  settings  text_classes  installed  digests  escaping
     formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     cut_point  reductions  summarizers  extractive  record
     notes  projection  validity  repair  situation  planning  drafts  stores  events
@@ -38,6 +38,7 @@ SOURCES = {"compaction_hooks": ROOT, "compaction_adapters": ROOT / "adapters"}
 
 PUBLIC_MODULES = {
     "compaction_hooks",
+    "compaction_hooks.arguments",
     "compaction_hooks.errors",
     "compaction_hooks.events",
     "compaction_hooks.formats",
@@ -55,7 +56,8 @@ CONTRACT = {
     "CompactionResult", "CompactionOutcome", "SessionState", "project",
     "ContextOverflowError", "is_context_overflow", "parse_overflow", "OverflowInfo",
     "Summarizer", "SummaryRequest", "Summary", "ExtractiveSummarizer", "MessageFormat", "Message", "Usage", "TokenEstimator",
-    "CompactionStarted", "CompactionFinished", "CompactionSkipped", "CompactionFailed",
+    "CompactionStarted", "CompactionFinished", "CompactionSkipped", "CompactionFailed", "CompactionEvent", "EventHandler",
+    "CompactionError", "ConfigurationError", "RecordStore",
 }  # fmt: skip
 """The names users were promised; `__init__` may offer more, never fewer."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
+from compaction_hooks.arguments import check_names
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
@@ -34,11 +36,15 @@ class ControllerKeywords(PolicyKeywords, total=False):
     model: str | None
 
 
+_NAMES = ControllerKeywords.__optional_keys__
+
+
 def controller_from(
     controller: CompactionController[Any] | None,
     keywords: ControllerKeywords,
     format: MessageFormat[Any],
     *,
+    taker: Callable[..., object],
     sees_model: bool,
 ) -> CompactionController[Any]:
     """Return the controller given, or a new one made from the keywords.
@@ -46,11 +52,16 @@ def controller_from(
     Args:
         controller: A controller, shared or not, whatever its own format: sessions are opened with the adapter's.
         format: How the framework writes its messages.
+        taker: What the user called, which has keywords of its own beside these.
         sees_model: Whether the adapter learns which model each call is for, and so its window.
 
     Raises:
+        TypeError: a keyword is unknown.
         ConfigurationError: both a controller and keywords; or a trigger given as a part of a window that cannot become known.
     """
+    if not keywords.keys() <= _NAMES:
+        own = inspect.signature(taker).parameters.values()
+        check_names(taker.__name__, keywords, _NAMES | {one.name for one in own if one.kind is not one.VAR_KEYWORD})
     if controller is not None and keywords:
         raise ConfigurationError(f"{', '.join(sorted(keywords))}: give a controller or its keywords, not both")
     if controller is not None and not isinstance(controller, CompactionController):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -292,13 +292,6 @@ async def test_a_chat_model_tells_its_window_and_writes_the_summaries(stage: Sta
     assert len(side.requests) == 1
 
 
-def test_a_name_tells_the_window_only() -> None:
-    pytest.importorskip("genai_prices")
-    node = CompactionNode(model="gpt-4")
-    assert node.controller.state().context_window == 8_192
-    assert is_summary(node.invoke({"messages": [*spoken(30), HumanMessage("?")]})["llm_input_messages"][0])
-
-
 async def test_what_is_bound_to_a_model_counts(stage: Stage) -> None:
     messages = [*spoken(5), HumanMessage("?")]
     for tools, is_compacted in (([], False), ([heavy_tool(12_000)], True)):
@@ -307,9 +300,10 @@ async def test_what_is_bound_to_a_model_counts(stage: Stage) -> None:
         assert is_summary(node.invoke({"messages": messages})["llm_input_messages"][0]) is is_compacted
 
 
-def test_a_name_may_be_given_beside_a_controller() -> None:
+def test_a_name_tells_the_window_to_a_controller() -> None:
     pytest.importorskip("genai_prices")
-    node = CompactionNode(CompactionController(), model="gpt-4")
+    node = CompactionNode(CompactionController(model="gpt-4"))
+    assert node.controller.state().context_window == 8_192
     assert is_summary(node.invoke({"messages": [*spoken(30), HumanMessage("?")]})["llm_input_messages"][0])
 
 
@@ -368,7 +362,8 @@ async def test_usage_that_answers_carry_is_counted_with() -> None:
         pytest.param((), {"output_key": "messages"}, "messages_key and output_key are both 'messages'", id="one key"),
         pytest.param((), {"messages_key": ""}, "messages_key='' must name a key", id="no key"),
         pytest.param((), {"output_key": "compaction_records"}, "none that the node itself uses", id="the node's key"),
-        pytest.param((), {"model": 3}, "model must be a chat model or its name, not int", id="no model"),
+        pytest.param((), {"model": 3}, "model=3 must be a chat model", id="no model"),
+        pytest.param((), {"model": "gpt-5"}, r"write model=init_chat_model\('gpt-5'\)", id="a name for a model"),
         pytest.param(("gpt-5",), {}, "must be a CompactionController, not str", id="no controller"),
         pytest.param(
             (CompactionController(),), {"context_window": 9_000}, "give a controller or its keywords", id="both"

@@ -90,7 +90,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         if not name:
             raise ConfigurationError('name="" must not be empty: LangGraph names nodes and traces after it')
         given = controller_keywords(model, trigger, keep, keywords)
-        self.controller = controller_from(controller, given, FORMAT, sees_model=True)
+        self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=True)
         self.tools = []
         self._name = name
         self._sessions = Sessions(self.controller)

@@ -28,6 +28,7 @@ from compaction_hooks import (
     CompactionController,
     CompactionSession,
 )
+from compaction_hooks.arguments import shown
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
@@ -49,8 +50,8 @@ class CompactionNode(Runnable[Any, Values]):
 
     Args:
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        model: The model that the model node calls, where it is not one that `wrap` returned. A chat model tells its name, window
-            and bound tools, and writes the summaries where no `summarizer` is given; a name tells the window only.
+        model: The chat model that the model node calls, where it is not one that `wrap` returned. It tells its name, window and
+            bound tools, and writes the summaries where no `summarizer` is given.
         messages_key: Where the state has its messages.
         output_key: Where the list for the model is put; the model node reads it there. Declared by `CompactionState`.
         trim: Write the list back to `messages_key` too, so that checkpoints stay small; what was compacted is gone from the
@@ -67,7 +68,7 @@ class CompactionNode(Runnable[Any, Values]):
         self,
         controller: CompactionController[Any] | None = None,
         *,
-        model: BaseChatModel | Runnable[LanguageModelInput, Any] | str | None = None,
+        model: BaseChatModel | Runnable[LanguageModelInput, Any] | None = None,
         messages_key: str = "messages",
         output_key: str = VIEW_KEY,
         trim: bool = False,
@@ -82,7 +83,7 @@ class CompactionNode(Runnable[Any, Values]):
         given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
         if controller is None and model is not None:
             given["model"] = self._options.get("model")
-        self.controller = controller_from(controller, given, FORMAT, sees_model=window is not None)
+        self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=window is not None)
         self.schema = node_schema(messages_key, output_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
@@ -228,9 +229,12 @@ def _options(
 ) -> CallOptions:
     options = model_options(model)
     if isinstance(model, str):
-        options["model"] = model
-    elif model is not None and not options:
-        raise ConfigurationError(f"model must be a chat model or its name, not {type(model).__name__}")
+        raise ConfigurationError(
+            f"model={model!r} must be the chat model itself: write model=init_chat_model({model!r}), or for its window alone "
+            f"CompactionNode(CompactionController(model={model!r}))"
+        )
+    if model is not None and not options:
+        raise ConfigurationError(f"model={shown(model)} must be a chat model")
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:

@@ -81,7 +81,7 @@ class CompactionCallback(CustomLogger):
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType] - litellm leaves its keywords untyped
-        self._controller = controller_from(controller, keywords, FORMAT, sees_model=True)
+        self._controller = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
         self._conversations = Conversations(self._controller, session_id)
         self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
         self._overflows: OrderedDict[str, Exception] = OrderedDict()

@@ -41,7 +41,7 @@ def with_compaction(
         ConfigurationError: `function` takes no messages; both a controller and keywords.
     """
     callee = Callee(function)
-    shared = controller_from(controller, keywords, FORMAT, sees_model=True)
+    shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
     wrapped = _Wrapped(callee, shared, Conversations(shared, session_id))
 
     if callee.is_async:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import is_
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
@@ -38,8 +39,12 @@ from compaction_hooks import (
     SummaryRequest,
     TokenEstimator,
 )
+from compaction_hooks.arguments import check_names
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
+
+_OTHER_NAMES = {"on_event": "on_compaction"}
+"""What goes by another name here than elsewhere."""
 
 
 @dataclass
@@ -93,6 +98,11 @@ class Compaction(AbstractCapability[AgentDepsT]):
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
 
+    def __new__(cls, *_: object, **keywords: object) -> Self:
+        """Refuse a keyword that the capability does not have, and name the one meant."""
+        check_names(cls.__name__, keywords, inspect.signature(cls.__init__).parameters, _OTHER_NAMES)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         """Make the controller.
 
@@ -115,7 +125,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
             given["summarizer"] = self.summarizer
         # The names and types are those of the fields above.
         self._controller = controller_from(
-            self.controller, cast("ControllerKeywords", given), PydanticAIFormat(), sees_model=True
+            self.controller, cast("ControllerKeywords", given), PydanticAIFormat(), taker=Compaction, sees_model=True
         )
 
     @classmethod

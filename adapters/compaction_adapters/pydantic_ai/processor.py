@@ -30,7 +30,7 @@ def history_processor(
     Raises:
         ConfigurationError: a controller and its keywords are given.
     """
-    made = controller_from(controller, keywords, PydanticAIFormat(), sees_model=True)
+    made = controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
     compaction: Compaction[Any] = Compaction(made)
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:

@@ -77,7 +77,7 @@ def compaction_hook(
     Raises:
         ConfigurationError: contradictory arguments, or a trigger that is a part of a window nobody knows.
     """
-    chosen = controller_from(controller, keywords, TinyAgentFormat(), sees_model=False)
+    chosen = controller_from(controller, keywords, TinyAgentFormat(), taker=compaction_hook, sees_model=False)
     given = CallOptions()
     if system is not None:
         given["system"] = system

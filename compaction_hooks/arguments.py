@@ -1,0 +1,187 @@
+"""Arguments of the wrong kind, refused at once: the error names the argument, its value and the fix.
+
+A table names the kind of each argument: `settings.py`, `options.py` and `controller.py` have one for theirs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from compaction_hooks.errors import ConfigurationError
+
+SHOWN_CHARS: Final = 80
+"""Of a wrong value, an error shows so many characters at most."""
+NEAR_ENOUGH: Final = 0.5
+"""A known name that is as similar to a wrong one (1: the same) is suggested; the standard library's 0.6 misses `windoww`."""
+
+NOTHING: Final[Mapping[str, str]] = {}
+
+
+class Kind(NamedTuple):
+    """One kind of argument.
+
+    Attributes:
+        fits: Whether a value is of this kind.
+        wanted: What the value must be or have, for the error: "must ...".
+    """
+
+    fits: Callable[[Any], bool]
+    wanted: str
+
+    def or_none(self) -> Kind:
+        """Return the same kind for an argument that may be left out."""
+        return Kind(lambda value: value is None or self.fits(value), self.wanted)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return _is_whole(value) or isinstance(value, float)
+
+
+def _are_texts(value: object) -> bool:
+    is_several = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return is_several and all(isinstance(text, str) for text in cast("Collection[object]", value))
+
+
+def whole(unit: str, *, least: int = 1) -> Kind:
+    """Return the kind of a whole number of some unit, above zero or, with `least=0`, zero too."""
+    bound = "above zero" if least else "from zero on"
+    return Kind(lambda value: _is_whole(value) and value >= least, f"be a whole number of {unit} {bound}")
+
+
+def instance_of(cls: type) -> Kind:
+    """Return the kind of an object of this class."""
+    return Kind(lambda value: isinstance(value, cls), f"be {cls.__name__}(...)")
+
+
+def with_methods(wanted: str, *methods: str) -> Kind:
+    """Return the kind of an object, not a class, that has these methods."""
+    return Kind(
+        lambda value: not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods),
+        wanted,
+    )
+
+
+TEXT: Final = Kind(lambda value: isinstance(value, str), "be a text")
+SESSION_ID: Final = Kind(TEXT.fits, 'be a text that names the conversation, such as "thread-1"')
+TEXTS: Final = Kind(_are_texts, "be several texts, such as a tuple of them")
+SWITCH: Final = Kind(lambda value: isinstance(value, bool), "be True or False")
+TOKENS: Final = whole("tokens")
+SECONDS: Final = Kind(lambda value: _is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
+RATIO: Final = Kind(lambda value: _is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
+ERROR: Final = Kind(lambda value: isinstance(value, BaseException), "be the exception that the model call raised")
+MODEL_NAME: Final = Kind(TEXT.fits, 'be the name of a model, such as "gpt-5"')
+FUNCTION: Final = Kind(callable, "be a function")
+SIGNAL: Final = with_methods("be an event with is_set(), such as an asyncio.Event", "is_set")
+SUMMARIZER: Final = with_methods(
+    "be a callable that answers a SummaryRequest; an adapter's summarizer(model) makes one of a model", "__call__"
+)
+HANDLER: Final = with_methods("be a callable that takes an event", "__call__")
+STORE: Final = with_methods(
+    "have load, append and remove: SQLiteStore(path) of compaction_hooks.stores keeps records in a file",
+    "load",
+    "append",
+    "remove",
+)
+ESTIMATOR: Final = with_methods(
+    "have estimate_tokens and estimate_message_tokens, as compaction_hooks.TokenEstimator says",
+    "estimate_tokens",
+    "estimate_message_tokens",
+)
+FORMAT: Final = with_methods(
+    "be a MessageFormat: OpenAIChatFormat(), OpenAIResponsesFormat() or AnthropicFormat() of compaction_hooks.formats",
+    "read",
+    "summary",
+    "take",
+    "rewrite",
+)
+
+_WRAPPERS: Final[Mapping[str, str]] = {
+    "langgraph": "BaseStoreRecordStore(...) of compaction_adapters.langgraph",
+    "redis": "RedisStore(...) of compaction_adapters.redis",
+    "psycopg": "PostgresStore(...) of compaction_adapters.postgres, with a text or a pool",
+    "psycopg_pool": "PostgresStore(...) of compaction_adapters.postgres",
+    "sqlite3": "SQLiteStore(path) of compaction_hooks.stores",
+    "pathlib": "SQLiteStore(...) of compaction_hooks.stores",
+}
+"""By the package that another kind of store comes from: how records are kept there."""
+
+
+def check(kinds: Mapping[str, Kind], given: Mapping[str, object]) -> None:
+    """Refuse the first argument that is not of its kind; those without a kind are not looked at.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong kind.
+    """
+    for name, kind in kinds.items():
+        if name in given and not kind.fits(given[name]):
+            raise refusal(name, given[name], kind.wanted)
+
+
+def refusal(name: str, value: object, wanted: str) -> ConfigurationError:
+    """Return the error for an argument of the wrong kind."""
+    if isinstance(value, type):
+        return ConfigurationError(f"{name}={value.__name__} is a class: write {name}={value.__name__}(...)")
+    wrapper = _WRAPPERS.get(package_of(value, _WRAPPERS))
+    if name == "store" and wrapper is not None:
+        return ConfigurationError(f"{name}={shown(value)} keeps no records by itself: wrap it in {wrapper}")
+    return ConfigurationError(f"{name}={shown(value)} must {wanted}")
+
+
+def package_of(value: object, known: Collection[str]) -> str:
+    """Return which of these packages a value's class, or one it inherits from, comes from; "" for none of them."""
+    packages = (cls.__module__.partition(".")[0] for cls in type(value).__mro__)
+    return next((name for name in packages if name in known), "")
+
+
+def check_names(
+    function: str, given: Mapping[str, object], known: Iterable[str], others: Mapping[str, str] = NOTHING
+) -> None:
+    """Refuse an argument that a function does not have, as Python itself does where it can, and suggest the one meant.
+
+    Args:
+        others: Further names that a user may have meant, and what each is called.
+
+    Raises:
+        TypeError: a name is not known.
+    """
+    names = sorted(known)
+    for name, value in given.items():
+        if name not in names:
+            import difflib  # a mistake may take its time, an import may not
+
+            near = difflib.get_close_matches(name, [*names, *others], n=1, cutoff=NEAR_ENOUGH)
+            fix = f"did you mean {others.get(near[0], near[0])}?" if near else f"it takes {', '.join(names)}"
+            raise TypeError(f"{function} got an unexpected argument {name}={shown(value)}: {fix}")
+
+
+def check_messages(messages: object) -> None:
+    """Refuse all but a list of messages; of a wrong value only the type is named, for it may hold what users said.
+
+    Raises:
+        ConfigurationError: it is no list.
+    """
+    if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
+        return
+    fix = "write list(messages)" if isinstance(messages, Iterable) and not isinstance(messages, str | bytes) else ""
+    if isinstance(messages, Mapping | str):
+        fix = "write [message]"
+    if inspect.isawaitable(messages):
+        fix = "await it"
+    raise ConfigurationError(
+        f"messages must be the list of the conversation's messages, not {type(messages).__name__}"
+        + (f": {fix}" if fix else "")
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value for an error text, in one line and bounded; however it is written or fails to be."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = SHOWN_CHARS
+    return " ".join(short.repr(value).split())

@@ -1,0 +1,161 @@
+"""Typical mistakes, each as a user writes it, with the words that the answer must hold.
+
+`python -m tests.api.mistakes` prints each with its answer; those of a framework that is not installed are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import math
+import os
+from typing import Any
+
+CORE = {
+    # the options of a call
+    "hooks.transform_context_sync(messages, windoww=3)": "windoww=3: did you mean context_window?",
+    "asyncio.run(hooks.transform_context(messages, max_output_token=9))": "did you mean max_output_tokens?",
+    "hooks.compact_sync(messages, focuss='x')": "focuss='x': did you mean focus?",
+    "hooks.transform_context_sync(messages, colour='red')": "colour='red': it takes context_window, max_output_tokens",
+    "hooks.transform_context_sync(messages, context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "hooks.transform_context_sync(messages, model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
+    "hooks.transform_context_sync(messages, repair='yes')": "repair='yes' must be True or False",
+    "hooks.transform_context_sync(messages, 'stop')": "signal='stop' must be an event with is_set()",
+    "hooks.compact_sync(messages, -1)": "keep_recent_tokens=-1 must be a whole number of tokens",
+    "hooks.recover_sync('prompt is too long', messages)": "must be the exception that the model call raised",
+    # the messages
+    "hooks.transform_context_sync(None)": "messages must be the list of the conversation's messages, not NoneType",
+    "hooks.transform_context_sync(messages[0])": "not dict: write [message]",
+    "hooks.transform_context_sync('hello')": "not str: write [message]",
+    "hooks.transform_context_sync(message for message in messages)": "not generator: write list(messages)",
+    "hooks.transform_context_sync(['hello'])": "a message must be a dict, not str",
+    "hooks.transform_context_sync([{'content': 'hello'}])": 'a chat message needs "role"',
+    "project(None, None)": "messages must be the list",
+    "project(messages, {'id': 'a'})": "record={'id': 'a'} must be CompactionRecord(...)",
+    # the model call
+    "hooks.call_sync(messages, send_async)": "is async: write `await call(messages, send)`",
+    "hooks.call_sync(messages, lambda view: send_async(view))": "gave a coroutine to call_sync: write `await call(",
+    "hooks.call_sync(messages, 'gpt-5')": "send='gpt-5' must be a function",
+    "asyncio.run(hooks.call(messages, None))": "send=None must be a function",
+    "hooks.call_sync(messages, print, answer=5)": "answer=5 must be a function",
+    # the conversation
+    "hooks.session(None)": 'id=None must be a text that names the conversation, such as "thread-1"',
+    "hooks.session(5)": "id=5 must be a text",
+    "hooks.close(5)": "id=5 must be a text",
+    # the controller
+    "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
+    "CompactionController(context_window=None, window=8_000)": "window",
+    "CompactionController(context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",
+    "CompactionController(summarizer='typo')": "summarizer='typo' must be a callable that answers a SummaryRequest",
+    "CompactionController(summarizer=ExtractiveSummarizer)": "write summarizer=ExtractiveSummarizer(...)",
+    "CompactionController(settings={'trigger_ratio': 0.8})": "settings={'trigger_ratio': 0.8} must be CompactionSettings(...)",
+    "CompactionController(settings=CompactionSettings)": "write settings=CompactionSettings(...)",
+    "CompactionController(format='anthropic')": "format='anthropic' must be a MessageFormat",
+    "CompactionController(format=AnthropicFormat)": "write format=AnthropicFormat(...)",
+    "hooks.session('a', format=AnthropicFormat)": "write format=AnthropicFormat(...)",
+    "CompactionController(store='records.db')": "SQLiteStore(path) of compaction_hooks.stores",
+    "CompactionController(store=SQLiteStore)": "write store=SQLiteStore(...)",
+    "CompactionController(on_event='log')": "on_event='log' must be a callable that takes an event",
+    "CompactionController(on_event=[print, None])": "on_event=None must be a callable",
+    "CompactionController(estimator='tiktoken')": "estimator='tiktoken' must have estimate_tokens",
+    "CompactionController(clock=5)": "clock=5 must be a function",
+    # the settings
+    "CompactionSettings(reserve_tokens=None)": "reserve_tokens=None must be a whole number of tokens above zero",
+    "CompactionSettings(keep_recent_tokens=math.inf)": "keep_recent_tokens=inf must be a whole number of tokens",
+    "CompactionSettings(keep_recent_tokens=0.5)": "keep_recent_tokens=0.5 must be a whole number of tokens",
+    "CompactionSettings(breaker_failures=2.5)": "breaker_failures=2.5 must be a whole number of failures",
+    "CompactionSettings(summary_timeout_seconds=None)": "summary_timeout_seconds=None must be a number of seconds",
+    "CompactionSettings(trigger_ratio=80)": "trigger_ratio=80 must be a number between 0.1 and 1.0",
+    "CompactionSettings(auto_compact='no')": "auto_compact='no' must be True or False",
+    "CompactionSettings(overflow_patterns='too big')": "overflow_patterns='too big' must be several texts",
+    "CompactionSettings(tool_rules=['grep'])": "tool_rules=['grep'] must be a dict of rules by tool name",
+    "CompactionSettings(tool_rules={'grep': 'often'})": "tool_rules['grep']='often' must be \"never\", \"first\"",
+}
+LANGGRAPH = {
+    "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: write model=init_chat_model('gpt-5')",
+    "CompactionNode(model=5)": "model=5 must be a chat model",
+    "CompactionNode('gpt-5')": "the first argument must be a CompactionController, not str",
+    "CompactionNode(window=8_000)": "CompactionNode got an unexpected argument window=8000: did you mean context_window?",
+    "CompactionNode(message_key='chat')": "did you mean messages_key?",
+    "CompactionNode(store=InMemoryStore())": "wrap it in BaseStoreRecordStore(...) of compaction_adapters.langgraph",
+    "CompactionNode(summarizer='typo')": "summarizer='typo' must be a callable",
+}
+LANGCHAIN = {
+    "CompactionMiddleware(window=8_000)": "did you mean context_window?",
+    "CompactionMiddleware(trigger=0.8)": "trigger=0.8",
+    "CompactionMiddleware('openai:gpt-5')": "the first argument must be a CompactionController, not str",
+}
+PYDANTIC_AI = {
+    "Compaction(window=8_000)": "Compaction got an unexpected argument window=8000: did you mean context_window?",
+    "Compaction(on_event=print)": "did you mean on_compaction?",
+    "Compaction(8_000)": "the first argument must be a CompactionController, not int",
+    "Compaction(context_window='8k')": "context_window='8k' must be a whole number of tokens",
+    "history_processor(window=8_000)": "history_processor got an unexpected argument window=8000: did you mean context_window?",
+}
+LITELLM = {
+    "with_compaction(litellm.completion, window=8_000)": "with_compaction got an unexpected argument window=8000",
+    "with_compaction(litellm.completion, sesion_id='a')": "did you mean session_id?",
+    "CompactionCallback(window=8_000)": "did you mean context_window?",
+}
+TINYAGENT = {
+    "compaction_hook(window=8_000)": "compaction_hook got an unexpected argument window=8000: did you mean context_window?",
+    "compaction_hook(8_000)": "the first argument must be a CompactionController, not int",
+}
+MISTAKES = {
+    "compaction_hooks": CORE,
+    "langgraph": LANGGRAPH,
+    "langchain": LANGCHAIN,
+    "pydantic_ai": PYDANTIC_AI,
+    "litellm": LITELLM,
+    "tinyagent": TINYAGENT,
+}
+"""By the package that must be installed: as the user writes it, and a part of the answer."""
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or litellm would download it
+
+
+async def send_async(view: list[object]) -> str:
+    return f"an answer to {len(view)} messages"
+
+
+def names(package: str) -> dict[str, Any]:
+    """Return the names that these mistakes are written with; raise ImportError where the package is not installed."""
+    modules = ["compaction_hooks", "compaction_hooks.formats", "compaction_hooks.stores"]
+    found: dict[str, Any] = {"asyncio": asyncio, "math": math, "send_async": send_async}
+    if package != "compaction_hooks":
+        found[package] = importlib.import_module(package)
+        modules.append(f"compaction_adapters.{package}")
+    if package == "langgraph":
+        found["InMemoryStore"] = importlib.import_module("langgraph.store.memory").InMemoryStore
+    for module in map(importlib.import_module, modules):
+        found |= {name: getattr(module, name) for name in module.__all__}
+    messages = [{"role": "user", "content": "hi"}]
+    return {**found, "hooks": found["CompactionController"](context_window=8_000), "messages": messages}
+
+
+def answer_to(code: str, package: str) -> Exception | None:
+    """Make one mistake and return the error that answers it, or None."""
+    try:
+        eval(code, names(package))
+    except Exception as error:  # noqa: BLE001 - whatever the answer is, it is looked at
+        return error
+    return None
+
+
+def main() -> None:
+    """Print each mistake with its answer."""
+    for package, mistakes in MISTAKES.items():
+        try:
+            names(package)
+        except ImportError as missing:
+            print(f"\n{package}: not installed here ({missing})")
+            continue
+        print(f"\n{package}")
+        for code in mistakes:
+            error = answer_to(code, package)
+            print(f"  {code}\n    {type(error).__name__}: {error}" if error else f"  {code}\n    NO ANSWER")
+
+
+if __name__ == "__main__":
+    main()
