@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic
 
-from compaction_hooks.digests import text_digest
+from compaction_hooks.digests import DIGEST_RULE, text_digest
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.planning import SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record
@@ -69,6 +69,7 @@ def summary_record(
         compacted_message_count=plan.host_messages,
         covered_runs=plan.cut,
         covered_digest=covered_digest,
+        digest_rule=DIGEST_RULE,
         pins=plan.pins,
         read_files=plan.files.read,
         modified_files=plan.files.modified,

@@ -84,16 +84,23 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block the format does not know: counted by its JSON text, passed through untouched, never part of a digest.
+    """A block of a tool that the provider ran itself, or one the format does not know.
+
+    It is counted by its JSON text and passed through untouched.
 
     Attributes:
         kind: The block's type, in the provider's word.
         call_id: What joins the call of a tool that the provider ran itself with its result; "" for everything else.
+        name: The tool's name, if the block has it.
+        content: The words and numbers that a reader may know of it, for digests and summaries: a query, titles, output; "" if
+            nothing in it is readable. The same in every framework's form of the block.
     """
 
     kind: str
     text: str
     call_id: str = ""
+    name: str = ""
+    content: str = ""
 
 
 Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque

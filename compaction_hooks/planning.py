@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from compaction_hooks.cut_point import find_cut
-from compaction_hooks.digests import message_digest
+from compaction_hooks.digests import message_names
 from compaction_hooks.files import (
     MAX_LISTED,
     FileOperations,
@@ -210,10 +210,12 @@ def _pins(now: Situation[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
     earlier = {pin.digest: pin for pin in now.record.pins} if now.record else {}
     pins: list[Pin] = []
     for index in pieces:
-        name = message_digest(history.piece(index).message)
-        old = earlier.get(name) if history.piece(index).side is None else None
+        names = message_names(history.piece(index).message)
+        found = (earlier[name] for name in names if name in earlier)
+        old = next(found, None) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
-        pins.append(Pin(run=run, digest=name, is_users=index != history.request or name in now.user_pins))
+        is_users = index != history.request or any(name in now.user_pins for name in names)
+        pins.append(Pin(run=run, digest=names[0], is_users=is_users))
     return tuple(pins)
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, cast, overload
 
 from compaction_hooks import arguments
-from compaction_hooks.digests import message_digest
+from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, message_names
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
@@ -30,7 +30,9 @@ def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> Com
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
     """Whether the history begins with exactly what the record covers, and goes on after it."""
-    if history.digest_before(record.covered_runs) != record.covered_digest:
+    if not FIRST_RULE <= record.digest_rule <= DIGEST_RULE:
+        return False  # made by a later version, and not checked by it here
+    if history.digest_before(record.covered_runs, record.digest_rule) != record.covered_digest:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
@@ -194,7 +196,7 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
     found: set[int] = set()
     for pin in pins:
         within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
-        matches = [i for i in within if i < cut and message_digest(history.piece(i).message) == pin.digest]
+        matches = [i for i in within if i < cut and pin.digest in message_names(history.piece(i).message)]
         found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
     return sorted(found)
 

@@ -8,7 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar, cast
 
-from compaction_hooks.digests import text_digest
+from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, text_digest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.messages import Usage
@@ -83,6 +83,7 @@ class CompactionRecord:
         compacted_message_count: Host messages covered.
         covered_runs: Runs covered, from the start of the conversation.
         covered_digest: Digest chain after them.
+        digest_rule: The rule by which it was made; 1 in records of 0.1.0, which do not name it.
         seen_runs: Runs there were at the time; what a provider counted for an earlier one measured another view.
         tokens_before, tokens_after: Estimated size of the context in tokens.
         compaction_count: How many compactions led here, this one included.
@@ -109,6 +110,7 @@ class CompactionRecord:
     compacted_message_count: int
     covered_runs: int
     covered_digest: str
+    digest_rule: int = DIGEST_RULE
     seen_runs: int
     tokens_before: int
     tokens_after: int
@@ -197,6 +199,7 @@ class CompactionRecord:
             compacted_message_count=_field(fields, "compacted_message_count", int),
             covered_runs=_field(fields, "covered_runs", int),
             covered_digest=_field(fields, "covered_digest", str),
+            digest_rule=_field(fields, "digest_rule", int, FIRST_RULE),
             seen_runs=_field(fields, "seen_runs", int, 0),
             tokens_before=_field(fields, "tokens_before", int, 0),
             tokens_after=_field(fields, "tokens_after", int, 0),
@@ -225,6 +228,7 @@ _PLAIN = (
     "compacted_message_count",
     "covered_runs",
     "covered_digest",
+    "digest_rule",
     "seen_runs",
     "tokens_before",
     "tokens_after",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Generic
 
-from compaction_hooks.digests import message_digest
+from compaction_hooks.digests import message_names
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, Text
@@ -103,8 +103,9 @@ class Situation(Generic[M]):
         """Whether the host pinned this piece: word for word, so neither cleared nor shortened."""
         if not self.user_pins:
             return False
-        name = message_digest(self.history.piece(piece).message)
-        if name not in self.user_pins:
+        names = message_names(self.history.piece(piece).message)
+        name = next((name for name in names if name in self.user_pins), None)
+        if name is None:
             return False
         run = self.user_pins[name]
         # What follows a summary at the head of a list has lost its place, and so has what stands behind an edit: there the
@@ -115,7 +116,7 @@ class Situation(Generic[M]):
         """Whether a run of this list holds a message with this digest."""
         if not self.history.base <= run < self.history.run_count:
             return False
-        return any(message_digest(self.history.piece(i).message) == name for i in self.history.run_pieces(run))
+        return any(name in message_names(self.history.piece(i).message) for i in self.history.run_pieces(run))
 
     @property
     def covered_runs(self) -> int:

@@ -1,7 +1,8 @@
 """Messages to labelled text for a summariser: escaped, so that no content can pose as a turn, and never above a bound.
 
 A transcript is blocks separated by an empty line, each begun by a label: `[User]:`, `[Assistant]:`, `[Tool Call]:`,
-`[Tool Result]:`. System messages, thinking and reminders are left out, media are named and not shown.
+`[Tool Result]:` (also for tools that the provider ran). System messages, thinking and reminders are left out, media are named and
+not shown.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
     for message in messages:
         for part in message.parts:
             match part:
-                case ToolResult(text=text) | ToolCall(arguments=text):
+                case ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
                     chars += min(len(text), caps.result_chars)
                 case Text(text):
                     chars += len(text) if caps.text_chars is None else min(len(text), caps.text_chars)
@@ -192,7 +193,7 @@ def _is_cut(message: Message, caps: _Caps) -> bool:
     """Whether caps may leave less of a message than milder ones do."""
     for part in message.parts:
         match part:
-            case ToolResult(text=text):
+            case ToolResult(text=text) | Opaque(content=text):
                 is_over = len(text) > caps.result_chars
             case ToolCall(arguments=arguments):
                 is_over = len(arguments) * _MOST_CHARS_WRITTEN > caps.result_chars
@@ -288,8 +289,12 @@ def _block(message: Message, caps: _Caps) -> _Block:
                 said.append(_readable(part.text, caps.text_chars))
             case Media():
                 said.append(_placeholder(part))
+            case Opaque(content=content) if content and message.role == "assistant":
+                pieces += _said(label, said)
+                said.clear()
+                pieces += (_RESULT, _hosted(part, caps.result_chars))
             case Opaque():
-                said.append(f"[block: {_one_line(part.kind)}]")
+                said += (f"[block: {_one_line(part.kind)}]", _readable(part.content, caps.result_chars))
             case Thinking():
                 pass
     pieces += _said(label, said)
@@ -306,6 +311,11 @@ def _said(label: str, texts: Sequence[str]) -> _Block:
 def _result(result: ToolResult, max_chars: int) -> str:
     lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
     return neutralised("\n".join(filter(None, lines))) or "(empty)"
+
+
+def _hosted(block: Opaque, max_chars: int) -> str:
+    """The name of a tool that the provider ran, with its query, its output or both; other people's words, as a result is."""
+    return neutralised(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
 
 
 def _call(call: ToolCall, max_chars: int) -> str:

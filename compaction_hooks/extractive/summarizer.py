@@ -22,7 +22,7 @@ from compaction_hooks.extractive.steps import omitted_line, step_items, steps
 from compaction_hooks.extractive.tasks import task_items
 from compaction_hooks.extractive.text import one_line, size
 from compaction_hooks.files import file_operations, without_file_tags
-from compaction_hooks.messages import Message, Text, ToolResult, Usage
+from compaction_hooks.messages import Message, Opaque, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summarizers import Summary, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator, TokenEstimator
 from compaction_hooks.values import dataclass
@@ -80,7 +80,7 @@ class ExtractiveSummarizer:
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
-        messages = [_bounded(message) for message in request.messages if message.role != "system"]
+        messages = [_bounded(_with_hosted_calls(message)) for message in request.messages if message.role != "system"]
         earlier = parse(without_file_tags(request.previous_summary or ""))
         for text in foreign_summaries(messages):
             # What somebody else says was asked for stands neither first nor last: those two are never dropped.
@@ -120,6 +120,17 @@ class ExtractiveSummarizer:
                 factor = min(factor, 0.8)
             room *= factor
         return best
+
+
+def _with_hosted_calls(message: Message) -> Message:
+    """The message with blocks of tools that the provider ran as calls: so they are steps, and their identifiers are found."""
+    if not any(isinstance(part, Opaque) for part in message.parts):
+        return message
+    parts = [
+        ToolCall("", part.name or part.kind, part.content) if isinstance(part, Opaque) and part.content else part
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
 
 
 def _bounded(message: Message) -> Message:

@@ -1,10 +1,10 @@
 """How providers' own messages are read: OpenAI chat (the default), Anthropic, OpenAI Responses.
 
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
-identity in all of them.
+identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself.
 """
 
-from compaction_hooks.formats._common import media_from_base64, media_from_url
+from compaction_hooks.formats._common import block_content, media_from_base64, media_from_url
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
@@ -13,6 +13,7 @@ __all__ = [
     "AnthropicFormat",
     "OpenAIChatFormat",
     "OpenAIResponsesFormat",
+    "block_content",
     "media_from_base64",
     "media_from_url",
 ]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
 from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.json_text import is_nested, may_be_nested, parsed
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -72,11 +73,17 @@ def text_of(value: object) -> str:
 
 
 def to_json(value: object) -> str:
-    """Return compact JSON with every character as it is; for what JSON cannot hold, its strings and numbers in order."""
+    """Return compact JSON with every character as it is; its strings and numbers in order if it cannot be JSON.
+
+    JSON has no circles, no odd keys, and here no more than `MOST_NESTED` levels.
+    """
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
-    except (ValueError, TypeError, RecursionError):  # circular, odd keys, nested deeper than the interpreter allows
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
+    except (ValueError, TypeError, RecursionError):
+        text = None
+    if text is None or (may_be_nested(text) and is_nested(value)):
         return " ".join(_leaves(value))
+    return text
 
 
 def _jsonable(value: object) -> object:
@@ -105,19 +112,66 @@ def as_json_text(value: object) -> str:
     return "" if value is None else to_json(value)
 
 
-def json_object(text: str) -> dict[str, object]:
-    """Return the JSON object in `text`; where there is none, the text under "arguments"."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    return cast(dict[str, object], value) if isinstance(value, dict) else {"arguments": text}
-
-
 def opaque(fields: Fields) -> Opaque:
-    """Return a block as it stands, under its own type."""
+    """Return a block as it is, under its own type, with the words in it that a reader may know."""
     kind = text_of(fields.get("type")) or "unknown"
-    return Opaque(kind, to_json(fields), server_call_id(kind, fields))
+    return Opaque(
+        kind, to_json(fields), server_call_id(kind, fields), text_of(fields.get("name")), block_content(fields)
+    )
+
+
+# fmt: off
+_UNSAID: Final = frozenset({
+    "type", "id", "call_id", "tool_use_id", "tool_call_id", "item_id", "file_id", "container_id", "encrypted_content",
+    "encrypted_index", "encrypted_stdout", "signature", "status",
+    "block_type", "name", "tool_name", "server_name", "server_label", "caller", "index",
+    "citations", "annotations", "logprobs", "cache_control", "media_type", "detail",
+})
+# fmt: on
+"""Keys under which providers and frameworks write ids, sealed texts and labels; each labels the same block in its own way."""
+
+
+_AS_TEXT: Final = frozenset({"arguments", "partial_json"})
+"""Keys under which OpenAI and LangChain write a JSON object as text."""
+
+
+def block_content(value: object) -> str:
+    """Return the words and numbers of a block that a reader may know: of a hosted tool its query, titles and output.
+
+    Ids, sealed texts, labels and files are left out, so that all frameworks' forms of a block have the same content.
+
+    >>> block_content({"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "parser"}})
+    'parser'
+    """
+    return "\n".join(_words(value))
+
+
+def _words(value: object) -> Iterator[str]:
+    seen = set[int]()
+    stack: list[tuple[str, object]] = [("", value)]
+    while stack:
+        key, node = stack.pop()
+        fields, items = fields_of(node), list_of(node)
+        if id(node) in seen and (fields is not None or items is not None):
+            continue
+        seen.add(id(node))
+        if fields is not None:
+            said = () if fields.get("type") == "base64" else sorted(map(str, fields.keys() - _UNSAID), reverse=True)
+            stack += [(name, _as_object(fields.get(name)) if name in _AS_TEXT else fields.get(name)) for name in said]
+        elif items is not None:
+            stack += [(key, item) for item in reversed(items)]
+        elif isinstance(node, str):
+            yield from [node] if node and not node.startswith("data:") else ()
+        elif node is not None and node is not False:
+            yield f"{key}={to_json(node)}"
+
+
+def _as_object(arguments: object) -> object:
+    """The object in a JSON text; any other value as it is."""
+    try:
+        return parsed(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
 
 
 def server_call_id(kind: str, fields: Fields) -> str:
@@ -203,7 +257,7 @@ def read_block(block: object, readers: Mapping[str, BlockReader]) -> Part:
         return Text(block)
     fields = fields_of(block)
     if fields is None:
-        return Opaque(type(block).__name__, to_json(block))
+        return Opaque(type(block).__name__, to_json(block), content=block_content(block))
     kind = fields.get("type")
     reader = readers.get(kind) if isinstance(kind, str) else None
     return (reader(fields) if reader else None) or opaque(fields)

@@ -19,7 +19,6 @@ from compaction_hooks.formats._common import (
     check_pieces,
     content_blocks,
     fields_of,
-    json_object,
     media_from_base64,
     media_from_url,
     message_fields,
@@ -33,6 +32,7 @@ from compaction_hooks.formats._common import (
     thinking_block,
     without_items,
 )
+from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
 
 

@@ -9,6 +9,7 @@ from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._common import (
     Fields,
     as_json_text,
+    block_content,
     build_message,
     call_at,
     check_pieces,
@@ -45,7 +46,7 @@ _ROLES: Final[Mapping[str, Role]] = {**ROLES, "tool": "tool", "function": "tool"
 
 
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
-_RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call"})
+_RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
 """What an answer may hold beside its content and its calls."""
 _PLAIN_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _FIRST: Final = (0, 0)
@@ -57,8 +58,9 @@ class OpenAIChatFormat:
     """Chat completions messages as dicts, TypedDicts or SDK objects; one message is one piece.
 
     Read beyond the documented fields: `reasoning_content`, `reasoning`, `reasoning_details` and `thinking_blocks` (what DeepSeek,
-    OpenRouter and LiteLLM add), `is_error` on tool messages, `is_compact_summary` or `compaction_summary` on any. A null
-    content, an empty list, and an empty text beside calls give no part. An unknown role gives role "other" with its text.
+    OpenRouter and LiteLLM add), LiteLLM's results of hosted tools in `provider_specific_fields`, `is_error` on tool messages,
+    `is_compact_summary` or `compaction_summary` on any. A null content, an empty list, and an empty text beside calls give no
+    part. An unknown role gives role "other" with its text.
     """
 
     name = "openai_chat"
@@ -225,7 +227,7 @@ def _assistant_parts(fields: Fields, content: object) -> tuple[Part, ...]:
 
 
 def _beside_content(fields: Fields) -> list[tuple[str, Part]]:
-    """What the assistant says in fields of its own, each with the name of the field.
+    """Return the parts that an assistant's message holds outside its content, each with the name of its field.
 
     Audio goes back by its id alone, with a null content or none (https://platform.openai.com/docs/guides/audio); the answer it
     came in holds the sound too.
@@ -237,7 +239,19 @@ def _beside_content(fields: Fields) -> list[tuple[str, Part]]:
         said.append(("audio", part))
     if refusal := text_of(fields.get("refusal")):
         said.append(("refusal", Text(refusal)))
-    return said
+    added = fields_of(fields.get("provider_specific_fields")) or {}
+    blocks = [block for name in _HOSTED_RESULTS for block in list_of(added.get(name)) or ()]
+    return said + [("provider_specific_fields", _hosted_result(block)) for block in blocks]
+
+
+_HOSTED_RESULTS: Final = ("web_search_results", "tool_results")
+"""Where LiteLLM (1.109) puts the results of Anthropic's hosted tools, in `provider_specific_fields`; their calls are tool calls."""
+
+
+def _hosted_result(block: object) -> Opaque:
+    """A result under a kind of its own: the rules for Anthropic's blocks do not hold for the field of a chat message."""
+    name = text_of((fields_of(block) or {}).get("type"))
+    return Opaque("hosted_tool_result", to_json(block), name=name, content=block_content(block))
 
 
 def _thinking(fields: Fields) -> tuple[Part, ...]:
@@ -274,7 +288,7 @@ def _call(entry: object) -> Part:
     custom = fields_of(fields.get("custom"))
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
-    return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry))
+    return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry), content=block_content(entry))
 
 
 def _is_call_of(entry: object, part: Part) -> bool:

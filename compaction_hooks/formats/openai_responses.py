@@ -16,7 +16,6 @@ from compaction_hooks.formats._common import (
     call_at,
     check_pieces,
     fields_of,
-    json_object,
     list_of,
     media_from_base64,
     message_fields,
@@ -30,6 +29,7 @@ from compaction_hooks.formats._common import (
     without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
 
 

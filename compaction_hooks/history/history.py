@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Generic
 
-from compaction_hooks.digests import run_digest
+from compaction_hooks.digests import DIGEST_RULE, run_digest
 from compaction_hooks.history.facts import Known, Origin, Piece, Side
 from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, ToolCall
@@ -153,15 +153,15 @@ class History(Generic[M]):
 
     # -- digests
 
-    def digest_before(self, run: int) -> str | None:
-        """Return the chain up to a boundary before `run`; None where this list cannot know it.
+    def digest_before(self, run: int, rule: int = DIGEST_RULE) -> str | None:
+        """Return the chain up to a boundary before `run`, made by this rule; None where this list cannot know it.
 
         Computed on demand and kept: a call that asks nothing hashes nothing.
         """
         local = run - self.base
         if local < 0 or run > self.run_count - (1 if self.run_count > self.base else 0):
             return None
-        chain = self.log.digests
+        chain = self.log.chain(rule)
         found = chain.get(local)
         if found is not None:
             return found
@@ -173,7 +173,7 @@ class History(Generic[M]):
         for number, (begin, end) in enumerate(pairwise(starts), first):
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side = self.run_side(number)
-            digest = run_digest(digest, side, number, messages, ordinals, self.known.originals)
+            digest = run_digest(digest, side, number, messages, ordinals, self.known.originals, rule)
             chain[number + 1 - self.base] = digest
             ordinals = _ordinals(messages) if side == "assistant" else {}
         return digest

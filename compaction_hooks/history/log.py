@@ -52,7 +52,7 @@ class Log(Generic[M]):
             let go only the system's and the user's last one.
         open_calls: By call id, the runs of the calls that wait for a result.
         answered: Short hashes of the ids of answered calls: who answers none that is open may answer one of these again.
-        digests: By number of runs, the chain after them; not all are kept.
+        chains: By rule, then by number of runs, the chain after them; not all are kept.
         pins_left: Digests of the pins that may still follow the summary at the head.
         shown: Host messages that a view holds beside its newest ones: of those, copies must not stand for the originals.
         shown_hosts: The same messages.
@@ -81,7 +81,7 @@ class Log(Generic[M]):
     counted: array[int] = field(default_factory=_numbers)
     open_calls: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     answered: array[int] = field(default_factory=_numbers)
-    digests: dict[int, str] = field(default_factory=lambda: {0: CHAIN_START})
+    chains: dict[int, dict[int, str]] = field(default_factory=dict[int, dict[int, str]])
     origin: Origin | None = None
     pins_left: list[str] = field(default_factory=list[str])
     summary_piece: int | None = None
@@ -192,10 +192,11 @@ class Log(Generic[M]):
             del places[: bisect_left(places, piece)]
         del self.requests[: max(0, bisect_left(self.requests, piece) - 1)]
         self.open_calls = {**self.open_calls}  # a dict that entries were taken out of stays as large as it was
-        last = max(self.digests)
-        self.digests = {
-            runs: digest for runs, digest in self.digests.items() if runs >= run or runs == last or runs == 0
-        }
+        for rule, chain in self.chains.items():
+            last = max(chain)
+            self.chains[rule] = {
+                runs: digest for runs, digest in chain.items() if runs >= run or runs == last or runs == 0
+            }
 
     # -- reading
 
@@ -203,6 +204,10 @@ class Log(Generic[M]):
     def host_count(self) -> int:
         """Host messages it holds."""
         return len(self.hosts)
+
+    def chain(self, rule: int) -> dict[int, str]:
+        """Return the digests made by a rule so far, by number of runs; under a summary all rules begin with its digest."""
+        return self.chains.setdefault(rule, {0: self.origin.digest if self.origin else CHAIN_START})
 
     def piece(self, index: int) -> Piece:
         """Return one piece; one that was let go is read again."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from operator import is_
 from typing import Final, Generic, cast
 
-from compaction_hooks.digests import message_digest, text_digest
+from compaction_hooks.digests import message_names, text_digest
 from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
@@ -201,7 +201,7 @@ class HistoryReader(Generic[M]):
     def _is_product(self, log: Log[M], message: Message, known: Known) -> bool:
         """Whether this message at the head of a list is our own summary, or one of the pins that follow it."""
         if log.pins_left:
-            if message_digest(message) == log.pins_left[0]:
+            if log.pins_left[0] in message_names(message):
                 log.pins_left.pop(0)
                 return True
             log.pins_left.clear()
@@ -212,7 +212,7 @@ class HistoryReader(Generic[M]):
         if log.origin is None:
             log.has_unknown_summary = True
             return False
-        log.digests = {0: log.origin.digest}
+        log.chains.clear()
         log.pins_left = list(log.origin.pins)
         log.summary_piece = len(log.tokens_before) - 1
         return True

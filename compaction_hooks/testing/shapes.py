@@ -27,7 +27,7 @@ _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     Media: ("media_type", "identity"),
     ToolCall: ("id", "name", "arguments"),
     ToolResult: ("call_id", "text", "name"),
-    Opaque: ("kind", "text", "call_id"),
+    Opaque: ("kind", "text", "call_id", "name", "content"),
 }
 """The parts there are, and which of their fields hold text."""
 

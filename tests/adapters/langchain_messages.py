@@ -33,7 +33,8 @@ def _message(message: Chat) -> BaseMessage:
             marked = {"lc_source": "summarization"} if message.get("is_compact_summary") else {}
             return HumanMessage(content, additional_kwargs=marked)
         case "tool":
-            return ToolMessage(content, tool_call_id=message["tool_call_id"], name=message.get("name"))
+            status: Any = "error" if message.get("is_error") else "success"
+            return ToolMessage(content, tool_call_id=message["tool_call_id"], name=message.get("name"), status=status)
         case "assistant":
             return _assistant(message, content)
         case role:

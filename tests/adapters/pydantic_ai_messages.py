@@ -131,7 +131,8 @@ def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> Model
     if message["role"] == "tool":
         call_id = message["tool_call_id"]
         result: Any = content if isinstance(content, str) else blocks
-        return ToolReturnPart(names.get(call_id, "unknown"), result, call_id)
+        outcome: Any = "failed" if message.get("is_error") else "success"
+        return ToolReturnPart(names.get(call_id, "unknown"), result, call_id, outcome=outcome)
     return UserPromptPart(content if isinstance(content, str) else blocks)
 
 

@@ -38,6 +38,15 @@ CONVERSATIONS = [
         id="a call whose arguments are no JSON",
     ),
     pytest.param(
+        [
+            user("Read."),
+            assistant("", call("c1", path="a")),
+            tool("c1", "no such file", is_error=True, status="error"),
+            assistant("No."),
+        ],
+        id="a failed call",
+    ),
+    pytest.param(
         [user("When?"), assistant("", NO_ARGUMENTS), tool("c1", ""), assistant("It is late.")],
         id="a call without arguments and an empty result",
     ),
@@ -60,6 +69,23 @@ CONVERSATIONS = [
     ),
 ]
 """Conversations as OpenAI chat dicts, to be converted into the framework's messages."""
+
+HOSTED_CALLS: list[Chat] = [
+    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "parser notes"}},
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s1",
+        "content": [{"type": "web_search_result", "title": "4.2", "url": "https://e.org", "encrypted_content": "Eq4B"}],
+    },
+    {"type": "mcp_tool_use", "id": "m1", "name": "find", "server_name": "tracker", "input": {"words": "parser"}},
+    {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": False, "content": [{"type": "text", "text": "none"}]},
+]
+HOSTED: list[Chat] = [
+    {"role": "user", "content": "Which release?"},
+    {"role": "assistant", "content": [*HOSTED_CALLS, {"type": "text", "text": "4.2."}]},
+    {"role": "user", "content": "Thanks."},
+]
+"""A conversation with tools that the provider ran, as Anthropic dicts: every framework's form of it has their chain."""
 
 
 def chain(message_format: MessageFormat[Any], messages: Sequence[Any]) -> list[str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,9 +23,9 @@ from langchain_core.messages import (
 from langchain_core.messages.tool import tool_call
 
 from compaction_hooks import CompactionController
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from tests.adapters.langchain_messages import as_langchain
-from tests.adapters.same_chain import CONVERSATIONS, chain
+from tests.adapters.same_chain import CONVERSATIONS, HOSTED, chain
 from tests.conversations import assistant, call, steps, talk, tool, user
 from tests.data import needs_data, sessions
 
@@ -104,6 +104,16 @@ def test_blocks_of_anthropic_and_of_langchain_have_the_chain_of_plain_texts() ->
     wanted = chain(OpenAIChatFormat(), chat)
     assert chain(LangChainFormat(), anthropic) == wanted
     assert chain(LangChainFormat(), standard) == wanted
+
+
+def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
+    """As langchain-anthropic holds them, and as LangChain's standard blocks, into which langchain-core turns them itself."""
+    said = AIMessage(HOSTED[1]["content"], response_metadata={"model_provider": "anthropic"})
+    wanted = chain(AnthropicFormat(), HOSTED)
+    for content in (said.content, said.content_blocks):
+        messages = [HumanMessage("Which release?"), AIMessage(cast("Any", content)), HumanMessage("Thanks.")]
+        assert chain(LangChainFormat(), messages) == wanted
+    assert {block["type"] for block in said.content_blocks} >= {"server_tool_call", "server_tool_result"}
 
 
 def test_going_through_json_does_not_change_the_chain() -> None:

@@ -193,7 +193,7 @@ def test_who_speaks(message: BaseMessage, role: str) -> None:
         pytest.param({"type": "document", "source": {"type": "text", "data": "paper"}}, Text("paper"), id="document"),
         pytest.param(
             {"type": "non_standard", "value": {"a": 1}},
-            Opaque("non_standard", '{"type":"non_standard","value":{"a":1}}'),
+            Opaque("non_standard", '{"type":"non_standard","value":{"a":1}}', content="a=1"),
             id="non-standard",
         ),
         pytest.param({"type": "image"}, Opaque("image", '{"type":"image"}'), id="an image that is nowhere"),
@@ -220,7 +220,12 @@ def test_blocks_of_a_human_message(block: Any, part: object) -> None:
         pytest.param({"type": "refusal", "refusal": "No."}, Text("No."), id="refusal"),
         pytest.param(
             {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
-            Opaque("server_tool_use", '{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}', "srv"),
+            Opaque(
+                "server_tool_use",
+                '{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}',
+                "srv",
+                "web_search",
+            ),
             id="server tool of Anthropic",
         ),
         pytest.param(
@@ -230,7 +235,7 @@ def test_blocks_of_a_human_message(block: Any, part: object) -> None:
         ),
         pytest.param(
             {"type": "compaction", "content": "sealed"},
-            Opaque("compaction", '{"type":"compaction","content":"sealed"}'),
+            Opaque("compaction", '{"type":"compaction","content":"sealed"}', content="sealed"),
             id="the provider's own compaction",
         ),
         pytest.param(

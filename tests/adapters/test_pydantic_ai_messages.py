@@ -44,11 +44,11 @@ from pydantic_ai.usage import RequestUsage
 
 from compaction_hooks import CompactionController, Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.testing import check_format
 from tests.adapters.pydantic_ai_messages import from_chat
-from tests.adapters.same_chain import CONVERSATIONS, chain
+from tests.adapters.same_chain import CONVERSATIONS, HOSTED, HOSTED_CALLS, chain
 from tests.conversations import system, talk
 from tests.data import needs_data, sessions
 
@@ -285,9 +285,9 @@ def test_a_response_is_one_piece() -> None:
     assert piece.parts == (
         Thinking("hm", 3),
         Text("Let me see."),
-        Opaque("builtin-tool-call", repr(native)),
-        Opaque("builtin-tool-return", repr(found)),
-        Opaque("compaction", "what the provider kept"),
+        Opaque("builtin-tool-call", repr(native), name="web_search", content="x"),
+        Opaque("builtin-tool-return", repr(found), name="web_search", content="hits=1"),
+        Opaque("compaction", "what the provider kept", content="what the provider kept"),
         Media("image/png", PIXELS_HASH),
         ToolCall("1", "t", '{"a":"ü"}'),
         ToolCall("2", "u", ""),
@@ -370,6 +370,23 @@ def test_every_recorded_session_has_the_same_chain_as_chat_dicts_have() -> None:
 @pytest.mark.parametrize("messages", CONVERSATIONS)
 def test_generated_conversations_have_the_same_chain_as_chat_dicts_have(messages: list[Any]) -> None:
     assert assert_same_chain(messages) > 1
+
+
+def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
+    """As the framework's Anthropic model keeps them: an MCP call wrapped, results dumped with their empty fields."""
+    wrapped = {"action": "call_tool", "tool_name": "find", "tool_args": {"words": "parser"}}
+    page = {**HOSTED_CALLS[1]["content"][0], "page_age": None}
+    told = {"content": [{"citations": None, "text": "none", "type": "text"}], "is_error": False}
+    said = [
+        NativeToolCallPart("web_search", {"query": "parser notes"}, "s1", provider_name="anthropic"),
+        NativeToolReturnPart("web_search", [page], "s1", provider_name="anthropic"),
+        NativeToolCallPart("mcp_server:tracker", wrapped, "m1", provider_name="anthropic"),
+        NativeToolReturnPart("mcp_server:tracker", told, "m1", provider_name="anthropic"),
+        TextPart("4.2."),
+    ]
+    asked, thanked = (ModelRequest(parts=[UserPromptPart(text)]) for text in ("Which release?", "Thanks."))
+    messages = [asked, ModelResponse(parts=said), thanked]
+    assert chain(PydanticAIFormat(), messages) == chain(AnthropicFormat(), HOSTED)
 
 
 def test_a_record_made_with_chat_dicts_applies() -> None:

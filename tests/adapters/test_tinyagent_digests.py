@@ -38,7 +38,8 @@ def as_tinyagent(messages: Sequence[Chat]) -> list[AgentMessage]:
 
 def _message(message: Chat) -> AgentMessage:
     if message["role"] == "tool":
-        return ToolResultMessage(tool_call_id=message["tool_call_id"], content=_blocks(message))
+        is_error = message.get("is_error") is True
+        return ToolResultMessage(tool_call_id=message["tool_call_id"], content=_blocks(message), is_error=is_error)
     if message["role"] == "user":
         return UserMessage(content=_blocks(message))
     texts = [block for block in _blocks(message) if isinstance(block, TextContent)]

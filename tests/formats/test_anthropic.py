@@ -58,7 +58,7 @@ def test_keeps_the_contract_of_a_format() -> None:
         pytest.param(
             {"type": "tool_use", "id": "a"}, Opaque("tool_use", '{"type":"tool_use","id":"a"}'), id="users-call"
         ),
-        pytest.param({"type": "new", "v": "ü"}, Opaque("new", '{"type":"new","v":"ü"}'), id="unknown"),
+        pytest.param({"type": "new", "v": "ü"}, Opaque("new", '{"type":"new","v":"ü"}', content="ü"), id="unknown"),
     ],
 )
 def test_reads_each_block_of_a_user(block: dict[str, Any], part: Part) -> None:
@@ -79,7 +79,12 @@ def test_reads_each_block_of_a_user(block: dict[str, Any], part: Part) -> None:
         ),
         pytest.param(
             {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
-            Opaque("server_tool_use", '{"type":"server_tool_use","id":"s","name":"web_search","input":{}}', "s"),
+            Opaque(
+                "server_tool_use",
+                '{"type":"server_tool_use","id":"s","name":"web_search","input":{}}',
+                "s",
+                "web_search",
+            ),
             id="server-call",
         ),
         pytest.param(
@@ -89,7 +94,7 @@ def test_reads_each_block_of_a_user(block: dict[str, Any], part: Part) -> None:
         ),
         pytest.param(
             {"type": "compaction", "content": "before"},
-            Opaque("compaction", '{"type":"compaction","content":"before"}'),
+            Opaque("compaction", '{"type":"compaction","content":"before"}', content="before"),
             id="anthropics-own-compaction",
         ),
         pytest.param(

@@ -107,12 +107,14 @@ def test_a_missing_content_gives_no_part() -> None:
         ),
         pytest.param({"type": "thinking", "thinking": "hm", "signature": "c2ln"}, Thinking("hm", 4), id="thinking"),
         pytest.param(
-            {"type": "hologram", "depth": 3}, Opaque("hologram", '{"type":"hologram","depth":3}'), id="unknown"
+            {"type": "hologram", "depth": 3},
+            Opaque("hologram", '{"type":"hologram","depth":3}', content="depth=3"),
+            id="unknown",
         ),
         pytest.param({"type": "image_url"}, Opaque("image_url", '{"type":"image_url"}'), id="image-without-url"),
-        pytest.param({"text": "typeless"}, Opaque("unknown", '{"text":"typeless"}'), id="no-type"),
+        pytest.param({"text": "typeless"}, Opaque("unknown", '{"text":"typeless"}', content="typeless"), id="no-type"),
         pytest.param({"type": ["text"]}, Opaque("unknown", '{"type":["text"]}'), id="type-is-no-string"),
-        pytest.param(7, Opaque("int", "7"), id="number"),
+        pytest.param(7, Opaque("int", "7", content="=7"), id="number"),
     ],
 )
 def test_reads_each_content_part(block: object, part: Part) -> None:

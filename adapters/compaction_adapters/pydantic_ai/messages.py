@@ -19,6 +19,8 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     SpeechPart,
     SystemPromptPart,
     TextContent,
@@ -33,7 +35,7 @@ from pydantic_ai.messages import (
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import OpenAIChatFormat, media_from_url
+from compaction_hooks.formats import OpenAIChatFormat, block_content, media_from_url
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
@@ -326,7 +328,14 @@ def _answer_part(part: ModelResponsePart) -> Part:
         case FilePart():
             return cast("Media", _media(part.content))  # bytes always read
         case CompactionPart():
-            return Opaque(part.part_kind, part.content or repr(part))
+            return Opaque(part.part_kind, part.content or repr(part), content=part.content or "")
+        case NativeToolCallPart():
+            arguments = part.args_as_dict()
+            # An MCP tool's name and arguments are wrapped in another call's.
+            content = block_content(arguments.get("tool_args", arguments))
+            return Opaque(part.part_kind, repr(part), name=part.tool_name, content=content)
+        case NativeToolReturnPart():
+            return Opaque(part.part_kind, repr(part), name=part.tool_name, content=block_content(part.content))
         case _:
             return Opaque(part.part_kind, repr(part))
 
