@@ -22,18 +22,16 @@ from compaction_hooks.drafts import (
 from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save
 from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.files import FileOperations
 from compaction_hooks.keeping import write
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
-from compaction_hooks.planning import SummaryPlan, dropped_marker, plan_clearing, plan_summary
+from compaction_hooks.planning import Summarized, SummaryPlan, dropped_marker, plan_clearing, plan_summary
 from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.reductions import Reducible
 from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.situation import Situation
-from compaction_hooks.summarizers import SummaryRequest
-from compaction_hooks.summarizing import Summarized, SummaryFailed, summarize
+from compaction_hooks.summarizing import SummaryFailed, summarize, summarize_by_rule
 from compaction_hooks.values import dataclass
 
 logger = logging.getLogger("compaction_hooks")
@@ -213,7 +211,7 @@ class Compaction(Generic[M]):
             return None
         breaker.record_success()
         self._spent = answer.usage
-        draft = drafted(self._situation, summary_record(self._situation, plan, answer.text, answer.usage, at))
+        draft = drafted(self._situation, summary_record(self._situation, plan, answer, at))
         self._summary = answer.text
         passes = self._passes(draft)
         if passes and (draft.tokens <= self._budget.target or not plan.reaches_target):
@@ -238,7 +236,7 @@ class Compaction(Generic[M]):
             yield shortened
         if plan is not None:
             dropped = drafted(
-                self._situation, summary_record(self._situation, plan, _extracted(self._situation, plan), None, at)
+                self._situation, summary_record(self._situation, plan, _extracted(self._situation, plan), at)
             )
             yield dropped
             smaller = self._shortened(dropped, at)
@@ -403,6 +401,7 @@ class Compaction(Generic[M]):
             messages_before=len(self._standing.view),
             messages_after=messages_after,
             compacted_messages=record.compacted_message_count,
+            unseen_messages=record.unseen_message_count,
             summary_messages=1 if record.rendered else 0,
             duration_seconds=seconds,
             usage=self._spent,
@@ -452,17 +451,9 @@ def _tracked(shared: Shared) -> FileOperations:
         return FileOperations()
 
 
-def _extracted(now: Situation[M], plan: SummaryPlan) -> str:
-    """What stands for messages that are dropped without a model: a line that says so, and what can be extracted by rule."""
+def _extracted(now: Situation[M], plan: SummaryPlan) -> Summarized:
+    """Return what replaces messages that are dropped without a model: a line that says so, and what can be extracted by rule."""
     marker = dropped_marker(plan)
-    request = SummaryRequest(
-        system="",
-        prompt="",
-        transcript="",
-        previous_summary=plan.previous_summary,
-        focus=None,
-        kind="update" if plan.previous_summary else "history",
-        max_tokens=plan.allowance - now.text_tokens(marker),
-        messages=(*plan.history, *plan.prefix),
-    )
-    return f"{marker}\n\n{ExtractiveSummarizer()(request).text}"
+    messages = (*plan.history, *plan.prefix)
+    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance - now.text_tokens(marker))
+    return Summarized(f"{marker}\n\n{text}", None, unseen=len(messages))

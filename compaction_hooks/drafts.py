@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Generic
 
 from compaction_hooks.digests import DIGEST_RULE, text_digest
-from compaction_hooks.messages import M, Message, Usage
-from compaction_hooks.planning import SummaryPlan, pinned_pieces
+from compaction_hooks.messages import M, Message
+from compaction_hooks.planning import Summarized, SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import PROMPT_VERSION, render_summary
 from compaction_hooks.record import Base, CompactionRecord, record_id
@@ -52,21 +52,27 @@ def clearing_record(now: Situation[M], results: Sequence[Reducible], at: str) ->
     return _with_reductions(_continued(now, at), [result.reduction() for result in results])
 
 
-def summary_record(
-    now: Situation[M], plan: SummaryPlan, summary: str, usage: Usage | None, at: str
-) -> CompactionRecord:
+def summary_record(now: Situation[M], plan: SummaryPlan, summary: Summarized, at: str) -> CompactionRecord:
     """Return the record of a summary: what the plan covers, rendered, with the reductions that still lie in what is kept."""
     history = now.history
     covered_digest = history.digest_before(plan.cut)
     assert covered_digest is not None  # a cut lies between runs of this very history
-    rendered = render_summary(summary, file_tags=plan.tags, continuation=plan.has_continuation)
+    unseen = plan.host_count(summary.unseen) + (now.record.unseen_message_count if now.record else 0)
+    rendered = render_summary(
+        summary.text,
+        file_tags=plan.tags,
+        continuation=plan.has_continuation,
+        covered=plan.host_messages,
+        unseen=unseen,
+    )
     record = replace(
         _continued(now, at),
         prompt_version=PROMPT_VERSION,
-        summary=summary,
+        summary=summary.text,
         previous_summary=plan.previous_summary,
         rendered=rendered,
         compacted_message_count=plan.host_messages,
+        unseen_message_count=unseen,
         covered_runs=plan.cut,
         covered_digest=covered_digest,
         digest_rule=DIGEST_RULE,
@@ -74,7 +80,7 @@ def summary_record(
         read_files=plan.files.read,
         modified_files=plan.files.modified,
         digest=plan.digest,
-        usage=usage,
+        usage=summary.usage,
     )
     kept = [reduction for reduction in now.reductions if reduction.run >= plan.cut]
     return _with_reductions(replace(record, reductions=()), kept)

@@ -53,8 +53,8 @@ HANDLER_TIMEOUT_SECONDS = 5.0
 """An event handler that takes longer is left behind: an agent must not wait for its telemetry."""
 HANDLER_REST_SECONDS = 60.0
 """So long it hears of nothing then: each event would cost the agent its time-out."""
-WAIT_SUMMARIES = 4
-"""Another's compaction is waited for as long as so many summaries may take: two of a split turn, each asked for once more."""
+WAIT_SUMMARIES = 2
+"""Another's compaction is waited for as long as so many summaries may take: a second one, if the history changed meanwhile."""
 HUNG_SUMMARIES = 8
 """So many hung sync summarisers are left behind by all conversations of a controller together; each leaves one at most."""
 
@@ -176,10 +176,9 @@ class Driver:
             case IsAborted():
                 return caller.signal is not None and caller.signal.is_set()
             case Summarize(request=request):
-                seconds = self._world.summary_timeout_seconds
-                asked = self._with_deadline(request)
+                seconds = self._seconds_for(request)
                 return await self._summaries.call(
-                    self._summarizer(caller), asked, seconds=seconds, signal=caller.signal
+                    self._summarizer(caller), request, seconds=seconds, signal=caller.signal
                 )
             case Wait(flight=flight):
                 return await self._wait(flight, caller.signal)
@@ -218,9 +217,10 @@ class Driver:
             case IsAborted():
                 return caller.signal is not None and caller.signal.is_set()
             case Summarize(request=request):
-                seconds = self._world.summary_timeout_seconds
-                asked = self._with_deadline(request)
-                return self._summaries.call_sync(self._summarizer(caller), asked, seconds=seconds, signal=caller.signal)
+                seconds = self._seconds_for(request)
+                return self._summaries.call_sync(
+                    self._summarizer(caller), request, seconds=seconds, signal=caller.signal
+                )
             case Wait(flight=flight):
                 return self._wait_sync(flight, caller.signal)
             case Emit(event=event):
@@ -286,8 +286,10 @@ class Driver:
         if isinstance(answer.error, TimeoutError):
             box.rests_until = self._world.clock().monotonic + HANDLER_REST_SECONDS
 
-    def _with_deadline(self, request: SummaryRequest) -> SummaryRequest:
-        return request.until(self._world.clock().monotonic + self._world.summary_timeout_seconds)
+    def _seconds_for(self, request: SummaryRequest) -> float:
+        """Return how long an answer may take: all parts of one summary share the time, also if the clock is set back meanwhile."""
+        most = self._world.summary_timeout_seconds
+        return most if request.deadline is None else min(most, request.deadline - self._world.clock().monotonic)
 
 
 async def _sent(send: Callable[[Any], object] | None, view: object) -> Answered | Failure:

@@ -41,7 +41,8 @@ class CompactionFinished:
     Attributes:
         tokens_before, tokens_after: Size of the context in tokens.
         messages_before, messages_after: Messages in the view.
-        compacted_messages: Host messages that the summary now stands for.
+        compacted_messages: Host messages that the summary covers.
+        unseen_messages: Of these, messages that no summariser was shown: they are summarised by rule.
         summary_messages: Messages that hold the summary: 1, or 0 when only tool results were cleared.
         duration_seconds: From start to finish, the summariser's time included.
         usage: What the summary cost, or None when unknown or free.
@@ -61,6 +62,7 @@ class CompactionFinished:
     usage: Usage | None
     used_fallback: bool
     record: CompactionRecord
+    unseen_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from compaction_hooks.files import (
     merge,
     touched_files,
 )
-from compaction_hooks.messages import M, Message
+from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.projection import whole_step
 from compaction_hooks.prompts import parse_summary, render_summary
 from compaction_hooks.record import Pin
@@ -51,6 +51,7 @@ class SummaryPlan:
         pins: Messages before it that stay.
         history: What the history summary is made of: everything newly covered, without a split turn's first part.
         prefix: The first part of the split turn, when it gets a summary of its own.
+        hosts: The host message of each of these, history first.
         previous_summary: The summary to update, or None.
         allowance: The most the summary may hold, in estimated tokens, before calibration.
         tags: The file lists that follow it.
@@ -64,6 +65,7 @@ class SummaryPlan:
     pins: tuple[Pin, ...]
     history: tuple[Message, ...]
     prefix: tuple[Message, ...]
+    hosts: tuple[int, ...]
     previous_summary: str | None
     allowance: int
     tags: str
@@ -71,6 +73,23 @@ class SummaryPlan:
     digest: Mapping[str, object]
     host_messages: int
     has_continuation: bool
+
+    def host_count(self, newest: int) -> int:
+        """Return how many host messages hold so many of the newest messages."""
+        return len(set(self.hosts[len(self.hosts) - newest :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Summarized:
+    """The summary of a plan, all its parts merged, and what it cost.
+
+    Attributes:
+        unseen: How many of the plan's messages, the newest ones, the summariser was not shown: they are summarised by rule.
+    """
+
+    text: str
+    usage: Usage | None
+    unseen: int = 0
 
 
 def plan_clearing(now: Situation[M]) -> tuple[Reducible, ...]:
@@ -100,7 +119,7 @@ def plan_clearing(now: Situation[M]) -> tuple[Reducible, ...]:
 def plan_summary(now: Situation[M]) -> SummaryPlan | None:
     """Choose the cut and gather what is to be summarised; None when nothing that may be left out lies before any cut."""
     allowance = int(now.budget.summary / now.gauge.ratio)
-    wrapper = now.text_tokens(render_summary("", file_tags="", continuation=True))
+    wrapper = now.text_tokens(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))
     room = now.gauge.room(now.budget.target) - int(allowance * (1 + RENDERING_RATIO)) - wrapper
     keep = int(now.keep / now.gauge.ratio)
 
@@ -161,6 +180,7 @@ def _gathered(now: Situation[M], cut: int, allowance: int, *, reaches_target: bo
         pins=_pins(now, pinned),
         history=tuple(messages[: bisect_left(covered, split)]),
         prefix=tuple(messages[bisect_left(covered, split) :]),
+        hosts=tuple(history.piece(i).host for i in covered),
         previous_summary=previous,
         allowance=allowance - (now.text_tokens(tags) if tags else 0),
         tags=tags,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from compaction_hooks.escaping import neutralised
 from compaction_hooks.values import dataclass
 
-PROMPT_VERSION = 2
+PROMPT_VERSION = 3
 """Of all texts of this module, the rendering of a summary included."""
 
 SYSTEM_PROMPT = """\
@@ -189,18 +189,19 @@ def _prompt(task: str, *, focus: str | None, max_tokens: int, earlier: str = "")
 # -- the summary in the context
 
 
-def render_summary(summary: str, *, file_tags: str, continuation: bool, omitted_items: int = 0) -> str:
+def render_summary(summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int) -> str:
     """Return the text of the message that stands for what was compacted.
 
     Args:
         summary: Escaped here, so that it can neither close its tag nor pose as another summary.
         file_tags: The lists of read and modified files, appended as they are; empty for none.
         continuation: Whether to end with a line that tells the model to go on.
-        omitted_items: Messages the summariser was not shown; mentioned when above zero.
+        covered: Host messages that it covers.
+        unseen: Of these, messages that no summariser was shown; mentioned when above zero.
     """
-    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralised(summary.strip())}{_CLOSE}"]
-    if omitted_items:
-        blocks.append(f"[{omitted_items} older messages are not covered by the summary]")
+    excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
+    count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
+    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralised(summary.strip())}{_CLOSE}", count]
     if file_tags:
         blocks.append(file_tags)
     if continuation:

@@ -81,6 +81,8 @@ class CompactionRecord:
         previous_summary: The summary this one replaced, or None.
         rendered: The text of the message that stands for what is covered; empty when nothing is.
         compacted_message_count: Host messages covered.
+        unseen_message_count: Of these, messages that no summariser was shown, because its window, its time or its answers did not
+            suffice: they are summarised by rule. Records of version 0.1.0 do not count them.
         covered_runs: Runs covered, from the start of the conversation.
         covered_digest: Digest chain after them.
         digest_rule: The rule by which it was made; 1 in records of 0.1.0, which do not name it.
@@ -125,6 +127,7 @@ class CompactionRecord:
     usage: Usage | None = None
     calibration: Mapping[str, object] = field(default_factory=dict[str, object])
     takes_back: tuple[str, ...] = ()
+    unseen_message_count: int = 0
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
@@ -214,6 +217,7 @@ class CompactionRecord:
             usage=_usage(fields.get("usage")),
             calibration=_calibration(fields.get("calibration")),
             takes_back=_texts(fields, "takes_back"),
+            unseen_message_count=_field(fields, "unseen_message_count", int, 0),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
@@ -234,6 +238,7 @@ _PLAIN = (
     "tokens_after",
     "compaction_count",
     "last_compacted_at",
+    "unseen_message_count",
 )
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _STRUCTURED = (

@@ -39,6 +39,8 @@ SUMMARY_RATIO = 0.10
 """Of the window, the most a summary may take."""
 SUMMARY_TARGET_RATIO = 0.25
 """Of the target, the most a summary may take, where a low trigger makes the target small in a large window."""
+SUMMARY_SUMMARIZER_RATIO = 0.20
+"""Of the summariser's own window, the most a summary may take: its request holds the one before and leaves room for the new one."""
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of what it replaces is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20
@@ -70,8 +72,9 @@ class CompactionSettings:
         clear_tool_results: Whether old tool results may be cleared before a summary is asked for.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
             or n (the newest n are kept).
-        max_summary_tokens: The most a summary may hold, at most 10 % of the window.
-        summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model.
+        max_summary_tokens: The most a summary may hold, at most 10 % of the window and 20 % of the summariser's.
+        summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model. A larger history is
+            summarised in up to four parts, and by rule from there on.
         summary_timeout_seconds: After this a summariser counts as failed; `math.inf`: never.
         repair: Whether a history that was broken before it came here (a call that was never answered, a result without its call)
             is mended in the list that is handed out. That reads the whole list in every call.
@@ -131,6 +134,8 @@ class CompactionSettings:
         target = int(trigger * TARGET_RATIO)
         keep = min(self.keep_recent_tokens, int(window * KEEP_RECENT_RATIO))
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
+        if self.summarizer_window is not None:
+            summary = min(summary, int(self.summarizer_window * SUMMARY_SUMMARIZER_RATIO))
         return Budget(
             window=window,
             trigger=trigger,

@@ -37,7 +37,8 @@ class _Filling:
         self._blank, self._room, self._estimate = blank, room, estimate
         self._prompt: str | None = None
         self._transcript: str | None = None
-        self._chars = self._tokens = self._omitted_items = 0
+        self._chars = self._tokens = 0
+        self._shown_messages = len(blank.messages)
 
     def prompt(self) -> str:
         if self._prompt is None:
@@ -56,7 +57,11 @@ class _Filling:
 
     def omitted_items(self) -> int:
         self._fill()
-        return self._omitted_items
+        return len(self._blank.messages) - self._shown_messages
+
+    def shown_messages(self) -> int:
+        """How many messages a summariser saw: those in the text it read; all of them when it read no text."""
+        return self._shown_messages
 
     def tokens(self) -> int:
         """Size of the transcript."""
@@ -78,7 +83,7 @@ class _Filling:
 
     def _shown(self, prompt: Prompt) -> Transcript:
         shown = transcript(self._blank.messages, max_tokens=self._room(prompt), estimate=self._estimate)
-        self._chars, self._tokens, self._omitted_items = shown.chars, shown.tokens, shown.omitted_items
+        self._chars, self._tokens, self._shown_messages = shown.chars, shown.tokens, shown.shown_messages
         return shown
 
 
@@ -105,7 +110,8 @@ class SummaryRequest(_Fillable):
         max_tokens: The most the answer may hold, in tokens.
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
         messages: What is to be summarised, uncut, oldest first; for summarisers that are not models.
-        omitted_items: Of those messages, the oldest ones that are not in `transcript`, because it is bounded.
+        omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
+            later request brings them.
     """
 
     system: str
@@ -118,13 +124,6 @@ class SummaryRequest(_Fillable):
     deadline: float | None = None
     messages: tuple[Message, ...] = ()
     omitted_items: int = 0
-
-    def until(self, deadline: float) -> SummaryRequest:
-        """Return the same question with a deadline; what is not made yet is not made for that."""
-        filling = _filling_of(self)
-        if filling is None:
-            return replace(self, deadline=deadline)
-        return _filled_by(filling, {name: getattr(self, name) for name in _GIVEN} | {"deadline": deadline})
 
     if not TYPE_CHECKING:
 
@@ -226,13 +225,19 @@ def summary_request(
 def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
     """Return the same question with a transcript of half the size, for a summariser whose own window overflowed.
 
-    Results are cut harder first, then the oldest items go, a call with its results. None when nothing would be left.
+    Results are cut harder first, then the newest items go, a call with its results. None when nothing would be left.
     """
     filling = _filling_of(request)
     tokens = (estimate(request.transcript) if filling is None else filling.tokens()) // 2
     blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold what overflowed
     smaller = _Filling(blank, lambda _: tokens, estimate)
     return None if smaller.is_empty() else _filled(blank, smaller)
+
+
+def shown_messages(request: SummaryRequest) -> int:
+    """Return how many of a request's messages, from the oldest on, its summariser saw: all of them if it read no transcript."""
+    filling = _filling_of(request)
+    return len(request.messages) - request.omitted_items if filling is None else filling.shown_messages()
 
 
 def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:

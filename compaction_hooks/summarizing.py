@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import inspect
+import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Summarize
-from compaction_hooks.errors import SummaryRefusedError
+from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize
+from compaction_hooks.errors import SummaryRefusedError, described
+from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
-from compaction_hooks.planning import SummaryPlan
+from compaction_hooks.planning import Summarized, SummaryPlan
 from compaction_hooks.prompts import merge_turn_prefix
 from compaction_hooks.situation import Situation
-from compaction_hooks.summarizers import SummaryKind, SummaryRequest, accepted, halved, refusal, summary_request
+from compaction_hooks.summarizers import (
+    SummaryKind,
+    SummaryRequest,
+    accepted,
+    halved,
+    refusal,
+    shown_messages,
+    summary_request,
+)
 from compaction_hooks.values import dataclass
 
 PREFIX_RATIO = 0.35
 """Of a summary's allowance, the part of a split turn's own summary."""
 OVERFLOW_TRIES = 3
 """How often the transcript is halved when it overflows the summariser itself (Codex drops item by item, unbounded)."""
+MAX_PARTS = 4
+"""The most parts that a history larger than the summariser's window is summarised in: each costs a window full of input."""
 
-
-@dataclass(frozen=True, slots=True)
-class Summarized:
-    """The summary of a plan, all its parts merged, and what it cost."""
-
-    text: str
-    usage: Usage | None
+logger = logging.getLogger("compaction_hooks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,49 +47,82 @@ class SummaryFailed:
 
 
 def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[Summarized | SummaryFailed | Aborted]:
-    """Ask for the history summary and, when the plan splits a turn, for that of its first part: one after the other (E43)."""
-    prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
-    texts: list[str] = []
-    usage: Usage | None = None
-    history_kind: SummaryKind = "update" if plan.previous_summary else "history"
-    parts: list[tuple[SummaryKind, Sequence[Message], int]] = [
-        (history_kind, plan.history, plan.allowance - prefix_tokens),
-        ("turn_prefix", plan.prefix, prefix_tokens),
-    ]
-    for kind, messages, tokens in parts:
-        if not messages:
-            texts.append("")
-            continue
-        answer = yield from _ask(
-            now, messages, kind, plan.previous_summary if kind == "update" else None, focus, tokens
-        )
+    """Ask for a summary of the history, then, when the plan splits a turn, for one of the turn's first part.
+
+    Messages that do not fit the summariser's window are asked for in further parts, each an update of the summary so far. What is
+    left after `MAX_PARTS`, at the deadline or when a later part fails is summarised by rule.
+    """
+    began: Instant = yield Now()
+    deadline = began.monotonic + min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
+    messages = (*plan.history, *plan.prefix)
+    text, usage, done = plan.previous_summary or "", cast("Usage | None", None), 0
+    for part in range(MAX_PARTS):
+        moment: Instant = yield Now()
+        if done == len(messages) or (part and moment.monotonic >= deadline):
+            break
+        request = _part(now, plan, text, focus, done, deadline)
+        answer = yield from _ask(now, request)
         if isinstance(answer, Aborted):
             return answer
         usage = added(usage, answer.usage)
         if isinstance(answer, SummaryFailed):
-            return SummaryFailed(answer.error, usage)
-        texts.append(answer.text)
-    return Summarized(merge_turn_prefix(*texts) if texts[1] else texts[0], usage)
+            if not done:
+                return SummaryFailed(answer.error, usage)
+            logger.warning(
+                "summariser failed after %d of %d messages (%s)", done, len(messages), described(answer.error)
+            )
+            break
+        text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
+        done += len(request.messages) - answer.unseen
+    unseen = len(messages) - done
+    if unseen:
+        text = summarize_by_rule(messages[done:], text, plan.allowance) or text
+    return Summarized(text, usage, unseen)
 
 
-def _ask(
-    now: Situation[M],
-    messages: Sequence[Message],
-    kind: SummaryKind,
-    previous_summary: str | None,
-    focus: str | None,
-    max_tokens: int,
-) -> Flow[Summarized | SummaryFailed | Aborted]:
+def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
+    """Return a summary that needs no model, in place of the previous one."""
+    request = SummaryRequest(
+        system="",
+        prompt="",
+        transcript="",
+        previous_summary=previous_summary,
+        focus=None,
+        kind="update" if previous_summary else "history",
+        max_tokens=max_tokens,
+        messages=tuple(messages),
+    )
+    return ExtractiveSummarizer()(request).text
+
+
+def _part(
+    now: Situation[M], plan: SummaryPlan, text: str, focus: str | None, done: int, deadline: float
+) -> SummaryRequest:
+    """Return the question for the messages of a plan from `done` on: first the history's, then the split turn's first part."""
+    prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
+    kind: SummaryKind = "update" if text else "history"
+    messages, max_tokens = plan.history[done:], plan.allowance - prefix_tokens
+    if not messages:
+        messages, max_tokens = plan.prefix[done - len(plan.history) :], plan.allowance
+        if len(messages) == len(plan.prefix):
+            kind, max_tokens = "turn_prefix", prefix_tokens
     window = now.settings.summarizer_window or now.budget.window
-    request: SummaryRequest | None = summary_request(
+    return summary_request(
         messages,
         kind=kind,
-        previous_summary=previous_summary,
+        previous_summary=text if kind == "update" else None,
         focus=focus,
         max_tokens=max_tokens,
-        request_tokens=int(window / now.gauge.ratio) - max_tokens,
+        # The ratio was learned from messages: below 1 it need not be true of their transcript.
+        request_tokens=int(window / max(now.gauge.ratio, 1.0)) - max_tokens,
         estimate=now.estimator.estimate_tokens,
+        deadline=deadline,
     )
+
+
+def _ask(now: Situation[M], asked: SummaryRequest) -> Flow[Summarized | SummaryFailed | Aborted]:
+    """Ask one question, with a smaller transcript while it overflows the summariser's own window."""
+    request: SummaryRequest | None = asked
     answer: Answered | Failure | Aborted = Failure(SummaryRefusedError("nothing to ask"))
     for _ in range(OVERFLOW_TRIES):
         if request is None:
@@ -103,7 +143,11 @@ def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summar
     summary = accepted(value)
     if why is not None:
         return SummaryFailed(SummaryRefusedError(why), summary.usage)
-    return Summarized(summary.text, summary.usage)
+    shown = shown_messages(request)
+    if not shown:
+        error = SummaryRefusedError("the summariser's window has no room for a single message")
+        return SummaryFailed(error, summary.usage)
+    return Summarized(summary.text, summary.usage, len(request.messages) - shown)
 
 
 def added(one: Usage | None, other: Usage | None) -> Usage | None:

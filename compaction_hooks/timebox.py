@@ -137,7 +137,7 @@ class Timebox:
                 self._within._leave(thread)
 
     def _timed_out(self, seconds: float) -> Failure:
-        return Failure(TimeoutError(f"{self._name} did not answer within {seconds:g} seconds"))
+        return Failure(TimeoutError(f"{self._name} did not answer within {round(seconds, 2):g} seconds"))
 
     def _still_hangs(self) -> Failure:
         return Failure(TimeoutError(f"{self._name} still hangs in an earlier call: give what it waits for a timeout"))

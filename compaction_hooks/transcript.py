@@ -26,12 +26,12 @@ class Transcript:
     Attributes:
         pieces: What joined without a separator is the text.
         tokens: Size of the text by the estimate.
-        omitted_items: Messages that had something to show and were left out to keep the bound, the oldest first.
+        shown_messages: How many of the messages, from the oldest on, the text shows; the others did not fit.
     """
 
     pieces: Sequence[str]
     tokens: int
-    omitted_items: int
+    shown_messages: int
 
     @property
     def text(self) -> str:
@@ -55,12 +55,10 @@ class _Caps:
 _STEPS = (_Caps(2_000, None), _Caps(1_000, None), _Caps(500, None), _Caps(200, 32_000), _Caps(200, 8_000))
 """Tried in order until everything fits. pi and OpenCode cut results at 2000 characters, TunaCode and Opal at 500."""
 _TIGHT = (_STEPS[-1], _Caps(200, 2_000), _Caps(100, 500), _Caps(50, 50))
-"""Tried in order, item by item, once items must be dropped: a huge newest item is better cut than lost."""
+"""Tried in order for a first item larger than the whole bound; of other items the mildest, which else wait for the next part."""
 _MOST_CHARS_PER_TOKEN = 32
 """Prose has about four. A text with more characters than a bound of so many a token would not fit it whole: it is cut before it
 is escaped, which takes seconds for tens of megabytes."""
-_REQUEST_SHARE = 3
-"""One part in three of a bound is the most the first user request may take once items are dropped."""
 _MOST_CHARS_WRITTEN = 6
 """For one character of JSON, the most that Python writes for the same value: `1e15` becomes `1000000000000000.0`."""
 _PLAINLY_OVER = 1.25
@@ -82,8 +80,8 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
     """Return the messages as labelled text of at most `max_tokens` tokens.
 
     When it would be larger, tool results and arguments are cut harder (2000, 1000, 500, 200 characters), then very long
-    words of speakers; then the oldest items are dropped, a call always together with its results, and a first line says
-    how many. The first user request stays, cut if it must be. Empty when not even that fits.
+    texts of speakers; then only the oldest messages are shown, a call always together with its results. Empty when not even
+    one message fits.
 
     Args:
         estimate: Size of a text in tokens; what it says of the empty text counts once, not for every item. It sees the
@@ -102,10 +100,10 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
         if chars <= most_chars:
             tokens = estimate("".join(shown.pieces))  # joined for this alone: kept, it would be there beside the prompt
             if tokens <= max_tokens:
-                return Transcript(pieces=shown.pieces, tokens=tokens, omitted_items=0)
+                return Transcript(pieces=shown.pieces, tokens=tokens, shown_messages=len(messages))
             density = tokens / max(chars, 1)
     shown.pieces.clear()
-    return _newest(shown.spoken, max_tokens, estimate)
+    return _oldest(messages, max_tokens, estimate)
 
 
 class _Shown:
@@ -147,19 +145,36 @@ def _begin(pieces: list[str]) -> list[str]:
     return pieces
 
 
-def _newest(spoken: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
-    """The newest of these messages that fit."""
+def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
+    """Show the oldest of these messages that fit."""
     overhead = estimate("")
     cost = _costs(estimate, overhead)
-    # The parts are measured one by one: where their sum says too little for the whole, less is tried.
+    # The parts are measured one by one: if their sum says too little for the whole, less is tried.
     budget = max_tokens - overhead
     while budget > 0:
-        pieces, omitted_items = _trimmed(spoken, budget, cost)
+        pieces, shown = _fill(_groups(messages), budget, cost)
         tokens = estimate("".join(pieces))
         if tokens <= max_tokens:
-            return Transcript(pieces=pieces, tokens=tokens, omitted_items=omitted_items)
+            return Transcript(pieces=pieces, tokens=tokens, shown_messages=shown)
         budget = budget * 9 // 10
-    return Transcript(pieces=(), tokens=overhead, omitted_items=len(spoken))
+    return Transcript(pieces=(), tokens=overhead, shown_messages=0)
+
+
+def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
+    """Return the texts of the first groups that fit the room, and how many messages these are."""
+    pieces: list[str] = []
+    shown = 0
+    for group in groups:
+        text = _squeezed(group, room, cost, _TIGHT if not pieces else _TIGHT[:1])
+        if text is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
+            return _fill([[message] for message in group], room, cost)
+        if text is None:
+            break
+        shown += len(group)
+        if text:
+            pieces += (_SEPARATOR, text)
+            room -= cost(text)
+    return _begin(pieces), shown
 
 
 def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
@@ -206,36 +221,10 @@ def _is_cut(message: Message, caps: _Caps) -> bool:
     return False
 
 
-def _trimmed(spoken: Sequence[Message], budget: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
-    """The first user request and as many of the newest items as the budget allows, with a line that says how many are gone."""
-    room = budget - cost(_omission(len(spoken)))
-    first = next((message for message in spoken if message.role == "user"), None)
-    request = _squeezed([first], room // _REQUEST_SHARE, cost) if first else ""
-    room -= cost(request)
-    newest: list[str] = []
-    kept = 1 if request else 0
-    for group in reversed(_groups(spoken)):
-        if any(message is first for message in group):
-            break
-        block = _squeezed(group, room, cost)
-        if not block:
-            break
-        room -= cost(block)
-        newest.append(block)
-        kept += len(group)
-    omitted = len(spoken) - kept
-    blocks = [_omission(omitted) if omitted else "", request, *reversed(newest)]
-    return _begin([piece for block in blocks if block for piece in (_SEPARATOR, block)]), omitted
-
-
-def _omission(count: int) -> str:
-    return f"[{count} older conversation {'item' if count == 1 else 'items'} omitted]"
-
-
-def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int]) -> str:
-    """The messages under the mildest caps that fit; empty when none does."""
-    tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in _TIGHT)
-    return next((text for text in tries if cost(text) <= room), "")
+def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
+    """Return the messages under the mildest of these caps that fits; None when none does."""
+    tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in steps)
+    return next((text for text in tries if not text or cost(text) <= room), None)
 
 
 def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:

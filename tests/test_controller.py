@@ -203,7 +203,7 @@ class HeavyFrame(CharacterEstimator):
 def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_view_above_the_target() -> None:
     """Rule 4: what is kept is shortened by as much."""
     summary = f"## Goal\n- {prose(580)}"
-    messages = [system(), user("go"), *steps(30, 400)]
+    messages = [system(), user("go"), *steps(30, 450)]
     hooks = controller(8_192, summarizer=Scripted(summary), estimator=HeavyFrame())
     view = hooks.transform_context_sync(messages)
     record = hooks.history()[-1]

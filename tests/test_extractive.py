@@ -532,7 +532,7 @@ def test_file_tags_behind_an_earlier_summary_are_not_carried() -> None:
 
 def test_its_own_rendered_summary_is_read_without_the_words_around_it() -> None:
     """E39: preface and continuation are no facts."""
-    rendered = render_summary(summarize(WORK), file_tags="", continuation=True)
+    rendered = render_summary(summarize(WORK), file_tags="", continuation=True, covered=1, unseen=0)
     text = summarize([*bash("ls")], rendered)
     assert "Conversation summary" not in text
     assert "compacted into the summary" not in text

@@ -315,7 +315,7 @@ def test_a_summary_among_the_messages_is_no_request(begin: str, attack: Attack) 
 def test_no_summary_breaks_the_message_it_is_shown_in(attack: Attack) -> None:
     tags = file_tags(FileOperations(read=("a.md",), modified=("b.py",)))
     harmless, attacked = (
-        render_summary(text, file_tags=tags, continuation=True, omitted_items=2) for text in (HARMLESS, attack.text)
+        render_summary(text, file_tags=tags, continuation=True, covered=3, unseen=2) for text in (HARMLESS, attack.text)
     )
     assert tags_seen(attacked) == tags_seen(harmless)
     assert labels_seen(attacked) == labels_seen(harmless) == ["[conversationsummary"]
@@ -323,7 +323,7 @@ def test_no_summary_breaks_the_message_it_is_shown_in(attack: Attack) -> None:
     inside = parse_summary(attacked)
     assert inside is not None
     assert inside == neutralised(attack.text).strip()
-    assert render_summary(inside, file_tags=tags, continuation=True, omitted_items=2) == attacked
+    assert render_summary(inside, file_tags=tags, continuation=True, covered=3, unseen=2) == attacked
 
 
 @every_attack
@@ -336,7 +336,7 @@ def test_no_file_name_leaves_its_line_or_its_tag(form: str, attack: Attack) -> N
         *called(name="bash", arguments=json.dumps({"command": f"cat <<'E' > '{path}'\nE"})),
     ]
     for found in (file_operations(calls), FileOperations(read=("r", path), modified=(f"{path}x", "m"))):
-        text = render_summary("s", file_tags=file_tags(found), continuation=False)
+        text = render_summary("s", file_tags=file_tags(found), continuation=False, covered=1, unseen=0)
         tags = text.partition("</summary>")[2].strip()
         lines = [line for line in tags.splitlines() if not line.startswith(("<read-", "<modi", "</read-", "</modi"))]
         assert len(lines) == len(found.read) + len(found.modified)

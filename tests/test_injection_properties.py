@@ -173,7 +173,7 @@ def test_the_default_summary_never_speaks_for_the_user(place: Place, text: str) 
 @examples(300)
 def test_the_message_in_the_context_keeps_its_frame(summary: str, paths: list[str]) -> None:
     tags = file_tags(FileOperations(read=tuple(dict.fromkeys(paths)), modified=("m",)))
-    text = render_summary(summary, file_tags=tags, continuation=True)
+    text = render_summary(summary, file_tags=tags, continuation=True, covered=1, unseen=0)
     assert labels_seen(text) == ["[conversationsummary"]
     assert parse_summary(text) == neutralised(summary.strip()).strip()
     head, _, rest = text.partition("\n</summary>\n\n")

@@ -14,7 +14,14 @@ from compaction_hooks.drafts import clearing_record, summary_record
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.planning import SummaryPlan, dropped_marker, pinned_pieces, plan_clearing, plan_summary
+from compaction_hooks.planning import (
+    Summarized,
+    SummaryPlan,
+    dropped_marker,
+    pinned_pieces,
+    plan_clearing,
+    plan_summary,
+)
 from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import SUMMARY_MARKER, render_summary
 from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, known_products
@@ -24,7 +31,7 @@ from tests.conversations import assistant, call, step, steps, system, talk, tool
 
 Chat = Mapping[str, object]
 
-WRAPPER = len(render_summary("", file_tags="", continuation=True))
+WRAPPER = len(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))
 
 
 class Flat:
@@ -98,7 +105,7 @@ def compacted(messages: Sequence[Chat], **more: Any) -> CompactionRecord:
     now = situation(messages, **more)
     found = plan_summary(now)
     assert found is not None
-    return summary_record(now, found, "## Goal\n- go on", None, "2026-01-01T00:00:00Z")
+    return summary_record(now, found, Summarized("## Goal\n- go on", None), "2026-01-01T00:00:00Z")
 
 
 def words(messages: Sequence[Message]) -> list[str]:

@@ -170,9 +170,9 @@ def test_turn_prefix_asks_for_what_was_attempted() -> None:
 def test_texts_change_together_with_their_version() -> None:
     """Records carry the version: a changed text needs a new number, and its fingerprint here."""
     texts = [SYSTEM_PROMPT, first("f"), update("f"), prefix("f"), merge_turn_prefix("a", "b")]
-    rendered = render_summary("s", file_tags="t", continuation=True, omitted_items=2)
+    rendered = render_summary("s", file_tags="t", continuation=True, covered=3, unseen=2)
     fingerprint = hashlib.sha256("\0".join([*texts, rendered]).encode()).hexdigest()[:12]
-    assert (PROMPT_VERSION, fingerprint) == (2, "f1a959c1a245")
+    assert (PROMPT_VERSION, fingerprint) == (3, "97f39c9c14f9")
 
 
 def test_no_text_escapes_into_a_format_string() -> None:
@@ -188,10 +188,10 @@ def test_no_text_escapes_into_a_format_string() -> None:
 def test_renders_a_summary() -> None:
     """R54, R58, R61: marker, prefix sentence, tags, file lists behind them; D18: a line to go on by, when asked for."""
     tags = "<read-files>\na.py\n</read-files>"
-    assert render_summary(" ## Goal\nFix it.\n", file_tags=tags, continuation=True) == (
+    assert render_summary(" ## Goal\nFix it.\n", file_tags=tags, continuation=True, covered=12, unseen=0) == (
         "[Conversation summary]\n"
         "The conversation history before this point was compacted into the summary below. It is a record, not a request.\n\n"
-        "<summary>\n## Goal\nFix it.\n</summary>\n\n"
+        "<summary>\n## Goal\nFix it.\n</summary>\n\n[The summary covers 12 messages]\n\n"
         "<read-files>\na.py\n</read-files>\n\n"
         "The messages after this summary are the latest ones. Go on from where they end: what is done stays done, "
         "and the summary needs no answer."
@@ -199,22 +199,29 @@ def test_renders_a_summary() -> None:
 
 
 def test_renders_neither_tags_nor_continuation_when_there_are_none() -> None:
-    text = render_summary("Fixed.", file_tags="", continuation=False)
+    text = render_summary("Fixed.", file_tags="", continuation=False, covered=2, unseen=0)
     assert text.startswith(SUMMARY_MARKER)
-    assert text.endswith("\n\n<summary>\nFixed.\n</summary>")
+    assert text.endswith("\n\n<summary>\nFixed.\n</summary>\n\n[The summary covers 2 messages]")
 
 
 def test_continuation_does_not_tell_the_model_to_start_again() -> None:
     """E57: wording that made agents restart or answer the summary."""
-    line = render_summary("s", file_tags="", continuation=True).rpartition("\n\n")[2].casefold()
+    line = render_summary("s", file_tags="", continuation=True, covered=1, unseen=0).rpartition("\n\n")[2].casefold()
     assert not [word for word in ("restart", "start over", "begin", "resume", "original", "please") if word in line]
     assert "needs no answer" in line
 
 
-def test_says_what_the_summary_does_not_cover() -> None:
-    """R62: the model knows that older items were trimmed."""
-    text = render_summary("s", file_tags="", continuation=False, omitted_items=12)
-    assert text.endswith("[12 older messages are not covered by the summary]")
+@pytest.mark.parametrize(
+    ("covered", "unseen", "says"),
+    [
+        (1, 0, "[The summary covers 1 message]"),
+        (1_410, 0, "[The summary covers 1,410 messages]"),
+        (1_410, 393, "[The summary covers 1,410 messages; of 393 of them only excerpts, not shown to the summarizer]"),
+    ],
+)
+def test_says_how_many_messages_it_covers(covered: int, unseen: int, says: str) -> None:
+    text = render_summary("s", file_tags="", continuation=False, covered=covered, unseen=unseen)
+    assert text.endswith(f"</summary>\n\n{says}")
 
 
 @pytest.mark.parametrize(
@@ -231,13 +238,13 @@ def test_says_what_the_summary_does_not_cover() -> None:
 )
 def test_a_summary_cannot_leave_its_tag_and_is_found_again(summary: str) -> None:
     tags = "<modified-files>\nb.py\n</modified-files>"
-    text = render_summary(summary, file_tags=tags, continuation=True, omitted_items=1)
+    text = render_summary(summary, file_tags=tags, continuation=True, covered=3, unseen=1)
     assert text.count("\n</summary>") == text.count("<summary>\n") == text.count("<modified-files>") == 1
     assert "<read-files>" not in text
     assert turns(text) == [SUMMARY_MARKER]
     found = parse_summary(text)
     assert found == neutralised(summary)
-    assert render_summary(found, file_tags=tags, continuation=True, omitted_items=1) == text
+    assert render_summary(found, file_tags=tags, continuation=True, covered=3, unseen=1) == text
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def turn_count(message: Message) -> int:
 def test_a_transcript_never_exceeds_its_bound(conversation: list[Message], max_tokens: int) -> None:
     shown = transcript(conversation, max_tokens=max_tokens, estimate=length)
     assert length(shown.text) <= max_tokens
-    assert 0 <= shown.omitted_items <= len(conversation)
+    assert 0 <= shown.shown_messages <= len(conversation)
 
 
 @settings(deadline=None)
