@@ -39,7 +39,7 @@ from compaction_hooks.events import EventHandler
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.streams import guarded, guarded_sync
-from compaction_hooks.summarizers import Summarizer, SummaryRequest
+from compaction_hooks.summarizers import Summarizer
 from compaction_hooks.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, is_async, until_set
 from compaction_hooks.values import dataclass
 
@@ -175,8 +175,7 @@ class Driver:
                 return self._world.clock()
             case IsAborted():
                 return caller.signal is not None and caller.signal.is_set()
-            case Summarize(request=request):
-                seconds = self._seconds_for(request)
+            case Summarize(request=request, seconds=seconds):
                 return await self._summaries.call(
                     self._summarizer(caller), request, seconds=seconds, signal=caller.signal
                 )
@@ -216,8 +215,7 @@ class Driver:
                 return self._world.clock()
             case IsAborted():
                 return caller.signal is not None and caller.signal.is_set()
-            case Summarize(request=request):
-                seconds = self._seconds_for(request)
+            case Summarize(request=request, seconds=seconds):
                 return self._summaries.call_sync(
                     self._summarizer(caller), request, seconds=seconds, signal=caller.signal
                 )
@@ -285,11 +283,6 @@ class Driver:
         logger.warning("an event handler failed (%s)", described(answer.error))
         if isinstance(answer.error, TimeoutError):
             box.rests_until = self._world.clock().monotonic + HANDLER_REST_SECONDS
-
-    def _seconds_for(self, request: SummaryRequest) -> float:
-        """Return how long an answer may take: all parts of one summary share the time, also if the clock is set back meanwhile."""
-        most = self._world.summary_timeout_seconds
-        return most if request.deadline is None else min(most, request.deadline - self._world.clock().monotonic)
 
 
 async def _sent(send: Callable[[Any], object] | None, view: object) -> Answered | Failure:

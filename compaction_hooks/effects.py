@@ -44,9 +44,10 @@ class IsAborted:
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """Asks the summariser; answered by `Answered`, `Failure` or `Aborted`."""
+    """Asks the summariser for so many seconds at most; answered by `Answered`, `Failure` or `Aborted`."""
 
     request: SummaryRequest
+    seconds: float
 
 
 def _landing() -> Future[FlightEnd]:

@@ -52,16 +52,15 @@ def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[S
     Messages that do not fit the summariser's window are asked for in further parts, each an update of the summary so far. What is
     left after `MAX_PARTS`, at the deadline or when a later part fails is summarised by rule.
     """
-    began: Instant = yield Now()
-    deadline = began.monotonic + min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
+    moment: Instant = yield Now()
+    deadline = moment.monotonic + min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = (*plan.history, *plan.prefix)
     text, usage, done = plan.previous_summary or "", cast("Usage | None", None), 0
-    for part in range(MAX_PARTS):
-        moment: Instant = yield Now()
-        if done == len(messages) or (part and moment.monotonic >= deadline):
+    for _ in range(MAX_PARTS):
+        if done == len(messages) or moment.monotonic >= deadline:
             break
         request = _part(now, plan, text, focus, done, deadline)
-        answer = yield from _ask(now, request)
+        answer = yield from _ask(now, request, deadline - moment.monotonic)
         if isinstance(answer, Aborted):
             return answer
         usage = added(usage, answer.usage)
@@ -74,6 +73,7 @@ def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[S
             break
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
         done += len(request.messages) - answer.unseen
+        moment = yield Now()
     unseen = len(messages) - done
     if unseen:
         text = summarize_by_rule(messages[done:], text, plan.allowance) or text
@@ -120,14 +120,14 @@ def _part(
     )
 
 
-def _ask(now: Situation[M], asked: SummaryRequest) -> Flow[Summarized | SummaryFailed | Aborted]:
-    """Ask one question, with a smaller transcript while it overflows the summariser's own window."""
+def _ask(now: Situation[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
+    """Ask one question for so many seconds, with a smaller transcript while it overflows the summariser's own window."""
     request: SummaryRequest | None = asked
     answer: Answered | Failure | Aborted = Failure(SummaryRefusedError("nothing to ask"))
     for _ in range(OVERFLOW_TRIES):
         if request is None:
             break
-        answer = yield Summarize(request)
+        answer = yield Summarize(request, seconds)
         if not isinstance(answer, Failure) or not is_context_overflow(answer.error):
             break
         request = halved(request, now.estimator.estimate_tokens)

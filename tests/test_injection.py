@@ -337,7 +337,7 @@ def test_no_file_name_leaves_its_line_or_its_tag(form: str, attack: Attack) -> N
     ]
     for found in (file_operations(calls), FileOperations(read=("r", path), modified=(f"{path}x", "m"))):
         text = render_summary("s", file_tags=file_tags(found), continuation=False, covered=1, unseen=0)
-        tags = text.partition("</summary>")[2].strip()
+        tags = text.partition("[The summary covers 1 message]")[2].strip()
         lines = [line for line in tags.splitlines() if not line.startswith(("<read-", "<modi", "</read-", "</modi"))]
         assert len(lines) == len(found.read) + len(found.modified)
         assert labels_seen(tags) == []
