@@ -73,8 +73,8 @@ class CompactionSettings:
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
             or n (the newest n are kept).
         max_summary_tokens: The most a summary may hold, at most 10 % of the window and 20 % of the summariser's.
-        summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model. A larger history is
-            summarised in up to four parts, and by rule from there on.
+        summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model. A larger history
+            is summarised in up to four parts, and by rule from there on.
         summary_timeout_seconds: After this a summariser counts as failed; `math.inf`: never.
         repair: Whether a history that was broken before it came here (a call that was never answered, a result without its call)
             is mended in the list that is handed out. That reads the whole list in every call.
