@@ -1,4 +1,4 @@
-"""Tables of cases that one test goes through: it checks all of them, and names each that fails."""
+"""Tables of cases: folded into one test, which checks all and names each that fails, or in the fast suite a sample of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import pytest
+
 Test: TypeAlias = Callable[..., Any]
+
+
+def sampled(values: Iterable[Any], fast: int) -> list[Any]:
+    """Return the values for `parametrize`: the fast suite takes so many of them, spread over the whole, the full one all."""
+    whole = list(values)
+    taken = {index * len(whole) // fast for index in range(fast)}
+    return [
+        value if index in taken else pytest.param(value, marks=pytest.mark.full) for index, value in enumerate(whole)
+    ]
 
 
 def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Test], Test]:

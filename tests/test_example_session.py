@@ -22,6 +22,7 @@ RECORD: dict[str, Any] = json.loads(SESSION.read_text(encoding="utf-8"))
 MESSAGES: list[dict[str, Any]] = RECORD["messages"]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(importlib.util.find_spec("tinyagent") is None, reason="needs tinyagent")
 def test_recording_again_gives_the_same_bytes(tmp_path: Path) -> None:
     again = tmp_path / "session.jsonl"

@@ -202,8 +202,8 @@ async def scene(
 
 
 def session_script(topic: str = "ledger") -> Script:
-    """A session of about 60,000 tokens, several times the provider's window."""
-    return long_script(6, steps=4, text_chars=6_000, topic=topic)
+    """A session of about 40,000 tokens, several times the provider's window."""
+    return long_script(4, steps=4, text_chars=6_000, topic=topic)
 
 
 def short_script() -> Script:

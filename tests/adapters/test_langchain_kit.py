@@ -52,7 +52,7 @@ class AgentHarness:
             await stage.close()
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", [pytest.param("openai", marks=pytest.mark.full), "anthropic"])
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, kind), provider, fact)

@@ -151,6 +151,7 @@ def store_of(folder: object, durability: str) -> dict[str, Any]:
     return {} if durability == "sync" else {"store": SQLiteStore(f"{folder}/{durability}-records.db")}
 
 
+@pytest.mark.full
 async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     """E57: what it had paid for is found again, in each of LangGraph's durability modes."""
     sides = {name: marking(stage.side(window=WINDOW, key=name)) for name in DURABILITIES}

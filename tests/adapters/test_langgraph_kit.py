@@ -99,6 +99,7 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, client: str, p
     check_adapter(GraphHarness(provider, kind, client), provider, fact)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_a_node_that_trims_has_every_fact_but_a_whole_history(fact: AdapterFact, provider: LoopbackProvider) -> None:
     check_adapter(GraphHarness(provider, "graph", "openai", trim=True), provider, fact)

@@ -105,6 +105,7 @@ def test_views_are_not_checkpointed_and_records_are() -> None:
     assert set(graph.get_state(thread()).values) == {"messages", "compaction_records"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("trim", [False, True], ids=["view", "trim"])
 def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
     """LANGGRAPH_STRICT_MSGPACK is read at import: a process of its own, in which every warning is an error."""

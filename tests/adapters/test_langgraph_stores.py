@@ -71,12 +71,14 @@ def test_stays_under_the_namespace_it_is_given() -> None:
     assert BaseStoreRecordStore(store).load("a.b") == []
 
 
+@pytest.mark.full
 def test_two_workers_at_once_are_both_right_and_agree(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
     open_store("langgraph sqlite", path)
     check_two_workers("langgraph sqlite", path)
 
 
+@pytest.mark.full
 def test_a_killed_process_leaves_every_acknowledged_record(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
     open_store("langgraph sqlite", path)

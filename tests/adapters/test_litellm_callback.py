@@ -283,6 +283,7 @@ def test_importing_the_callback_opens_no_connection_and_leaves_the_environment_a
     assert run(program) == "True True"
 
 
+@pytest.mark.full
 def test_a_users_own_choice_of_the_table_stays() -> None:
     program = (
         "import os\n"

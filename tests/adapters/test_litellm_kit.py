@@ -121,7 +121,7 @@ class Harness:
         return router.completion, router.acompletion, {"model": "agent"}
 
 
-@pytest.mark.parametrize("way", ["openai", "anthropic", "router"])
+@pytest.mark.parametrize("way", ["openai", "anthropic", pytest.param("router", marks=pytest.mark.full)])
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, way: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(way), provider, fact)

@@ -24,6 +24,7 @@ from compaction_hooks import (
 )
 from tests.adapters import litellm_stage
 from tests.adapters.litellm_stage import SECRET, WINDOW, Stage, litellm, said, statuses, task
+from tests.cases import sampled
 from tests.conversations import Scripted, talk, user
 from tests.provider import WORDINGS, Answer, Rejection
 from tests.provider.wordings import Sizes, openai_error, worded
@@ -50,7 +51,7 @@ def compacted(function: Any, window: int | None = None, **keywords: Any) -> Any:
 # -- an overflow
 
 
-@pytest.mark.parametrize("wording", [name for name in WORDINGS if WORDINGS[name].text])
+@pytest.mark.parametrize("wording", sampled([name for name in WORDINGS if WORDINGS[name].text], 6))
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 def test_every_wording_is_recovered_by_one_resend(stage: Stage, api: str, wording: str) -> None:
     """R77, R78, R80, also those that litellm takes for any bad request; limit and count are read as far as they are stated."""

@@ -115,8 +115,15 @@ def _tools(tools: Sequence[ScriptedTool]) -> list[Tool[None]]:
     return [Tool.from_schema(run(tool), tool.name, tool.description, dict(tool.parameters)) for tool in tools]
 
 
-@pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("kind", "persist"),
+    [
+        pytest.param("openai", False, id="openai, transient"),
+        pytest.param("anthropic", True, id="anthropic, persisted"),
+        pytest.param("openai", True, id="openai, persisted", marks=pytest.mark.full),
+        pytest.param("anthropic", False, id="anthropic, transient", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, persist: bool, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, kind, persist=persist), provider, fact)

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 from tests.provider.counting import CACHE_BLOCK_TOKENS, CACHE_MINIMUM_TOKENS
-from tests.provider.openai_wire import CHUNK_CHARS
+from tests.provider.openai_wire import ARGUMENTS_CHUNK_CHARS, CHUNK_CHARS
 from tests.provider.sides import Reply
 from tests.provider.validation import blocks
 from tests.provider.wordings import anthropic_error
@@ -62,9 +62,10 @@ def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[str, d
         else ({**block, "input": {}}, "input_json_delta", "partial_json")
     )
     text = block["text"] if is_text else json.dumps(block["input"])
+    size = CHUNK_CHARS if is_text else ARGUMENTS_CHUNK_CHARS
     yield "content_block_start", {"index": index, "content_block": start}
-    for at in range(0, len(text), CHUNK_CHARS):
-        yield "content_block_delta", {"index": index, "delta": {"type": kind, field: text[at : at + CHUNK_CHARS]}}
+    for at in range(0, len(text), size):
+        yield "content_block_delta", {"index": index, "delta": {"type": kind, field: text[at : at + size]}}
     yield "content_block_stop", {"index": index}
 
 

@@ -10,7 +10,9 @@ from tests.provider.sides import SYSTEM_ROLES, Reply
 from tests.provider.wordings import openai_error
 
 CHUNK_CHARS = 24
-"""Characters of one streamed chunk."""
+"""Characters of one streamed chunk of text."""
+ARGUMENTS_CHUNK_CHARS = 400
+"""Characters of one streamed chunk of a call's arguments."""
 
 
 def system_of(body: Mapping[str, Any]) -> str:
@@ -69,8 +71,8 @@ def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
     for index, call in enumerate(_calls(reply)):
         arguments = call["function"]["arguments"]
         yield {"tool_calls": [{"index": index, **call, "function": {**call["function"], "arguments": ""}}]}
-        for start in range(0, len(arguments), CHUNK_CHARS):
-            piece = arguments[start : start + CHUNK_CHARS]
+        for start in range(0, len(arguments), ARGUMENTS_CHUNK_CHARS):
+            piece = arguments[start : start + ARGUMENTS_CHUNK_CHARS]
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
