@@ -23,7 +23,7 @@ from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save
 from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.files import FileOperations
-from compaction_hooks.keeping import write
+from compaction_hooks.keeping import ask_again, write
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.planning import Summarized, SummaryPlan, dropped_marker, plan_clearing, plan_summary
@@ -145,6 +145,9 @@ class Compaction(Generic[M]):
             answer = yield from summarize(self._situation, plan, self._order.focus)
             if isinstance(answer, Aborted):
                 return (yield from self._stay(start, CompactionOutcome.ABORTED, "aborted"))
+            if self._shared.has_store:  # another worker may have removed what the summary goes on from
+                yield from ask_again(self._conversation)
+                self._conversation.drop_missing()
             draft = self._judge(plan, answer, start, at)
             if draft is not None:
                 return (yield from self._settle(draft, start))

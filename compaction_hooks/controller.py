@@ -12,13 +12,14 @@ from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
 from compaction_hooks.calibration import Calibration
-from compaction_hooks.drivers import World
+from compaction_hooks.drivers import Driver, World
 from compaction_hooks.effects import Instant
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.idling import IdleWatch
+from compaction_hooks.keeping import remove_all
 from compaction_hooks.measuring import Shared
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.session import CompactionSession, ConversationMethods, Engine
@@ -229,6 +230,35 @@ class CompactionController(ConversationMethods[M]):
                 self._let_go.pop((id, format.name), None)
             if id == DEFAULT_SESSION:
                 self._own = None
+
+    async def forget(self, id: str) -> None:
+        """Remove everything that is kept of a conversation: in memory, in the format of each of its sessions, and in the store.
+
+        Sessions that you hold, and later calls with this id, begin anew. Another worker that holds the conversation in its memory
+        does not write it back: its next summary is made of the messages it is given then.
+
+        Raises:
+            RecordError: the store failed, or has entries that cannot be read; what is in memory is gone, call it again.
+        """
+        driver = self._forget_here(id)
+        if self._shared.has_store:
+            await driver.run(remove_all(id))
+
+    def forget_sync(self, id: str) -> None:
+        """As `forget`, for callers without an event loop."""
+        driver = self._forget_here(id)
+        if self._shared.has_store:
+            driver.run_sync(remove_all(id))
+
+    def _forget_here(self, id: str) -> Driver:
+        """Forget what is in memory; return what asks the store."""
+        with self._lock:
+            held = [*self._sessions.items(), *self._let_go.items()]
+        for (session_id, _), session in held:
+            if session_id == id:
+                session.begin_anew()
+        self.close(id)
+        return Driver(self._world, threading.RLock())
 
     # -- windows
 

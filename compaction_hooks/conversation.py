@@ -172,6 +172,9 @@ class Conversation(Generic[M]):
             taken back since.
         is_loaded: Whether the store was asked for its records; not any more once another worker may have added to them.
         was_loaded: Whether the store ever gave its records.
+        stored: Ids of records that the store had.
+        missing: Those of them that it no longer had when it was last asked.
+        is_forgotten: Whether the conversation was forgotten: calls that are under way write nothing any more.
         unwritten: What the store has still to be told, oldest first.
         is_writing: Whether a caller is telling it.
         store_rests_until: When a store that failed may be asked again, in monotonic seconds.
@@ -206,6 +209,9 @@ class Conversation(Generic[M]):
     in_force: str | None = None
     is_loaded: bool = False
     was_loaded: bool = False
+    stored: set[str] = field(default_factory=set[str])
+    missing: Set[str] = frozenset()
+    is_forgotten: bool = False
     unwritten: list[Save | Remove] = field(default_factory=list["Save | Remove"])
     is_writing: bool = False
     store_rests_until: float = 0.0
@@ -291,6 +297,21 @@ class Conversation(Generic[M]):
             self.records = kept
             self._records_changed()
             self.history = None
+
+    def drop_missing(self) -> None:
+        """Forget the records that the store no longer has, and the pins that only they held."""
+        if self.missing:
+            self.stored -= self.missing
+            self._forget(self.missing)
+            self.missing, self.user_pins = frozenset(), {}
+            self._records_changed()
+
+    def note_written(self, wish: Save | Remove) -> None:
+        """Note that the store was told."""
+        if isinstance(wish, Save):
+            self.stored.add(wish.record_id)
+        else:
+            self.stored.discard(wish.record_id)
 
     def saved_calibration(self, model: str | None) -> dict[str, object]:
         """Return what usage taught of a model as a record keeps it, with what it is true of; empty when it taught nothing."""

@@ -335,6 +335,7 @@ class ConversationFlow(Generic[M]):
         self, call: Call[M], order: OrderFor[M], *, may_ask: bool = True
     ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Lead an attempt on which other callers of this conversation wait."""
+        self._conversation.drop_missing()
         standing = self._look(call)
         budget = self._budget(standing)
         ordered = order(standing, budget)

@@ -334,10 +334,14 @@ class CompactionSession(ConversationMethods[M]):
     def __init__(
         self, id: str, *, format: MessageFormat[M], estimator: TokenEstimator, shared: Shared, world: World
     ) -> None:
-        reader = HistoryReader(format, estimator.estimate_message_tokens, SUMMARY_MARKER)
-        conversation = Conversation(id, format, estimator, reader)
-        flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
-        self._own = Engine(conversation, shared, flow, driver)
+        def make() -> Engine[M]:
+            reader = HistoryReader(format, estimator.estimate_message_tokens, SUMMARY_MARKER)
+            conversation = Conversation(id, format, estimator, reader)
+            flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
+            return Engine(conversation, shared, flow, driver)
+
+        self._make_engine = make
+        self._own = make()
 
     @property
     def id(self) -> str:
@@ -348,6 +352,12 @@ class CompactionSession(ConversationMethods[M]):
     def engine(self) -> Engine[M]:
         """What this conversation runs on."""
         return self._own
+
+    def begin_anew(self) -> None:
+        """Know nothing any more, as `CompactionController.forget` wants it; calls that are under way write nothing any more."""
+        with self._own.conversation.lock:
+            self._own.conversation.is_forgotten = True
+        self._own = self._make_engine()
 
     # -- records
 
