@@ -239,6 +239,7 @@ class CompactionController(ConversationMethods[M]):
 
         Raises:
             RecordError: the store failed, or has entries that cannot be read; what is in memory is gone, call it again.
+            ConfigurationError: the id is no text.
         """
         driver = self._forget_here(id)
         if self._shared.has_store:
@@ -252,6 +253,7 @@ class CompactionController(ConversationMethods[M]):
 
     def _forget_here(self, id: str) -> Driver:
         """Forget what is in memory; return what asks the store."""
+        arguments.check(_ID, {"id": id})
         with self._lock:
             held = [*self._sessions.items(), *self._let_go.items()]
         for (session_id, _), session in held:
