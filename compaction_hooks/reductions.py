@@ -16,6 +16,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, cast, get_args
 from compaction_hooks.digests import canonical_arguments, text_digest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, Piece
+from compaction_hooks.json_text import parsed
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
 from compaction_hooks.transcript import shortened
@@ -159,8 +160,8 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int) -> str:
     Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
     """
     try:
-        value: object = json.loads(arguments)
-    except (ValueError, RecursionError):
+        value = parsed(arguments)
+    except ValueError:
         value = None
     if not isinstance(value, dict):
         return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)

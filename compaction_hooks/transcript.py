@@ -318,11 +318,7 @@ def _value(value: object, max_chars: int) -> str:
         return _quoted(_limited(_clean(value), max_chars))
     if type(value) is int:  # an encoder takes longer to begin than to write a number
         return _limited(repr(value), max_chars)
-    try:
-        text = _as_json(value)
-    except RecursionError:  # writing needs a little more stack than reading did
-        return "(nested too deeply)"
-    return _limited(_clean(text), max_chars)
+    return _limited(_clean(_as_json(value)), max_chars)
 
 
 def _placeholder(media: Media) -> str:

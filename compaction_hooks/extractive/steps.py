@@ -302,10 +302,7 @@ def _edits_file(arguments: Mapping[str, object]) -> bool:
 def _argument_text(value: object) -> str:
     if as_fields(value) is None and as_items(value) is None:
         return one_line(str(value), ARGUMENT_CHARS)
-    try:
-        compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except RecursionError:
-        return "..."
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from compaction_hooks.digests import parsed
 from compaction_hooks.files.shell import Touch, is_compound, patched_files, shell_touches
+from compaction_hooks.json_text import parsed
 from compaction_hooks.messages import Message, ToolCall, ToolResult
 from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
@@ -168,7 +168,7 @@ def call_arguments(call: ToolCall) -> Mapping[str, object]:
     """Return a call's arguments as a mapping; arguments that are no JSON object come back as `{"input": text}`."""
     try:
         value: object = parsed(call.arguments) if call.arguments.strip() else {}
-    except (ValueError, RecursionError):
+    except ValueError:
         value = None
     return {"input": call.arguments} if (fields := as_fields(value)) is None else fields
 

@@ -1,19 +1,23 @@
 """How providers' own messages are read: OpenAI chat (the default), Anthropic, OpenAI Responses.
 
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
-identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself.
+identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
+`json_object` write and read a call's arguments.
 """
 
-from compaction_hooks.formats._common import block_content, media_from_base64, media_from_url
+from compaction_hooks.formats._common import as_json_text, block_content, media_from_base64, media_from_url
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
+from compaction_hooks.json_text import json_object
 
 __all__ = [
     "AnthropicFormat",
     "OpenAIChatFormat",
     "OpenAIResponsesFormat",
+    "as_json_text",
     "block_content",
+    "json_object",
     "media_from_base64",
     "media_from_url",
 ]

@@ -5,11 +5,17 @@ Standard blocks: langchain_core/messages/content.py (1.7). Blocks of OpenAI and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, media_from_base64, media_from_url
+from compaction_hooks.formats import (
+    AnthropicFormat,
+    OpenAIChatFormat,
+    as_json_text,
+    json_object,
+    media_from_base64,
+    media_from_url,
+)
 from compaction_hooks.messages import Media, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 Block: TypeAlias = Mapping[str, object]
@@ -87,22 +93,6 @@ def rewritten_result(content: object, text: str) -> object:
     return _OPENAI.rewrite({"role": "tool", "content": content}, {(0, 0): text})["content"]
 
 
-def json_text(arguments: object) -> str:
-    """Return tool arguments as compact JSON text; a text as it is, None as ""."""
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-def json_object(text: str) -> dict[str, object]:
-    """Return the JSON object in `text`; where there is none, the text under "arguments"."""
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        value = None
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {"arguments": text}
-
-
 # -- the blocks of each kind
 
 _CALL_ARGUMENTS: Final[Mapping[str, str]] = {
@@ -121,7 +111,7 @@ def _call(fields: Block) -> ToolCall | None:
         return None
     # In Responses items "id" names the item and "call_id" the call.
     return ToolCall(
-        _string(fields, "call_id") or _string(fields, "id"), _string(fields, "name"), json_text(fields.get(key))
+        _string(fields, "call_id") or _string(fields, "id"), _string(fields, "name"), as_json_text(fields.get(key))
     )
 
 

@@ -25,8 +25,6 @@ from compaction_adapters.langchain_core.blocks import (
     Block,
     blocks_of,
     call_id,
-    json_object,
-    json_text,
     read_block,
     read_result,
     rewritten_block,
@@ -35,6 +33,7 @@ from compaction_adapters.langchain_core.blocks import (
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
 from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.formats import as_json_text, json_object
 from compaction_hooks.messages import Part, PartAddress, Role, Thinking, ToolCall, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
@@ -252,7 +251,9 @@ def _assistant_places(message: AIMessage) -> list[tuple[Part, _Place]]:
 
 def _call(call: Mapping[str, object], signatures: Mapping[str, object] = MappingProxyType({})) -> ToolCall:
     id_ = str(call.get("id") or "")
-    return ToolCall(id_, str(call.get("name") or ""), json_text(call.get("args")), len(str(signatures.get(id_) or "")))
+    return ToolCall(
+        id_, str(call.get("name") or ""), as_json_text(call.get("args")), len(str(signatures.get(id_) or ""))
+    )
 
 
 _SIGNATURES: Final = "__gemini_function_call_thought_signatures__"

@@ -35,7 +35,7 @@ from pydantic_ai.messages import (
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import OpenAIChatFormat, block_content, media_from_url
+from compaction_hooks.formats import OpenAIChatFormat, as_json_text, block_content, media_from_url
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
@@ -341,9 +341,7 @@ def _answer_part(part: ModelResponsePart) -> Part:
 
 
 def _arguments(part: ToolCallPart) -> str:
-    if isinstance(part.args, str):
-        return part.args
-    return part.args_as_json_str() if part.args else ""
+    return as_json_text(part.args) if part.args else ""
 
 
 def _other_answer(part: ModelResponsePart, text: str) -> ModelResponsePart:

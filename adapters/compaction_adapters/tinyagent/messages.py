@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
@@ -19,7 +18,7 @@ from tinyagent.agent_types import (
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import media_from_url
+from compaction_hooks.formats import as_json_text, json_object, media_from_url
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 Block = TypeVar("Block", bound=TextContent | ImageContent | ThinkingContent | ToolCallContent)
@@ -115,7 +114,7 @@ def _assistant(message: AssistantMessage) -> Message:
             case ThinkingContent():
                 parts.append(Thinking(block.thinking or "", len(block.thinking_signature or "")))
             case ToolCallContent():
-                arguments = _arguments(block.arguments)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                arguments = as_json_text(block.arguments)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
                 parts.append(ToolCall(block.id or "", block.name or "", arguments))
             case None:
                 pass
@@ -150,18 +149,13 @@ def _result(message: ToolResultMessage) -> ToolResult:
     )
 
 
-def _arguments(arguments: object) -> str:
-    # Some providers leave the arguments as JSON text; tinyagent parses it only when the tool runs.
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-
-
 def _rewritten(block: Block, text: str | None) -> Block:
     if text is None:
         return block
     if isinstance(block, TextContent):
         return block.model_copy(update={"text": text})
     if isinstance(block, ToolCallContent):
-        return block.model_copy(update={"arguments": json.loads(text), "partial_json": None})
+        return block.model_copy(update={"arguments": json_object(text), "partial_json": None})
     return block
 
 
