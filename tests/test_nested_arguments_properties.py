@@ -1,4 +1,4 @@
-"""Tool arguments nested nearly as deep as the interpreter allows: never an error, and the same digests from any depth of the stack."""
+"""Tool arguments nested as deep as the interpreter allows: never an error, and the same digests from any depth of the stack."""
 
 from __future__ import annotations
 
