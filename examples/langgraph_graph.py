@@ -1,14 +1,14 @@
 """A graph of LangGraph reads forty files. Its model takes 16k tokens, which nobody knows until the provider says "too long".
 
 Run: python examples/langgraph_graph.py     needs: pip install 'compaction-hooks[langgraph]' langchain-openai starlette uvicorn;
-a real model: see model_endpoint.py. Prints each compaction, the answer, and what the thread's checkpoint holds.
+a real model: see model_endpoint.py. Prints each compaction, the answer, and the size of the thread.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from compaction_adapters.langgraph import CompactionNode, CompactionState
+from compaction_adapters.langgraph import CompactionNode
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -30,13 +30,12 @@ def read_file(path: str) -> str:
     return f"# {path}\n" + "\n".join(f"def function_{line}(value): return value + {line}" for line in range(60))
 
 
-def graph_of(chat_model: ChatOpenAI) -> Any:
+def graph_of(chat_model: ChatOpenAI, compact: CompactionNode) -> Any:
     """Return the graph: compact, call the model, run its tools, and again."""
-    compact = CompactionNode()
     model = compact.wrap(chat_model.bind_tools([read_file]))  # pyright: ignore[reportUnknownMemberType]
 
-    def call_model(state: CompactionState) -> dict[str, Any]:
-        return {"messages": [model.invoke(state.get("llm_input_messages", []))]}
+    def call_model(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [model.invoke(state["messages"])]}
 
     graph: Any = StateGraph(MessagesState)  # its own types have gaps
     graph.add_node("compact", compact)
@@ -51,16 +50,17 @@ def graph_of(chat_model: ChatOpenAI) -> Any:
 
 def main(endpoint: ModelEndpoint) -> None:
     """Run the graph on one long request."""
-    graph = graph_of(ChatOpenAI(model=endpoint.model, base_url=endpoint.base_url, api_key=SecretStr(endpoint.api_key)))
+    model = ChatOpenAI(model=endpoint.model, base_url=endpoint.base_url, api_key=SecretStr(endpoint.api_key))
+    compact = CompactionNode()
+    graph = graph_of(model, compact)
     request = f"Read {', '.join(FILES)}, then say that you have read all of them."
     for event in graph.stream({"messages": [{"role": "user", "content": request}]}, THREAD, stream_mode="custom"):
         if event["status"] == "finished":
             print(f"{event['reason']}: {event['tokens_before']:,} -> {event['tokens_after']:,} tokens")
-    held = graph.get_state(THREAD).values
-    print(held["messages"][-1].text)
-    print(
-        f"{len(held['messages'])} messages in the thread, none of them lost, and {len(held['compaction_records'])} records"
-    )
+    messages = graph.get_state(THREAD).values["messages"]
+    print(messages[-1].text)
+    compactions = compact.session("reading").history()
+    print(f"{len(messages)} messages in the thread, none of them lost, and {len(compactions)} compactions")
 
 
 if __name__ == "__main__":

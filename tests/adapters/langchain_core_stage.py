@@ -86,6 +86,13 @@ def thread(name: str = "thread") -> RunnableConfig:
     return {"configurable": {"thread_id": name}}
 
 
+def records_in(graph: Any, config: RunnableConfig | None = None, channel: str = "compaction_records") -> list[Any]:
+    """The records in a thread's checkpoint; no value that a graph shows has them."""
+    saved = graph.checkpointer.get_tuple(config or thread())
+    found: list[Any] = saved.checkpoint["channel_values"].get(channel, [])
+    return found
+
+
 def listing(path: str, lines: int = 200) -> str:
     """About 12 tokens a line."""
     return "\n".join(f"{path}:{line} value_{line} = compute({line * 37 % 1000})" for line in range(lines))

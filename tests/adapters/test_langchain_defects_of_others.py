@@ -27,6 +27,7 @@ from tests.adapters.langchain_core_stage import (
     Stage,
     file_tool,
     reads,
+    records_in,
     spoken,
     texts,
     thread,
@@ -63,7 +64,7 @@ def test_20_cleared_results_stay_cleared_and_the_prefix_stays_the_same(stage: St
     agent.invoke({"messages": [HumanMessage("Read all files.")]}, thread())
     sent = [request.messages for request in side.model_requests]
     moves = [now[: len(before)] != before for before, now in itertools.pairwise(sent)]
-    records = agent.get_state(thread()).values[CHANNEL]
+    records = records_in(agent, channel=CHANNEL)
     assert 1 <= sum(moves) <= 8
     assert sum(moves) == len(records)
     assert any(record["reductions"] for record in records)
@@ -105,14 +106,14 @@ async def test_22_a_cancelled_or_failed_call_leaves_nothing_behind(stage: Stage)
     with pytest.raises(asyncio.CancelledError):
         await run
     state = await agent.aget_state(thread())
-    assert (len(state.values["messages"]), state.values[CHANNEL]) == (61, [])
+    assert (len(state.values["messages"]), records_in(agent, channel=CHANNEL)) == (61, [])
     for _ in range(2):
         with pytest.raises(Exception, match="overloaded"):
             await agent.ainvoke(None, thread())
     await agent.ainvoke(None, thread())
     assert len(asked) == 2  # the cancelled one, and one for all that followed
     assert len(side.model_requests) == 3
-    assert len((await agent.aget_state(thread())).values[CHANNEL]) == 1
+    assert len(records_in(agent, channel=CHANNEL)) == 1
 
 
 @pytest.mark.parametrize("wording", sorted(set(WORDINGS) - {"cerebras"}))

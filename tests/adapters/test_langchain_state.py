@@ -36,6 +36,7 @@ from tests.adapters.langchain_core_stage import (
     Stage,
     file_tool,
     reads,
+    records_in,
     spoken,
     texts,
     thread,
@@ -55,7 +56,7 @@ def agent_of(stage: Stage, *middleware: Any, checkpointer: Any = None) -> Any:
 
 
 def records_of(agent: Any, config: Any = None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = agent.get_state(config or thread()).values[CHANNEL]
+    found: list[dict[str, Any]] = records_in(agent, config, CHANNEL)
     return found
 
 
@@ -78,6 +79,8 @@ async def test_the_record_is_plain_json_in_the_state_and_not_in_what_the_agent_r
     (record,) = records_of(agent)
     assert json.loads(json.dumps(record)) == record
     assert SECRET in CompactionRecord.from_dict(record).summary
+    assert all(CHANNEL not in values for values in agent.stream(NEXT, thread(), stream_mode="values"))
+    assert CHANNEL not in agent.get_state(thread()).values
     assert CHANNEL not in agent.get_input_jsonschema()["properties"]
     assert CHANNEL not in agent.get_output_jsonschema()["properties"]
 

@@ -35,6 +35,7 @@ from tests.adapters.langchain_core_stage import (
     file_tool,
     heavy_tool,
     reads,
+    records_in,
     spoken,
     texts,
     thread,
@@ -207,7 +208,7 @@ async def test_a_recovery_in_the_model_node_is_checkpointed(stage: Stage, how: s
     value = {"messages": talk()[1:]}
     result = graph.invoke(value, thread()) if how == "sync" else await graph.ainvoke(value, thread())
     assert len(result["messages"]) == 62
-    (record,) = graph.get_state(thread()).values["compaction_records"]
+    (record,) = records_in(graph)
     assert record["reason"] == "overflow"
     assert len(side.rejections) == 1
     other = CompactionNode(context_window=BELIEVED, summarizer=CountingSummarizer())

@@ -31,7 +31,7 @@ from langgraph.types import Command, Send, interrupt
 
 from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent
-from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, spoken, thread
+from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, records_in, spoken, thread
 from tests.adapters.langgraph_stage import (
     Model,
     ModelInput,
@@ -102,7 +102,7 @@ def test_views_are_not_checkpointed_and_records_are() -> None:
     written = {write[1] for writes in checkpoints.writes.values() for write in writes.values()}
     assert "compaction_records" in held
     assert not {"llm_input_messages", "compaction_run"} & (held | written)
-    assert set(graph.get_state(thread()).values) == {"messages", "compaction_records"}
+    assert set(graph.get_state(thread()).values) == {"messages"}
 
 
 @pytest.mark.full
@@ -113,7 +113,7 @@ def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
         """
         import sys
         from langgraph.checkpoint.sqlite import SqliteSaver
-        from tests.adapters.langchain_core_stage import CountingSummarizer, thread
+        from tests.adapters.langchain_core_stage import CountingSummarizer, records_in, thread
         from tests.adapters.langgraph_stage import Model, chat_graph, messages_of, node_of, question
 
         for start in range(2):
@@ -122,7 +122,7 @@ def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
                 graph = chat_graph(node_of(summarizer, trim="trim" in sys.argv), model, checkpointer=checkpoints)
                 for number in range(12 if start == 0 else 1):
                     graph.invoke(question(number), thread())
-                assert all(type(record) is dict for record in graph.get_state(thread()).values["compaction_records"])
+                assert all(type(record) is dict for record in records_in(graph))
             print(len(summarizer.asked), messages_of(model.sent[-1])[0])
         """
     )
@@ -153,7 +153,7 @@ def test_a_fork_uses_the_record_that_is_true_there() -> None:
     compacted = len(summarizer.asked)
     states = [state for state in graph.get_state_history(thread()) if state.next == ()]
     early, late = states[-2], states[0]
-    assert "compaction_records" not in early.values or early.values["compaction_records"] == []
+    assert records_in(graph, early.config) == []
     graph.invoke(said("From here?"), early.config)
     assert not any(map(is_summary, model.sent[-1]))
     graph.invoke(said("And from here?"), late.config)
@@ -197,11 +197,11 @@ def test_a_compaction_that_is_undone_leaves_the_checkpoint_too() -> None:
         graph.invoke(question(number), thread())
     node.session("thread").compact_sync(graph.get_state(thread()).values["messages"], keep_recent_tokens=500)
     graph.invoke(said("Well?"), thread())
-    assert len(graph.get_state(thread()).values["compaction_records"]) == 1
+    assert len(records_in(graph)) == 1
     assert node.session("thread").undo() is not None
     graph.invoke(said("And now?"), thread())
     assert not any(map(is_summary, model.sent[-1]))
-    assert graph.get_state(thread()).values["compaction_records"] == []
+    assert records_in(graph) == []
 
 
 def test_a_manual_compaction_goes_into_the_next_checkpoint() -> None:
@@ -212,7 +212,7 @@ def test_a_manual_compaction_goes_into_the_next_checkpoint() -> None:
     node.session("thread").compact_sync(graph.get_state(thread()).values["messages"], keep_recent_tokens=500)
     graph.invoke(said("And now?"), thread())
     assert messages_of(model.sent[-1])[0] == "summary"
-    assert len(graph.get_state(thread()).values["compaction_records"]) == 1
+    assert len(records_in(graph)) == 1
 
 
 def test_a_checkpoint_holds_so_many_records_at_most() -> None:
@@ -221,7 +221,7 @@ def test_a_checkpoint_holds_so_many_records_at_most() -> None:
     for number in range(60):
         graph.invoke(question(number), thread())
     assert len(summarizer.asked) > 8
-    assert len(graph.get_state(thread()).values["compaction_records"]) == 8
+    assert len(records_in(graph)) == 8
 
 
 # -- interrupts
@@ -324,7 +324,7 @@ def test_a_subgraph_is_a_conversation_of_its_own() -> None:
     outer_session, inner_session = sessions_of(events)
     assert outer_session == "thread"
     assert inner_session.startswith("thread|model:")
-    assert len(graph.get_state(thread()).values["compaction_records"]) == 1
+    assert len(records_in(graph)) == 1
 
 
 def test_a_subgraph_that_is_given_the_same_messages_again_does_not_pay_again() -> None:
@@ -377,7 +377,7 @@ def test_a_node_that_send_started_itself_keeps_its_records_too() -> None:
     graph.invoke(said("Go."), thread())
     assert [messages_of(view)[0] for view in model.sent] == ["summary", "summary"]
     assert len(summarizer.asked) == 1
-    assert len(graph.get_state(thread()).values["compaction_records"]) == 1
+    assert len(records_in(graph)) == 1
 
 
 class TwoViews(MessagesState):
@@ -406,4 +406,4 @@ async def test_parallel_branches_of_one_state_join_their_records() -> None:
     assert left == right
     assert left[0] == "summary"
     assert len(summarizer.asked) == 1
-    assert len(graph.get_state(thread()).values["compaction_records"]) == 1
+    assert len(records_in(graph)) == 1

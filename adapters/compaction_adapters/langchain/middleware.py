@@ -23,7 +23,7 @@ from compaction_adapters.langchain.calls import Answered, ModelCall
 from compaction_adapters.langchain.compat import trace_policy, transformers
 from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
 from compaction_adapters.langchain.requests import call_options
-from compaction_adapters.langchain.sessions import Sessions
+from compaction_adapters.langchain.sessions import Sessions, current_config
 from compaction_adapters.langchain.sizes import controller_keywords
 from compaction_adapters.langchain_core import FORMAT, ModelContextOverflowError, PassedOn, records_update
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
     """Keeps an agent's conversation inside the context window of whichever model is called.
 
-    The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record of a
-    compaction, is checkpointed in a private state channel (seen in `get_state` and in the stream mode "updates", not in what
-    the agent takes and returns). The record that a failed or interrupted call leaves behind stays in memory, and in `store`, so
-    that no summary is paid for twice. When a model rejects a request as too long, the view is compacted harder and sent once
-    more, unless a token of the answer was streamed already. Status events go to the stream mode "custom".
+    The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record
+    of a compaction, is checkpointed in a private state channel (seen in the stream mode "updates" only). The record that a
+    failed or interrupted call leaves behind stays in memory, and in `store`, so that no summary is paid for twice. When a model
+    rejects a request as too long, the view is compacted harder and sent once more, unless a token of the answer was streamed
+    already. Status events go to the stream mode "custom".
 
     The conversation is that of the thread. A subgraph's is its own, and so is that of a run without a thread: of these, only
     summaries of messages that come back word for word are remembered.
@@ -128,7 +128,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
             raise ModelContextOverflowError.of(error) from error.__cause__
         finally:
             self._sessions.carry(session, request)
-        return _with_records(answer, session, request)
+        return _with_records(answer, session)
 
     async def awrap_model_call(
         self,
@@ -146,16 +146,16 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
             raise ModelContextOverflowError.of(error) from error.__cause__
         finally:
             self._sessions.carry(session, request)
-        return _with_records(answer, session, request)
+        return _with_records(answer, session)
 
 
 def _with_records(
-    answer: Answered[ResponseT] | PassedOn, session: CompactionSession[BaseMessage], request: ModelRequest[ContextT]
+    answer: Answered[ResponseT] | PassedOn, session: CompactionSession[BaseMessage]
 ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
     """Return the response, with what the state must be told of records; raise what was passed on instead of one."""
     if isinstance(answer, PassedOn):
         raise answer.raised
-    update = records_update(session, stored_records(request.state))
+    update = records_update(session, stored_records(current_config()))
     if not update:
         return answer.response
     return ExtendedModelResponse(model_response=answer.response, command=Command(update={CHANNEL: update}))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, NotRequired, cast
+from typing import Annotated, Final, NotRequired, cast
 
 from langchain.agents.middleware.types import AgentState, PrivateStateAttr, ResponseT
+from langchain_core.runnables import RunnableConfig
 
-from compaction_adapters.langchain_core import union_records
+from compaction_adapters.langchain_core.channels import RecordsChannel, held_in
 
 CHANNEL: Final = "_compaction_records"
 
 
 class CompactionState(AgentState[ResponseT]):
-    """What the middleware adds to an agent's state: the records, as plain JSON. Hidden from input and output."""
+    """The part of an agent's state that the middleware adds: the records, as plain JSON, in no input, output or `values` event."""
 
-    # The reducer stands last, because LangGraph looks for it there.
-    _compaction_records: NotRequired[Annotated[list[Mapping[str, object]], PrivateStateAttr, union_records]]
+    _compaction_records: NotRequired[Annotated[list[Mapping[str, object]], PrivateStateAttr, RecordsChannel]]
 
 
-def stored_records(state: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
-    """Return the records in an agent's state."""
-    return cast("Sequence[Mapping[str, object]]", state.get(CHANNEL) or ())
+def stored_records(config: RunnableConfig) -> Sequence[Mapping[str, object]]:
+    """Return the records of the thread whose agent runs with this configuration."""
+    return cast("Sequence[Mapping[str, object]]", held_in(config, CHANNEL) or ())

@@ -57,7 +57,7 @@ class Sessions:
         """Return the session of the call that is asked for, with the records of the state it is asked in."""
         session = self.named(self._name(request.runtime))
         self._carried.fill(session, request.messages)
-        session.import_records(stored_records(request.state))
+        session.import_records(stored_records(current_config()))
         return session
 
     def carry(self, session: CompactionSession[BaseMessage], request: ModelRequest[Any]) -> None:
@@ -65,7 +65,7 @@ class Sessions:
         self._carried.keep(session, request.messages)
 
     def _name(self, runtime: object) -> str:
-        config = _config()
+        config = current_config()
         with self._lock:
             run = self._run(getattr(runtime, "control", None))
             name = conversation_id(config, run.name) or run.name
@@ -86,8 +86,8 @@ class Sessions:
         return run
 
 
-def _config() -> RunnableConfig:
-    """The configuration of the node that is running; empty outside of a graph."""
+def current_config() -> RunnableConfig:
+    """Return the configuration of the node that is running; an empty one outside a graph."""
     try:
         return get_config()
     except RuntimeError:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from compaction_hooks import CompactionSession
 
+Records: TypeAlias = list[Mapping[str, object]]
+"""Records as plain JSON."""
 MOST_RECORDS: Final = 8
 """Records kept in a state, the newest. Time travel finds older ones in older checkpoints, and each checkpoint stays bounded."""
 _UNDONE: Final = "undone"
 
 
-def union_records(
-    left: Iterable[Mapping[str, object]] | None, right: Iterable[Mapping[str, object]] | None
-) -> list[Mapping[str, object]]:
+def union_records(left: Iterable[Mapping[str, object]] | None, right: Iterable[Mapping[str, object]] | None) -> Records:
     """Join two lists of records, each once, in the order they came: the reducer of a record channel.
 
     Left out is what either side says is undone, and all but the newest `MOST_RECORDS`.
@@ -24,7 +24,7 @@ def union_records(
     return [record for record in joined.values() if not record.get(_UNDONE)][-MOST_RECORDS:]
 
 
-def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, object]]) -> Records:
     """Return what a state's channel must be told after a call: the record in force where it lacks it, and what was undone.
 
     Only the record in force: those of other branches of the thread are in the checkpoints of these branches.

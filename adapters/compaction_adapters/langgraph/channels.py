@@ -1,4 +1,4 @@
-"""The channels a graph needs: the view for the model node, the records, and a name for a run without a thread.
+"""The channels a graph needs: the records, a name for a run without a thread, and a view that is read from the state.
 
 LangGraph takes channels from the schemas of a graph and of its nodes, and drops what a node returns for any other key. The
 node therefore brings a schema of its own.
@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, TypeAlias, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.channels import LastValue, UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.channels.base import BaseChannel  # pyright: ignore[reportMissingTypeStubs]
 from typing_extensions import TypedDict  # the one of LangGraph's own states: a class cannot inherit from both kinds
 
-from compaction_adapters.langchain_core import union_records
+from compaction_adapters.langchain_core.channels import HiddenChannel, RecordsChannel, channels_in, held_in
 from compaction_hooks.errors import ConfigurationError
 
 RECORDS_KEY: Final = "compaction_records"
@@ -23,51 +23,42 @@ RUN_KEY: Final = "compaction_run"
 VIEW_KEY: Final = "llm_input_messages"
 """What `create_react_agent` reads before `messages`."""
 
-_READ: Final = "__pregel_read"
 _SEND: Final = "__pregel_send"
-"""`langgraph._internal._constants`: under these, a task finds what reads and what writes the channels of its graph."""
+"""`langgraph._internal._constants.CONFIG_KEY_SEND`: what writes the channels of its graph for a task."""
 
 
 class UntrackedView(UntrackedValue[Any]):
-    """A value that is never checkpointed: the list for the model lasts until the end of the run.
+    """A view that a model node reads from the state: never checkpointed, there until the end of the run.
 
-    It may be declared again as an ordinary key, by a node's schema that names only the type.
+    Of several views in one step, as tasks started by `Send` write them, none is kept: they belong to several conversations.
     """
 
     __slots__ = ()
 
-
-# `StateGraph` accepts two declarations of a key when the later one is a `LastValue`. In `create_react_agent` without a
-# `state_schema` of the user's own, the agent node has declared the key before this channel comes.
-LastValue.register(UntrackedView)
-
-
-class _Shared(UntrackedValue[Any]):
-    """As above; of several values in one step, any."""
-
-    __slots__ = ()
-
-    def __init__(self, typ: Any, guard: bool = False) -> None:
-        super().__init__(typ, guard)
+    def update(self, values: Sequence[Any]) -> bool:
+        """Take the view, if it is the only one."""
+        if len(values) < 2:
+            return super().update(values)
+        self.value = UntrackedView(self.typ).value
+        return True
 
 
 class CompactionState(TypedDict, total=False):
-    """What the model node reads: `class State(MessagesState, CompactionState): ...`.
+    """What a model node reads that takes the view from the state: `class State(MessagesState, CompactionState): ...`.
 
-    The value is there from the compaction node on until the run ends. It is not there when a run is resumed at the model node
-    itself, after an interrupt or a failure: use `CompactionNode.view(state)` where that may be.
+    A model that `CompactionNode.wrap` returned finds the view itself and needs none of this. The value is there from the
+    compaction node on until the run ends, and not when a run is resumed at the model node, after an interrupt or a failure.
     """
 
     llm_input_messages: Annotated[list[AnyMessage], UntrackedView]
 
 
-def node_schema(messages_key: str, output_key: str) -> type[Any]:
-    """Return what a node reads and so declares: messages, records, the run's name, and the view it writes."""
+def node_schema(messages_key: str) -> type[Any]:
+    """Return what a node reads and so declares: messages, records, and the run's name."""
     fields = {
         messages_key: list[AnyMessage],
-        output_key: Annotated[list[AnyMessage], UntrackedView],
-        RECORDS_KEY: Annotated[list[Mapping[str, object]], union_records],
-        RUN_KEY: Annotated[str, _Shared],
+        RECORDS_KEY: Annotated[list[Mapping[str, object]], RecordsChannel],
+        RUN_KEY: Annotated[str, HiddenChannel],
     }
     made: Callable[..., type[Any]] = cast("Callable[..., type[Any]]", TypedDict)  # its keys are not known to a checker
     return made("CompactionNodeState", fields, total=False)
@@ -81,64 +72,81 @@ class Channels:
     """
 
     def __init__(self, config: RunnableConfig) -> None:
-        configurable = cast("Mapping[str, Any]", config.get("configurable") or {})
-        self._read: Callable[[Sequence[str], bool], Mapping[str, object]] | None = configurable.get(_READ)
-        self._send: Callable[[Sequence[tuple[str, object]]], object] | None = configurable.get(_SEND)
+        self._config = config
+        self._channels = channels_in(config)
+
+    def held(self, key: str) -> object:
+        """Return the value of a hidden channel at the beginning of the step; None without one."""
+        return held_in(self._config, key)
 
     def get(self, key: str) -> object:
-        """Return a channel's value at the beginning of the step; None when it has none or there is none."""
-        if self._read is None:
-            return None
-        try:
-            return self._read([key], False).get(key)
-        except KeyError:
-            return None
+        """Return a channel's value at the beginning of the step; None without one."""
+        channel = cast("BaseChannel[Any, Any, Any] | None", self._channels.get(key))
+        return channel.get() if channel is not None and channel.is_available() else None
 
     def declares(self, key: str) -> bool:
-        """Whether the graph has this channel; true where that cannot be told."""
-        if self._read is None:
-            return True
-        try:
-            self._read([key], False)
-        except KeyError:
-            return False
-        return True
+        """Return whether the graph has this channel; true outside a graph."""
+        return not self._channels or key in self._channels
 
     def adds_up(self, key: str) -> bool | None:
-        """Whether a channel has a reducer, so that what is written is added to what it holds; None where that cannot be told."""
-        for held in getattr(self._read, "args", ()):
-            channel = cast("Mapping[str, object]", held).get(key) if isinstance(held, Mapping) else None
-            if isinstance(channel, BaseChannel):
-                return _has_reducer(cast(object, channel))
-        return None
+        """Return whether a channel has a reducer, which adds what is written to its value; None outside a graph."""
+        channel = self._channels.get(key)
+        # Of BinaryOperatorAggregate, of DeltaChannel.
+        return None if channel is None else hasattr(channel, "operator") or hasattr(channel, "reducer")
 
-    def demand(self, view_key: str) -> None:
-        """Refuse a graph that would drop what a node returns, or add one view to another.
+    def demand_records(self) -> None:
+        """Refuse a graph that would drop what a node returns.
 
         Raises:
-            ConfigurationError: it lacks a channel, or that of the view has a reducer.
+            ConfigurationError: it lacks a channel.
         """
-        missing = [key for key in (view_key, RECORDS_KEY, RUN_KEY) if not self.declares(key)]
+        missing = [key for key in (RECORDS_KEY, RUN_KEY) if not self.declares(key)]
         if missing:
             raise ConfigurationError(
                 f"the graph has no channel {' and '.join(map(repr, missing))}, so that LangGraph would drop what CompactionNode "
                 'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
                 'graph.add_node("compact", around_node, input_schema=node.schema)'
             )
-        if self.adds_up(view_key):
+
+    def takes_view(self, key: str, *, is_found: bool) -> bool:
+        """Return whether a view must be put into the state for the model node to read it.
+
+        Args:
+            is_found: Whether the model finds the view itself. Then only a channel made for views takes one, since another is
+                checkpointed, and would give a resumed run the view of an earlier state.
+
+        Raises:
+            ConfigurationError: the view could reach no model; or the channel has a reducer.
+        """
+        if not self.declares(key):
+            if is_found:
+                return False
+            raise ConfigurationError(_no_view_channel(key))
+        if self.adds_up(key):
             raise ConfigurationError(
-                f"{view_key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
-                f"{view_key}: list[AnyMessage], or by inheriting from CompactionState"
+                f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
+                f"{key}: Annotated[list[AnyMessage], UntrackedView], or by inheriting from CompactionState"
             )
+        return not is_found or not self._channels or isinstance(self._channels[key], UntrackedView)
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Write these channels, beside what the task's node returns; those the graph lacks are left out."""
-        if self._read is not None and self._send is not None:
-            self._send([(key, value) for key, value in values.items() if self.declares(key)])
+        """Write these channels, in addition to what the task's node returns; those the graph lacks are left out."""
+        send = cast("Mapping[str, Any]", self._config.get("configurable") or {}).get(_SEND)
+        if self._channels and send is not None:
+            send([(key, value) for key, value in values.items() if self.declares(key)])
 
 
-def _has_reducer(channel: object) -> bool:
-    return hasattr(channel, "operator") or hasattr(channel, "reducer")  # of BinaryOperatorAggregate, of DeltaChannel
+def _no_view_channel(key: str) -> str:
+    declared = (
+        "class State(MessagesState, CompactionState): ..."
+        if key == VIEW_KEY
+        else f"{key}: Annotated[list[AnyMessage], UntrackedView]"
+    )
+    return (
+        f"the graph has no channel {key!r}, so that LangGraph would drop the list for the model. Call the model that "
+        'compact.wrap(model) returns, with state["messages"]: it finds the list itself. Or read the list from the state, and '
+        f"declare it there: {declared}. Or, with compact.view(state) in the model node: CompactionNode(output_key=None)"
+    )
 
 
 Values: TypeAlias = dict[str, Any]

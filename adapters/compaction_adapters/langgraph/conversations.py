@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -67,12 +67,13 @@ class Conversations:
     copy of them, the records made here that are true of them are there again.
 
     Args:
-        suffix: Tells conversations in one state apart, as messages under different keys are.
+        messages_key: Where the state has its messages. It tells conversations in one state apart.
     """
 
-    def __init__(self, controller: CompactionController[Any], suffix: str) -> None:
+    def __init__(self, controller: CompactionController[Any], messages_key: str) -> None:
         self._controller = controller
-        self._suffix = suffix
+        self._messages_key = messages_key
+        self._suffix = "" if messages_key == "messages" else f"#{messages_key}"
         self._carried = CarriedRecords()
         self._handed_out: _Lists = WeakKeyDictionary()
         self._called: WeakKeyDictionary[CompactionSession[BaseMessage], CallOptions] = WeakKeyDictionary()
@@ -92,17 +93,15 @@ class Conversations:
         """Return the conversation of a task.
 
         Args:
-            state: What the task was given; what it lacks of the channels is read from the graph.
+            state: The values handed to a node that is called outside a graph; in a graph they are in its channels.
             kind: Tells another conversation of the same task apart.
         """
         channels = Channels(config)
-        held = state.get(RECORDS_KEY)
-        if held is None:
-            held = channels.get(RECORDS_KEY)
+        held = state.get(RECORDS_KEY) or channels.held(RECORDS_KEY)
         run = None
         name = self.name(config)
         if name is None:
-            given = state.get(RUN_KEY) or channels.get(RUN_KEY)
+            given = state.get(RUN_KEY) or channels.held(RUN_KEY)
             run = given if isinstance(given, RunName) else RunName(f"run-{uuid.uuid4()}")
             name = f"{conversation_id(config, run)}{self._suffix}"
             self._close_with(run, name + kind)
@@ -115,20 +114,32 @@ class Conversations:
     def asked(self, config: RunnableConfig, messages: list[BaseMessage]) -> Asked:
         """Return the conversation of a task that calls the model with these messages.
 
-        A session follows one list. Where a node has handed out a view in it, it goes on with the node's list when the model is
-        given that view or that list, with something before or behind it or not; anything else is a conversation of its own.
+        A session follows one list: that of the state, or the one a node has handed out a view of. It goes on with that list when
+        the model is given it or its view, with something before or behind it or not; anything else is a conversation of its own.
         """
         conversation = self.of(config, {}, messages)
         handed_out = self._handed_out.get(conversation.session)
-        if handed_out is None:
-            return Asked(conversation, messages, [])
-        whole, view = handed_out
-        for known in (view, whole):
+        for known, whole in self._lists(conversation.channels, handed_out):
             found = _around(messages, known)
             if found is not None:
                 before, behind = found
                 return Asked(conversation, [*whole, *behind] if behind else whole, before)
+        if handed_out is None:
+            return Asked(conversation, messages, [])
         return Asked(self.of(config, {}, messages, "#model"), messages, [])
+
+    def _lists(
+        self, channels: Channels, handed_out: tuple[list[BaseMessage], list[BaseMessage]] | None
+    ) -> Iterator[tuple[list[BaseMessage], list[BaseMessage]]]:
+        """Yield lists that a model may be given, each with the conversation's list it means."""
+        in_state = channels.get(self._messages_key)
+        if isinstance(in_state, list):
+            own = cast("list[BaseMessage]", in_state)
+            yield own, own
+        if handed_out is not None:
+            whole, view = handed_out
+            yield view, whole
+            yield whole, whole
 
     def kept(self, conversation: Conversation, messages: list[BaseMessage]) -> Values:
         """Return what the channels must be told after a call, and remember it for conversations that begin alike."""
@@ -167,12 +178,13 @@ _Lists: TypeAlias = "WeakKeyDictionary[CompactionSession[BaseMessage], tuple[lis
 def _around(
     messages: list[BaseMessage], known: list[BaseMessage]
 ) -> tuple[list[BaseMessage], list[BaseMessage]] | None:
-    """What stands before and behind these messages in a list; None where they are not in it.
+    """Return the messages before and behind these in a list; None if they are not in it.
 
     They are the same objects, or equal ones that went through a checkpoint.
     """
-    starts = (index for index, message in enumerate(messages) if known and _same(message, known[0]))
-    start = next(starts, len(messages))
+    if not known:
+        return None
+    start = next((index for index, message in enumerate(messages) if _same(message, known[0])), len(messages))
     end = start + len(known)
     if end > len(messages) or not all(map(_same, messages[start:end], known)):
         return None

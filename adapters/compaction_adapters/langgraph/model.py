@@ -7,16 +7,18 @@ from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompt_values import PromptValue
-from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 
 from compaction_adapters.langchain_core import (
     ModelContextOverflowError,
     PassedOn,
     TokenWatch,
+    chat_model_in,
     max_output_tokens,
     model_options,
     passed_on,
@@ -139,7 +141,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         bind: Callable[..., Runnable[LanguageModelInput, Answer]] | None = getattr(self._model, "bind_tools", None)
         if bind is None:
             raise ConfigurationError(f"{type(self._model).__name__} has no bind_tools: wrap the chat model itself")
-        return CompactingModel(bind(tools, **kwargs), self._conversations, self._given)
+        return type(self)(bind(tools, **kwargs), self._conversations, self._given)
 
     def _call(
         self, input: LanguageModelInput, config: RunnableConfig | None, arguments: Mapping[str, Any]
@@ -172,6 +174,42 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         finally:
             conversation = call.asked.conversation
             conversation.channels.write(self._conversations.kept(conversation, call.asked.messages))
+
+
+class CompactingChatModel(CompactingModel[AIMessage], BaseChatModel):  # type: ignore[misc] # a stream's chunks are answers
+    """A chat model that compacts and recovers, for what takes nothing else, as `create_react_agent(response_format=...)` does."""
+
+    def __init__(
+        self, model: Runnable[LanguageModelInput, AIMessage], conversations: Conversations, options: CallOptions
+    ) -> None:
+        BaseChatModel.__init__(self)
+        CompactingModel.__init__(self, model, conversations, options)  # pyright: ignore[reportUnknownMemberType]
+
+    def with_structured_output(self, schema: Any, **kwargs: Any) -> CompactingModel[Any]:
+        """Return the model with structured answers, whose requests are compacted too. Tools bound to the model are not sent."""
+        chat_model = cast("BaseChatModel", chat_model_in(self._model))
+        return CompactingModel(chat_model.with_structured_output(schema, **kwargs), self._conversations, self._given)
+
+    @property
+    def _llm_type(self) -> str:
+        return "compacting"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: object = None,  # noqa: ARG002 - the signature is langchain's
+        **kwargs: Any,
+    ) -> ChatResult:
+        answer = self.invoke(messages, None, **({"stop": stop} if stop else {}), **kwargs)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def is_chat_model(model: object) -> bool:
+    """Return whether this is a chat model, with something bound to it or not."""
+    if isinstance(model, RunnableBinding):
+        return is_chat_model(cast("RunnableBinding[Any, Any]", model).bound)
+    return isinstance(model, BaseChatModel)
 
 
 def _facts(model: object, given: CallOptions) -> CallOptions:

@@ -7,7 +7,7 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
@@ -19,9 +19,9 @@ from compaction_adapters.langchain_core import (
     stream_events,
     without_response_ids,
 )
-from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Values, node_schema
+from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Channels, Values, node_schema
 from compaction_adapters.langgraph.conversations import Conversation, Conversations
-from compaction_adapters.langgraph.model import CompactingModel
+from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
 from compaction_adapters.langgraph.streams import keep_out_of_messages, stream_writer
 from compaction_hooks import (
     CallOptions,
@@ -40,20 +40,19 @@ Answer = TypeVar("Answer")
 class CompactionNode(Runnable[Any, Values]):
     """Keeps a conversation inside the context window: put it in front of the model node.
 
-    `graph.add_node("compact", CompactionNode(...))`, or `create_react_agent(..., pre_model_hook=CompactionNode(...))`. On every
-    call it returns, under `output_key`, the list to send to the model; the messages of the state stay as they are. What makes
-    the list (the record of a compaction) is checkpointed in a private channel, the list itself is not. Status events go to
-    `stream_mode="custom"`.
-
-    A node in front of the model does not see what the provider says: call the model that `wrap` returns, and a request that is
-    rejected as too long is compacted and sent once more.
+    `graph.add_node("compact", compact)`, or `create_react_agent(compact.wrap(model), ..., pre_model_hook=compact)`. The model node
+    calls the model that `wrap` returns with the messages of the state: it sends the view of them, also in a run that is resumed
+    there, and a request that is rejected as too long is compacted and sent once more. The messages of the state stay as they are.
+    The node checkpoints the record of a compaction before the model is called, in a channel that no schema and no `values` event
+    shows. Status events go to `stream_mode="custom"`.
 
     Args:
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
         model: The chat model that the model node calls, where it is not one that `wrap` returned. It tells its name, window and
             bound tools, and writes the summaries where no `summarizer` is given.
         messages_key: Where the state has its messages.
-        output_key: Where the list for the model is put; the model node reads it there. Declared by `CompactionState`.
+        output_key: Where the list for the model is put if the model node reads it from the state; `CompactionState` declares it. A
+            model that `wrap` returned finds the list itself: only a channel declared for views is filled then. None: never.
         trim: Write the list back to `messages_key` too, so that checkpoints stay small; what was compacted is gone from the
             state. No other node may write the key in the same step.
         system: A system prompt that is not among the messages but counts.
@@ -70,7 +69,7 @@ class CompactionNode(Runnable[Any, Values]):
         *,
         model: BaseChatModel | Runnable[LanguageModelInput, Any] | None = None,
         messages_key: str = "messages",
-        output_key: str = VIEW_KEY,
+        output_key: str | None = VIEW_KEY,
         trim: bool = False,
         system: str | SystemMessage | None = None,
         tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]] = (),
@@ -78,17 +77,16 @@ class CompactionNode(Runnable[Any, Values]):
     ) -> None:
         _check_keys(messages_key, output_key)
         self._options = _options(model, system, tools)
-        self._wrapped: CallOptions = {}
+        self._wrapped: CallOptions | None = None
         window = self._options.get("context_window")
         given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
         if controller is None and model is not None:
             given["model"] = self._options.get("model")
         self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=window is not None)
-        self.schema = node_schema(messages_key, output_key)
+        self.schema = node_schema(messages_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
-        suffix = "" if messages_key == "messages" else f"#{messages_key}"
-        self._conversations = Conversations(self.controller, suffix)
+        self._conversations = Conversations(self.controller, messages_key)
         # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is known only now.
         setattr(self, "__call__", MethodType(_typed(type(self).__call__, self.schema), self))  # noqa: B010 - of this one
 
@@ -98,13 +96,13 @@ class CompactionNode(Runnable[Any, Values]):
         """Return the update of the state: the list for the model, and a new record where one was made.
 
         Raises:
-            ConfigurationError: the state has no messages, or the graph lacks a channel that is written.
+            ConfigurationError: the state has no messages, the graph lacks a channel that is written, or no model can read the view.
         """
         config = ensure_config(config)
         conversation, messages = self._opened(input, config)
-        conversation.channels.demand(self._output_key)
+        puts_view = self._puts_view(conversation.channels)
         view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
-        return self._update(conversation, messages, view, config)
+        return self._update(conversation, messages, view, config, puts_view=puts_view)
 
     async def ainvoke(
         self,
@@ -115,9 +113,9 @@ class CompactionNode(Runnable[Any, Values]):
         """As `invoke`, for graphs that are awaited."""
         config = ensure_config(config)
         conversation, messages = self._opened(input, config)
-        conversation.channels.demand(self._output_key)
+        puts_view = self._puts_view(conversation.channels)
         view = await conversation.session.transform_context(messages, **self._options_in(conversation, config))
-        return self._update(conversation, messages, view, config)
+        return self._update(conversation, messages, view, config, puts_view=puts_view)
 
     def __call__(self, state: Any, config: RunnableConfig | None = None) -> Values:
         """As `invoke`."""
@@ -126,11 +124,7 @@ class CompactionNode(Runnable[Any, Values]):
     # -- for the model node
 
     def view(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
-        """Return the list for the model, from within the model node, as the state is now.
-
-        For nodes where a run may be resumed, and those that are reached on a way around the compaction node: what that put
-        into the state is not there any more, or not up to date.
-        """
+        """Return the list for a model that `wrap` did not return, from within the model node, as the state is now."""
         config = ensure_config(config)
         conversation, messages = self._opened(state, config)
         view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
@@ -150,8 +144,11 @@ class CompactionNode(Runnable[Any, Values]):
         it compacts goes into the same channel of the graph. A node without a `model` of its own compacts for the one it wraps:
         for the one that was called last in a conversation, and for the first one before any call.
         """
-        if not self._wrapped:
+        if self._wrapped is None:
             self._wrapped = model_options(model)
+        if is_chat_model(model):
+            chat_model = cast("Runnable[LanguageModelInput, AIMessage]", model)
+            return cast("CompactingModel[Answer]", CompactingChatModel(chat_model, self._conversations, self._options))
         return CompactingModel(model, self._conversations, self._options)
 
     def session(self, thread: str) -> CompactionSession[BaseMessage]:
@@ -178,21 +175,41 @@ class CompactionNode(Runnable[Any, Values]):
     def _options_in(self, conversation: Conversation, config: RunnableConfig) -> CallOptions:
         write = stream_writer(config)
         return {
-            **self._wrapped,
+            **(self._wrapped or {}),
             **self._conversations.last_call(conversation.session),
             **self._options,
             "on_event": None if write is None else stream_events(write),
         }
 
+    def _puts_view(self, channels: Channels) -> bool:
+        """Return whether the view goes into the state."""
+        channels.demand_records()
+        if self._output_key is None:
+            return False
+        is_found = self._trim or self._wrapped is not None
+        return channels.takes_view(self._output_key, is_found=is_found)
+
     def _update(
-        self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
+        self,
+        conversation: Conversation,
+        messages: list[BaseMessage],
+        view: list[BaseMessage],
+        config: RunnableConfig,
+        *,
+        puts_view: bool,
     ) -> Values:
-        trimmed: Values = {}
+        update = self._conversations.kept(conversation, messages)
+        shown = self._shown(conversation, messages, view, config)
+        if self._output_key is not None and puts_view:
+            update[self._output_key] = shown
+        elif self._output_key is not None and conversation.channels.get(self._output_key):
+            update[
+                self._output_key
+            ] = []  # an earlier view, in a checkpoint of `create_react_agent`, would be read again
         if self._trim and view is not messages:
             adds_up = conversation.channels.adds_up(self._messages_key) is not False
-            trimmed[self._messages_key] = Overwrite(view) if adds_up else view
-        shown = self._shown(conversation, messages, view, config)
-        return {self._output_key: shown, **self._conversations.kept(conversation, messages), **trimmed}
+            update[self._messages_key] = Overwrite(view) if adds_up else view
+        return update
 
     def _written(
         self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
@@ -211,9 +228,9 @@ class CompactionNode(Runnable[Any, Values]):
         return view
 
 
-def _check_keys(messages_key: str, output_key: str) -> None:
+def _check_keys(messages_key: str, output_key: str | None) -> None:
     for name, key in (("messages_key", messages_key), ("output_key", output_key)):
-        if not key or key in (RECORDS_KEY, RUN_KEY):
+        if key == "" or key in (RECORDS_KEY, RUN_KEY):
             raise ConfigurationError(f"{name}={key!r} must name a key of the state, and none that the node itself uses")
     if messages_key == output_key:
         raise ConfigurationError(
