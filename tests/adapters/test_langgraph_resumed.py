@@ -130,8 +130,7 @@ WAYS: list[Any] = [
 
 
 @both_ways
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@pytest.mark.parametrize("process", ["the same process", "another process"])
+@pytest.mark.parametrize(("kind", "process"), [("memory", "the same process"), ("sqlite", "another process")])
 @pytest.mark.parametrize(("stops", "answers", "compiled"), WAYS)
 async def test_a_thread_that_is_resumed_at_the_model_sends_the_view(
     stage: Stage, tmp_path: Path, how: str, kind: str, process: str, stops: Any, answers: Any, compiled: Any
@@ -326,6 +325,7 @@ class Verdict(BaseModel):
     missing: int
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of langchain-openai, with an early langchain-core
 @both_ways
 @pytest.mark.parametrize("tools", ["bound", "not bound"])
 async def test_create_react_agent_gives_a_structured_answer_of_the_view(stage: Stage, how: str, tools: str) -> None:
