@@ -49,7 +49,11 @@ PUBLIC_MODULES = {
     "compaction_hooks.testing",
     "compaction_hooks.validity",
 }
-SHARED_BY_ADAPTERS = {"compaction_adapters.controllers", "compaction_adapters.langchain_core"}
+SHARED_BY_ADAPTERS = {
+    "compaction_adapters.controllers",
+    "compaction_adapters.langchain_core",
+    "compaction_adapters.langchain_core.channels",
+}
 """What several adapters need; LangChain and LangGraph share langchain-core's messages."""
 CONTRACT = {
     "CompactionController", "CompactionSession", "CompactionSettings", "CompactionRecord", "CompactionReason",
