@@ -109,6 +109,7 @@ class Compaction(Generic[M]):
             user_pins=dict(conversation.user_pins),
             host_files=_tracked(shared),
             learned=conversation.saved_calibration(standing.measured.model),
+            binds_reasoning=conversation.binds_reasoning(standing.measured.model),
         )
         self._has_waited = False
         self._failure: SummaryFailed | None = None
@@ -283,6 +284,8 @@ class Compaction(Generic[M]):
         if draft.record.parent in conversation.undone:
             return (yield from self._discard(start))
         conversation.add_own_record(draft.record)
+        if self._may_be_answered:
+            conversation.stale_runs = draft.record.seen_runs + 1
         self._offer(draft)
         if not self._has_waited:
             conversation.in_force = draft.record.id  # every message was read again, and nobody had a turn since
@@ -308,6 +311,17 @@ class Compaction(Generic[M]):
         )
         yield Emit(self._finished(draft, len(view), end.seconds_since(start)))
         return self._result(view, CompactionOutcome.COMPACTED, draft)
+
+    @property
+    def _may_be_answered(self) -> bool:
+        """Whether the view that this compaction replaces may be with the model: an answer to come belongs to that view."""
+        sent = self._conversation.handed_out
+        return (
+            not self._is_overflow
+            and sent is not None
+            and sent.measured.grew_into(self._standing.measured)
+            and sent.measured.piece_count == self._standing.measured.piece_count
+        )
 
     def _offer(self, draft: Draft[M]) -> None:
         """Spare the conversation making the view once more, unless that depends on what is asked by now."""

@@ -13,10 +13,12 @@ from compaction_hooks.effects import Flight, Remove, Save
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
-from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
+from compaction_hooks.projection import Projection, apply_record, is_true, newest_true, stale_runs_of
+from compaction_hooks.reasoning import can_leave_out_reasoning
 from compaction_hooks.record import UNKNOWN_RUN, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
 
 
@@ -30,6 +32,7 @@ class Measured:
         record_id: The record in force, or None.
         estimated: The view's estimate, system prompt and tools included, before calibration.
         model: The model it was for, or None for the controller's own.
+        stale_runs: Before this run it left out reasoning.
     """
 
     log: object
@@ -37,6 +40,7 @@ class Measured:
     record_id: str | None
     estimated: int
     model: str | None
+    stale_runs: int = 0
 
     def grew_into(self, later: Measured) -> bool:
         """Whether `later` is this view with more messages at its end, for the same model."""
@@ -45,6 +49,7 @@ class Measured:
             and self.piece_count <= later.piece_count
             and self.record_id == later.record_id
             and self.model == later.model
+            and self.stale_runs == later.stale_runs
         )
 
 
@@ -194,6 +199,9 @@ class Conversation(Generic[M]):
         frame: What the calls since the last look have in common, while nothing is due; None: the next call looks.
         glanced_at: The list that this very call has read already, and must look at closely.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
+        binding_models: Models whose provider refused reasoning in this conversation.
+        stale_runs: For models that bind reasoning, that of the runs before this one is stale, whatever the record says.
+        is_rewritten: Whether the view's beginning has changed since the last look, so that all reasoning there is by then is stale.
     """
 
     id: str
@@ -237,6 +245,9 @@ class Conversation(Generic[M]):
     frame: Frame[M] | None = None
     glanced_at: Sequence[M] | None = None
     undone: set[str] = field(default_factory=set[str])
+    binding_models: set[str | None] = field(default_factory=set["str | None"])
+    stale_runs: int = 0
+    is_rewritten: bool = False
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
         """Take over records from elsewhere and return those that were new. After those the next list is read from the start.
@@ -297,6 +308,7 @@ class Conversation(Generic[M]):
             self.records = kept
             self._records_changed()
             self.history = None
+            self.is_rewritten = True
 
     def drop_missing(self) -> None:
         """Forget the records that the store no longer has, and the pins that only they held."""
@@ -440,19 +452,38 @@ class Conversation(Generic[M]):
             record = by_id.get(record.parent or "")
         return [*reversed(chain.values())]
 
-    def projection(self, history: History[M], record: CompactionRecord | None) -> Projection[M]:
+    def binds_reasoning(self, model: str | None) -> bool:
+        """Return whether views for this model leave out stale reasoning."""
+        binds = model in self.binding_models or binds_reasoning(model)
+        return binds and can_leave_out_reasoning(self.format)
+
+    def stale_runs_for(self, model: str | None, history: History[M], record: CompactionRecord | None) -> int:
+        """Return the run before which the view for this model leaves out reasoning; 0 where it shows all of it."""
+        if self.is_rewritten:
+            self.stale_runs, self.is_rewritten = history.run_count, False
+        return max(stale_runs_of(record), self.stale_runs) if self.binds_reasoning(model) else 0
+
+    def refuse_reasoning(self, model: str | None) -> None:
+        """Note that this model's provider refused the reasoning that there is."""
+        self.binding_models.add(model)
+        self.is_rewritten, self.frame = True, None
+
+    def projection(self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""
         name = (record.id if record else None, history.log, history.log.replaced)
         earlier: Projection[M] | None = None
         if self.projected is not None and self.projected[0][1:] == name[1:]:
             earlier = self.projected[1]
             # Another request may be the current one by now: a new process would not favour the one before.
-            if self.projected[0] == name and earlier.is_settled and earlier.favoured in (None, history.request):
+            is_same = self.projected[0] == name and earlier.stale_runs == stale_runs
+            if is_same and earlier.is_settled and earlier.favoured in (None, history.request):
                 return earlier
-        if self.offered is not None and self.offered[0] == name:
-            projection = self.offered[1]
+        offered = self.offered[1] if self.offered is not None and self.offered[0] == name else None
+        if offered is not None and offered.stale_runs == stale_runs:
+            projection = offered
         else:
-            projection = apply_record(history, record, self.format, self.estimator.estimate_message_tokens, earlier)
+            estimate = self.estimator.estimate_message_tokens
+            projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
         self.projected, self.offered = (name, projection), None
         history.log.show(projection.borrowed)
         if 0 < projection.cut < history.piece_count:

@@ -10,7 +10,7 @@ from typing import Generic
 from compaction_hooks.digests import DIGEST_RULE, text_digest
 from compaction_hooks.messages import M, Message
 from compaction_hooks.planning import Summarized, SummaryPlan, pinned_pieces
-from compaction_hooks.projection import Projection, apply_record
+from compaction_hooks.projection import Projection, apply_record, stale_runs_of
 from compaction_hooks.prompts import PROMPT_VERSION, render_summary
 from compaction_hooks.record import Base, CompactionRecord, record_id
 from compaction_hooks.reductions import (
@@ -202,7 +202,8 @@ def drafted(now: Situation[M], record: CompactionRecord, made_from: Iterable[Red
     provider counted for the view before, so that the two numbers can be compared.
     """
     estimate = now.estimator.estimate_message_tokens
-    projection = apply_record(now.history, record, now.format, estimate, now.projection, made_from)
+    stale_runs = stale_runs_of(record) if now.binds_reasoning else 0
+    projection = apply_record(now.history, record, now.format, estimate, now.projection, made_from, stale_runs)
     tokens = now.gauge.tokens(projection.tokens(now.history))
     after = round(tokens * now.pressure / now.tokens)
     return Draft(record=replace(record, tokens_after=after), projection=projection, tokens=tokens)
@@ -218,12 +219,14 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
     is_rescue = now.pressure > now.budget.window
     if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
-    if _only_shortens(now, draft.projection):
+    if _only_shortens(now, draft.projection) and not now.binds_reasoning:
         return None
     provider, after = provider_named(now.format.name), _neutral(now, draft.projection)
-    if not problems(after, provider):
+    # The model has not answered behind this beginning yet: all reasoning there is was made behind another.
+    stale_until = len(after) if now.binds_reasoning else 0
+    if not problems(after, provider, stale_until=stale_until):
         return None
-    broken = worsened(_neutral(now, now.projection), after, provider)
+    broken = worsened(_neutral(now, now.projection), after, provider, stale_until=stale_until)
     return f"invalid: {broken[0].rule}" if broken else None
 
 

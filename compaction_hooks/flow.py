@@ -50,6 +50,7 @@ from compaction_hooks.record import CompactionReason
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens import context_tokens
+from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.windows import find_window
 
 logger = logging.getLogger("compaction_hooks")
@@ -127,7 +128,7 @@ class ConversationFlow(Generic[M]):
         return result
 
     def recover(self, call: Call[M], error: BaseException) -> Flow[HandedOut[M]]:
-        """Return a smaller view after an overflow the host caught; raise `error` itself when it is none, or another model's (E21).
+        """Return a view to send after an error the host caught; raise `error` itself when no other view cures it.
 
         Raises:
             ContextOverflowError: nothing smaller is valid.
@@ -144,14 +145,14 @@ class ConversationFlow(Generic[M]):
         """
         seen = glance(self._conversation, self._shared, call.messages, call.options)
         sent = seen or (yield from self.transform(call))
-        first: Answered | Failure = yield Send(sent.view)
+        first, sent = yield from self._send(call, sent)
         if isinstance(first, Answered):
             answer = self._taken(first.value, sent, read)
             if answer is None or not self._is_cut_short(answer, sent, call):
                 return first.value
             return (yield from self._sent_again(call, first.value, answer, read))
         sent = yield from self._recovered(call, first.error, sent)
-        second: Answered | Failure = yield Send(sent.view)
+        second, sent = yield from self._send(call, sent)
         if isinstance(second, Answered):
             self._taken(second.value, sent, read)
             return second.value
@@ -163,10 +164,36 @@ class ConversationFlow(Generic[M]):
         order = Order(reason=CompactionReason.OVERFLOW, keep=0)
         raise self._compaction(standing, self._budget(standing), order).unfit() from second.error
 
+    def _send(self, call: Call[M], sent: HandedOut[M]) -> Flow[tuple[Answered | Failure, HandedOut[M]]]:
+        """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
+        answer: Answered | Failure = yield Send(sent.view)
+        if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
+            bare = self._without_reasoning(call, sent)
+            if bare is not None:
+                answer, sent = (yield Send(bare.view)), bare
+        return answer, sent
+
     # -- recovery
 
+    def _without_reasoning(self, call: Call[M], refused: HandedOut[M] | None) -> HandedOut[M] | None:
+        """The view without any reasoning there is so far, from now on; None where the refused one held none."""
+        before = refused.view if refused else self._look(call).view
+        self._conversation.refuse_reasoning(call.model or self._shared.model)
+        standing = self._look(call)
+        if standing.view == before:
+            return None
+        logger.warning(
+            "session %s: the provider refused the reasoning that was sent: going on without it", self._conversation.id
+        )
+        return self._hand_out(standing)
+
     def _recovered(self, call: Call[M], error: BaseException, sent: HandedOut[M] | None) -> Flow[HandedOut[M]]:
-        """Compact harder after `error` rejected what was sent; raise it when compaction is no cure."""
+        """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
+        if is_reasoning_refusal(error):
+            bare = self._without_reasoning(call, sent)
+            if bare is None:
+                raise error
+            return bare
         info = self._overflow(error)
         if info is None or not info.is_curable or not self._shared.settings.compact_on_overflow:
             raise error
@@ -199,11 +226,11 @@ class ConversationFlow(Generic[M]):
         self._conversation.has_overflowed = False
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
             return response
-        second: Answered | Failure = yield Send(attempt.handed_out.view)
+        second, sent = yield from self._send(call, attempt.handed_out)
         if isinstance(second, Failure):
             logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
             return response
-        self._note_limit(call, answer, self._taken(second.value, attempt.handed_out, read))
+        self._note_limit(call, answer, self._taken(second.value, sent, read))
         return second.value
 
     def _note_limit(self, call: Call[M], first: Message, second: Message | None) -> None:

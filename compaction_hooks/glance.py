@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compaction_hooks.conversation import Conversation, Frame, HandedOut, Measured
 from compaction_hooks.measuring import Shared, Standing, calibration_of, pressure_of, take_embedded_usage, terms_of
 from compaction_hooks.messages import M
@@ -67,7 +69,7 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> Measured | None:
     if _reaches_another(conversation, frame.run_count, history.run_count):
         return None
     estimated = old.estimated + history.tokens(frame.history.piece_count)
-    return Measured(history.log, history.piece_count, old.record_id, estimated, old.model)
+    return replace(old, log=history.log, piece_count=history.piece_count, estimated=estimated)
 
 
 def _reaches_another(conversation: Conversation[M], before: int, now: int) -> bool:

@@ -133,12 +133,14 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     is_mended = shared.settings.repair if call.repair is None else call.repair
     messages = conversation.mended(call.messages) if is_mended else call.messages
     history, record = conversation.read_for_record(messages)
-    projection = conversation.projection(history, record)
+    model = call.model or shared.model
+    stale_runs = conversation.stale_runs_for(model, history, record)
+    projection = conversation.projection(history, record, stale_runs)
     system, tools = _beside_the_list(conversation, call)
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
-    model = call.model or shared.model
-    measured = Measured(history.log, history.piece_count, record.id if record else None, estimated, model)
+    record_id = record.id if record else None
+    measured = Measured(history.log, history.piece_count, record_id, estimated, model, stale_runs)
     budget = budget_for(shared, call)
     take_embedded_usage(conversation, shared, history, measured, terms_of(record, history, budget))
     calibration = calibration_of(conversation, shared, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
@@ -14,8 +15,10 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.reasoning import StaleReasoning, can_leave_out_reasoning
 from compaction_hooks.record import CompactionRecord, Pin, known_products
 from compaction_hooks.reductions import PartKind, Place, Reducible, Reduction, Rewritten, by_place, part_digest, places
+from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
 
 
@@ -53,8 +56,9 @@ class Projection(Generic[M]):
         favoured: Index of a piece that is shown, or shown in full, only while it is the current request; None where there is
             none. It was current when the record was made for another end of the conversation, which was since rewound.
         rewritten: By index, the kept host messages that are shown smaller.
-        is_settled: Whether all that the record shows smaller could be there; not in a list that was cut off before its end, and
-            that may grow again.
+        is_settled: Whether all that the record shows smaller, and all stale reasoning, could be there; not in a list that was cut
+            off before its end, and that may grow again.
+        stale_runs: Before this run the view leaves out reasoning; 0 where it shows all of it.
     """
 
     prefix: Sequence[M]
@@ -66,6 +70,7 @@ class Projection(Generic[M]):
     favoured: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = field(default_factory=dict[int, Rewritten[M]])
     is_settled: bool = True
+    stale_runs: int = 0
 
     @property
     def is_identity(self) -> bool:
@@ -96,6 +101,7 @@ class _Draft(Generic[M]):
 
     history: History[M]
     format: MessageFormat[M]
+    stale: StaleReasoning[M]
     messages: list[M] = field(default_factory=list[M])
     borrowed: list[int] = field(default_factory=list[int])
     tokens: int = 0
@@ -104,22 +110,43 @@ class _Draft(Generic[M]):
         """Add single pieces: their messages, or new ones with only these pieces."""
         for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
             chosen = list(group)
-            self.borrowed.append(host)
             message = rewritten[host].message if host in rewritten else self.history.host(host)
             if len(chosen) < len(self.history.host_pieces(host)):
                 message = self.format.take(message, [self.history.piece(index).number for index in chosen])
-            self.messages.append(message)
-            self.tokens += sum(self.history.piece(index).tokens for index in chosen)
+            shown, saved = self.stale.leave_out(message, chosen)
+            if shown is not None:
+                self.borrowed.append(host)
+                self.messages.append(shown)
+            self.tokens += sum(self.history.piece(index).tokens for index in chosen) - saved
+
+    def add_summary(self, record: CompactionRecord, estimate: Callable[[Message], int]) -> tuple[int, tuple[int, ...]]:
+        """Add what stands for the covered pieces; return the first piece behind them, and those that are pinned."""
+        history = self.history
+        if record.covered_runs <= history.base:
+            return 0, ()
+        cut = history.run_start(record.covered_runs)
+        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
+        self.add(history.systems(cut))
+        summary = self.format.summary(record.rendered)
+        self.messages.append(summary)
+        self.tokens += sum(map(estimate, self.format.read(summary)))
+        self.add(pinned)
+        return cut, pinned
 
     def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
         """Add whole messages, `first` to `end` (excluded)."""
-        start = len(self.messages)
-        self.messages += self.history.hosts(first)[: end - first]
-        self.borrowed += range(first, end)
+        kept: dict[int, M] = dict(enumerate(self.history.hosts(first)[: end - first], first))
         self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
-        for host, shown in rewritten.items():
-            if first <= host < end:
-                self.messages[start + host - first] = shown.message
+        kept.update({host: shown.message for host, shown in rewritten.items() if first <= host < end})
+        for host in self.stale.hosts(first, end):
+            left, saved = self.stale.leave_out(kept[host], self.history.host_pieces(host))
+            self.tokens -= saved
+            if left is None:
+                del kept[host]
+            else:
+                kept[host] = left
+        self.messages += kept.values()
+        self.borrowed += kept
 
 
 def apply_record(
@@ -129,6 +156,7 @@ def apply_record(
     estimate: Callable[[Message], int],
     earlier: Projection[M] | None = None,
     made_from: Iterable[Reducible] = (),
+    stale_runs: int = 0,
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
@@ -136,21 +164,14 @@ def apply_record(
         estimate: Size of one neutral message in tokens, before calibration.
         earlier: Another record applied to this history, or to one that it grew from: what both show alike is not made anew.
         made_from: Results and arguments of this very history that reductions were just made from: they are not looked for.
+        stale_runs: Before this run reasoning is left out.
     """
-    if record is None:
+    if record is None and not stale_runs:
         return Projection((), 0, 0, (), 0)
-    draft = _Draft(history, format)
-    cut = 0
-    pinned: tuple[int, ...] = ()
-    if record.covered_runs > history.base:
-        cut = history.run_start(record.covered_runs)
-        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
-        draft.add(history.systems(cut))
-        summary = format.summary(record.rendered)
-        draft.messages.append(summary)
-        draft.tokens += sum(map(estimate, format.read(summary)))
-        draft.add(pinned)
-    wanted = by_place(record.reductions)
+    stale = StaleReasoning(history, format, estimate, stale_runs)
+    draft = _Draft(history, format, stale)
+    cut, pinned = draft.add_summary(record, estimate) if record else (0, ())
+    wanted = by_place(record.reductions if record else ())
     sites: dict[tuple[PartKind, int, int], Reducible] = {
         (part.kind, part.run, part.ordinal): part for part in made_from if part.piece >= cut
     }
@@ -158,17 +179,26 @@ def apply_record(
     rewritten = _rewritten(texts, format, estimate, _unchanged(earlier, wanted, cut))
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
-    rest = max([first + is_partial, *(host + 1 for host in rewritten)])
+    changed = [*rewritten, *stale.hosts(first, history.host_count)]
+    rest = max([first + is_partial, *(host + 1 for host in changed)])
     if is_partial:
         draft.add(range(cut, history.first_piece(first + 1)), rewritten)
     draft.add_hosts(first + is_partial, rest, rewritten)
-    favoured = _favoured(history, record, cut)
-    is_settled = all(item.run < history.run_count - 1 for item in record.reductions)
-    if not rewritten and cut == 0:
-        return Projection((), 0, 0, (), 0, (), favoured, is_settled=is_settled)
+    favoured = _favoured(history, record, cut) if record else None
+    is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())
+    if not changed and cut == 0:
+        return Projection((), 0, 0, (), 0, (), favoured, is_settled=is_settled, stale_runs=stale_runs)
     tokens = draft.tokens - sum(shown.saved for shown in rewritten.values())
     borrowed = tuple(draft.borrowed)
-    return Projection(draft.messages, rest, tokens, pinned, cut, borrowed, favoured, rewritten, is_settled)
+    return Projection(draft.messages, rest, tokens, pinned, cut, borrowed, favoured, rewritten, is_settled, stale_runs)
+
+
+def stale_runs_of(record: CompactionRecord | None) -> int:
+    """Return the run before which a record makes reasoning stale: that of the messages there were when it was made.
+
+    Where a record does not tell (one of an older version), all reasoning is stale; without a record none is.
+    """
+    return 0 if record is None else record.seen_runs or sys.maxsize
 
 
 def _asked_before(history: History[M], cut: int) -> list[int]:
@@ -328,16 +358,26 @@ def _new_texts(
 
 @overload
 def project(
-    messages: Sequence[Mapping[str, object]], record: CompactionRecord | None, *, format: None = None
+    messages: Sequence[Mapping[str, object]],
+    record: CompactionRecord | None,
+    *,
+    format: None = None,
+    model: str | None = None,
 ) -> list[Mapping[str, object]]: ...
 
 
 @overload
-def project(messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M]) -> list[M]: ...
+def project(
+    messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M], model: str | None = None
+) -> list[M]: ...
 
 
 def project(
-    messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M] | None = None
+    messages: Sequence[M],
+    record: CompactionRecord | None,
+    *,
+    format: MessageFormat[M] | None = None,
+    model: str | None = None,
 ) -> list[M]:
     """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
 
@@ -346,20 +386,27 @@ def project(
 
     Args:
         format: How the messages are written; None: OpenAI chat dicts.
+        model: The model that the view is for. For one that binds reasoning to what stood before it, reasoning from before the
+            compaction is left out.
 
     Raises:
         ConfigurationError: an argument is of the wrong kind.
         FormatError: a message cannot be read.
     """
     arguments.check_messages(messages)
-    arguments.check(_KINDS, {"record": record, "format": format})
+    arguments.check(_KINDS, {"record": record, "format": format, "model": model})
     # Without a format the overload above has bound M to the chat dict.
     chosen = format or cast("MessageFormat[M]", OpenAIChatFormat())
     known = known_products([] if record is None else [record])
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return list(messages)
-    return apply_record(history, record, chosen, lambda _: 0).view(history)
+    stale_runs = stale_runs_of(record) if binds_reasoning(model) and can_leave_out_reasoning(chosen) else 0
+    return apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(history)
 
 
-_KINDS = {"record": arguments.instance_of(CompactionRecord).or_none(), "format": arguments.FORMAT.or_none()}
+_KINDS = {
+    "record": arguments.instance_of(CompactionRecord).or_none(),
+    "format": arguments.FORMAT.or_none(),
+    "model": arguments.MODEL_NAME.or_none(),
+}

@@ -57,6 +57,7 @@ class Situation(Generic[M]):
         user_pins: By digest, what the host pinned, and the run it is in; `UNKNOWN_RUN` when that is not known.
         host_files: Files the host itself keeps track of.
         learned: What usage has taught of the model, as a record keeps it; empty when nothing.
+        binds_reasoning: Whether the model refuses the reasoning that there is behind another beginning.
     """
 
     history: History[M]
@@ -73,6 +74,7 @@ class Situation(Generic[M]):
     user_pins: Mapping[str, int] = field(default_factory=dict[str, int])
     host_files: FileOperations = field(default_factory=FileOperations)
     learned: Mapping[str, object] = field(default_factory=dict[str, object])
+    binds_reasoning: bool = False
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:

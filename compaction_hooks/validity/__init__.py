@@ -1,5 +1,6 @@
 """What providers reject, as data, and one checker over neutral messages."""
 
+from compaction_hooks.validity.binding import binds_reasoning, is_reasoning, is_reasoning_refusal
 from compaction_hooks.validity.checker import (
     Problem,
     foreign_rule,
@@ -18,9 +19,12 @@ __all__ = [
     "Provider",
     "Rule",
     "RuleId",
+    "binds_reasoning",
     "foreign_rule",
     "is_alike",
     "is_blank",
+    "is_reasoning",
+    "is_reasoning_refusal",
     "is_server_call",
     "is_server_result",
     "problems",

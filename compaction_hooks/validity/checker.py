@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from compaction_hooks.messages import Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.validity.binding import is_reasoning
 from compaction_hooks.validity.rules import RULES, Provider, RuleId, rules_of, takes_call_id
 from compaction_hooks.values import dataclass
 
@@ -33,7 +34,7 @@ class Problem:
     text: str
 
 
-def problems(messages: Sequence[Message], provider: Provider | None = None) -> list[Problem]:
+def problems(messages: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0) -> list[Problem]:
     """Return what a provider would reject in these messages, in the order it shows; empty when they are valid.
 
     Time is linear in the messages. A call still open at the end counts as unanswered: ask before a request, not within a step.
@@ -42,18 +43,25 @@ def problems(messages: Sequence[Message], provider: Provider | None = None) -> l
         messages: What is to be sent, system messages included, each speaker on its own as `MessageFormat.read` gives them.
         provider: Whose rules apply. None applies all that no client library puts right by itself (`Rule.left_to_clients`),
             for messages that may go to any provider.
+        stale_until: Reasoning in the messages before this index was made behind another beginning of the conversation than the
+            one in front of it now. For a model that does not bind its reasoning (`binds_reasoning`) that is no problem: 0.
     """
-    found = _Walk(rules_of(provider), provider).breaches(messages)
+    found = _Walk(rules_of(provider), provider).breaches(messages, stale_until)
     return [Problem(rule=rule, index=index, call_id=call_id, text=_SAYS[rule]) for rule, index, call_id in found]
 
 
-def worsened(before: Sequence[Message], after: Sequence[Message], provider: Provider | None = None) -> list[Problem]:
+def worsened(
+    before: Sequence[Message], after: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0
+) -> list[Problem]:
     """Return the problems of `after` that `before` did not have already.
 
     A history may have been broken before us. Two problems are the same when rule and call id are, whatever their place; as
     many of a kind as there were before are forgiven.
+
+    Args:
+        stale_until: Of `after`, as in `problems`.
     """
-    found = problems(after, provider)
+    found = problems(after, provider, stale_until=stale_until)
     if not found:
         return found
     forgiven = Counter((problem.rule, problem.call_id) for problem in problems(before, provider))
@@ -177,9 +185,12 @@ class _Walk:
         self._called_turn = 0
         self._interruptions = 0
 
-    def breaches(self, messages: Sequence[Message]) -> list[_Breach]:
+    def breaches(self, messages: Sequence[Message], stale_until: int) -> list[_Breach]:
         if not messages:
             self._find("empty_list", None)
+        for index, message in enumerate(messages[:stale_until]):
+            if any(map(is_reasoning, message.parts)):
+                self._find("stale_reasoning", index)
         last = len(messages) - 1
         for index, message in enumerate(messages):
             role = message.role

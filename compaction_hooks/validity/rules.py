@@ -24,6 +24,7 @@ RuleId: TypeAlias = Literal[
     "bare_reasoning",
     "dangling_reasoning",
     "unsigned_reasoning",
+    "stale_reasoning",
     "unanswered_call",
     "orphan_result",
     "detached_result",
@@ -63,6 +64,10 @@ class Rule:
 
 _GITHUB: Final = "https://github.com/"
 _GEMINI_PARTS: Final = "https://ai.google.dev/api/caching#Part"
+_PRESERVED_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"
+_PRESERVED_THINKING_ON_BEDROCK: Final = (
+    "https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-thinking-block-binding"
+)
 _BEDROCK_PARTS: Final = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html"
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -149,6 +154,15 @@ RULES: Final[tuple[Rule, ...]] = (
         says="reasoning without a signature, which this provider cannot take back",
         sources={"anthropic": _GITHUB + "agentscope-ai/agentscope/pull/1668"},
         left_to_clients="reasoning of other providers is left out (the same source)",
+    ),
+    Rule(
+        id="stale_reasoning",
+        says="reasoning of a model that binds it was made behind another beginning of the conversation",
+        sources={
+            "openai_chat": "https://docs.litellm.ai/docs/reasoning_content",
+            "anthropic": _PRESERVED_THINKING,
+            "bedrock": _PRESERVED_THINKING_ON_BEDROCK,
+        },
     ),
     Rule(
         id="unanswered_call",

@@ -32,6 +32,7 @@ CORE = {
     "hooks.transform_context_sync([{'content': 'hello'}])": 'a chat message needs "role"',
     "project(None, None)": "messages must be the list",
     "project(messages, {'id': 'a'})": "record={'id': 'a'} must be CompactionRecord(...)",
+    "project(messages, None, model=5)": "model=5 must be the name of a model",
     # the model call
     "hooks.call_sync(messages, send_async)": "is async: write `await call(messages, send)`",
     "hooks.call_sync(messages, lambda view: send_async(view))": "gave a coroutine to call_sync: write `await call(",

@@ -4,6 +4,7 @@ from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, to
 from tests.provider.recorded import recorded_scripts, script_of
 from tests.provider.server import LoopbackProvider
 from tests.provider.sides import Overflow, Received, Side
+from tests.provider.signing import Signer
 from tests.provider.wordings import WORDINGS, Rejection
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Rejection",
     "Script",
     "Side",
+    "Signer",
     "Turn",
     "long_script",
     "recorded_scripts",

@@ -55,6 +55,9 @@ def _error(body: object) -> dict[str, Any]:
 
 
 def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if "thinking" in block["type"]:
+        yield from _reasoning_events(index, block)
+        return
     is_text = block["type"] == "text"
     start, kind, field = (
         ({**block, "text": ""}, "text_delta", "text")
@@ -66,6 +69,16 @@ def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[str, d
     yield "content_block_start", {"index": index, "content_block": start}
     for at in range(0, len(text), size):
         yield "content_block_delta", {"index": index, "delta": {"type": kind, field: text[at : at + size]}}
+    yield "content_block_stop", {"index": index}
+
+
+def _reasoning_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Redacted reasoning comes whole; other reasoning comes as its text, then its signature."""
+    is_open = block["type"] == "thinking"
+    start = {**block, "thinking": "", "signature": ""} if is_open else block
+    yield "content_block_start", {"index": index, "content_block": start}
+    for kind, field in (("thinking_delta", "thinking"), ("signature_delta", "signature")) if is_open else ():
+        yield "content_block_delta", {"index": index, "delta": {"type": kind, field: block[field]}}
     yield "content_block_stop", {"index": index}
 
 
@@ -85,7 +98,7 @@ def _content(reply: Reply) -> list[dict[str, Any]]:
         {"type": "tool_use", "id": f"toolu_{id}", "name": call.name, "input": dict(call.arguments)}
         for id, call in zip(reply.ids, reply.answer.calls, strict=True)
     ]
-    return [*text, *calls]
+    return [*map(dict, reply.thoughts), *text, *calls]
 
 
 def _stop_reason(reply: Reply) -> str:

@@ -11,6 +11,7 @@ from compaction_hooks import Usage
 from compaction_hooks.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
+from tests.provider.signing import Signer
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, worded
 
 Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason", "cut"]
@@ -71,12 +72,14 @@ class Reply:
 
     Attributes:
         ids: The ids of the answer's calls.
+        thoughts: Blocks of reasoning, as Anthropic writes them.
         error: Sent instead of what follows the first `chunks_before_error` chunks of a stream.
     """
 
     answer: Answer
     usage: Usage
     ids: tuple[str, ...] = ()
+    thoughts: Sequence[Mapping[str, Any]] = ()
     error: Rejection | None = None
     chunks_before_error: int = 0
 
@@ -100,6 +103,7 @@ class Side:
         stream_fail_after: The next streamed model request breaks after so many chunks, with the event of `stream_error`.
             Anthropic's first chunk is "message_start". The answer is not used up.
         stream_error: None: the wording of an overflow.
+        signer: Signs the reasoning of answers, and refuses what it signed for another request. None: answers have no reasoning.
         requests: All that came in, in order.
     """
 
@@ -113,6 +117,7 @@ class Side:
     summarize: Callable[[Received], str] | None = None
     stream_fail_after: int | None = None
     stream_error: Rejection | None = None
+    signer: Signer | None = None
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     _calls_made: int = 0
@@ -151,13 +156,16 @@ class Side:
         pieces = pieces_of(body.get("tools"), system, [one for one in messages if one.get("role") not in SYSTEM_ROLES])
         cached = cached_tokens(pieces, self._read)
         received = Received(path=path, body=body, system=system, input_tokens=count(pieces), cached_tokens=cached)
-        decided = fault(body) or self._decide(received, self.wording or wording)
+        decided = fault(body) or self._refusal(body) or self._decide(received, self.wording or wording)
         if isinstance(decided, Rejection):
             received.status = decided.status
         else:
             self._read.append(pieces)
         self.requests.append(received)
         return decided
+
+    def _refusal(self, body: Mapping[str, Any]) -> Rejection | None:
+        return self.signer.refusal(body) if self.signer else None
 
     def _decide(self, received: Received, wording: str) -> Reply | Rejection:
         if not received.is_summary and self.reject_next > 0:
@@ -216,4 +224,5 @@ class Side:
             cache_read_tokens=received.cached_tokens,
         )
         ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
-        return Reply(answer=answer, usage=answer.usage or counted, ids=ids)
+        thoughts = self.signer.sign(received.body) if self.signer and not received.is_summary else ()
+        return Reply(answer=answer, usage=answer.usage or counted, ids=ids, thoughts=thoughts)

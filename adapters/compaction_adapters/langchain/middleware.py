@@ -51,8 +51,9 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
     `ModelRetryMiddleware`, whose next attempts then are compacted for the model they are for. What middleware inside adds to the
     system prompt is not counted beforehand, but learned from what the provider counts.
 
-    Kept messages are the very objects of the state. Thinking blocks stay in them with signatures that were made for the
-    conversation before its compaction; a provider that holds a signature against what stands before it rejects such a request.
+    Kept messages are the very objects of the state. For a model that binds its thinking to what stood before it (the newest
+    Claude models do), those from before the compaction are copies without their thinking; a refusal of another model that does
+    is recovered once, and the thread goes on without.
     With `ChatOpenAI(use_previous_response_id=True)` the kept answers of a compacted view are copies without the id, since the
     provider would otherwise continue from the history it keeps.
 

@@ -1,0 +1,170 @@
+"""Signed reasoning as Anthropic binds it: a block is good only behind what stood before it when the model made it.
+
+The rules are those of https://platform.claude.com/docs/en/build-with-claude/preserved-thinking, read 2026-11.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.provider.validation import blocks
+from tests.provider.wordings import Rejection, anthropic_error
+
+_KEY = b"loopback"
+_REASONING = ("thinking", "redacted_thinking")
+THOUGHT = "The last result is what was expected, so the next part is to be read. "
+
+
+class _Placed(NamedTuple):
+    """A block of reasoning in a request.
+
+    Attributes:
+        before: The digest of all that stands before it, reasoning left out.
+    """
+
+    message: int
+    place: int
+    block: Mapping[str, Any]
+    before: str
+
+    @property
+    def seal(self) -> str:
+        """What was made for it: `<digest of the block before it>.<signature>`."""
+        return str(self.block.get("signature") or self.block.get("data") or "")
+
+    @property
+    def path(self) -> str:
+        """Its name in error texts."""
+        return f"messages.{self.message}.content.{self.place}"
+
+
+@dataclass(slots=True)
+class Signer:
+    """Signs the reasoning of answers, and refuses what was signed for something else.
+
+    Attributes:
+        redacted_every: Each so-manieth answer has a redacted block behind its thinking.
+        refusals: The paths of the blocks that were refused.
+        sent: By request that was accepted, the answers in it with their reasoning, and all answers in it.
+    """
+
+    thought: str = THOUGHT
+    redacted_every: int = 3
+    refusals: list[str] = field(default_factory=list)
+    sent: list[tuple[int, int]] = field(default_factory=list)
+    _answers: int = 0
+    _together: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> float:
+        """The part of the answers in the requests that had their reasoning."""
+        return sum(whole for whole, _ in self.sent) / max(1, sum(answers for _, answers in self.sent))
+
+    def refusal(self, body: Mapping[str, Any]) -> Rejection | None:
+        """Return what is said of the first block that is bound to something else; None when all are good."""
+        placed, _ = _read(body)
+        stale = self._first_stale(placed)
+        if stale is not None:
+            return None if _drops(body) else self._refused(placed[stale], _BOUND)
+        broken = self._broken_run(placed, body)
+        if broken is not None:
+            return self._refused(broken, _CHANGED)
+        answers = sum(message["role"] == "assistant" for message in body["messages"])
+        self.sent.append((len({one.message for one in placed}), answers))
+        return None
+
+    def _refused(self, block: _Placed, why: str) -> Rejection:
+        self.refusals.append(block.path)
+        return Rejection(400, anthropic_error("invalid_request_error", f"{block.path}: {why}"))
+
+    def sign(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the reasoning of the answer to a request."""
+        placed, before = _read(body)
+        good = placed[: self._first_stale(placed)]
+        last = _name(good[-1].seal) if good else ""
+        self._answers += 1
+        thinking = {"type": "thinking", "thinking": self.thought, "signature": _seal(before, last)}
+        made = [thinking]
+        if self._answers % self.redacted_every == 0:
+            made.append({"type": "redacted_thinking", "data": _seal(before, _name(str(thinking["signature"])))})
+        seals = tuple(str(block.get("signature") or block.get("data")) for block in made)
+        self._together.update(dict.fromkeys(seals, seals))
+        return made
+
+    def _first_stale(self, placed: list[_Placed]) -> int | None:
+        last = ""
+        for number, one in enumerate(placed):
+            previous = one.seal.partition(".")[0]
+            # Reasoning may be left out from the start: then a block has none before it.
+            if one.seal != _seal(one.before, previous) or (last and previous != last):
+                return number
+            last = _name(one.seal)
+        return None
+
+    def _broken_run(self, placed: list[_Placed], body: Mapping[str, Any]) -> _Placed | None:
+        """The reasoning of the latest answer, where a part of it is missing."""
+        answers = [index for index, message in enumerate(body["messages"]) if message["role"] == "assistant"]
+        latest = [one for one in placed if answers and one.message == answers[-1]]
+        if not latest or tuple(one.seal for one in latest) == self._together[latest[0].seal]:
+            return None
+        return latest[0]
+
+
+_BOUND = (
+    "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set "
+    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+_CHANGED = (
+    "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as "
+    "they were in the original response."
+)
+
+
+def _drops(body: Mapping[str, Any]) -> bool:
+    """Whether the caller wants stale blocks left out instead of an error."""
+    binding = (body.get("thinking") or {}).get("block_binding") or {}
+    return binding.get("prefix_mismatch_behavior") == "drop_block"
+
+
+def _read(body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
+    """Return the reasoning in a request, and the digest of the whole request.
+
+    Digested are the system prompt, the tools, and blocks by speaker, whatever messages they are cut into.
+    """
+    digest = hashlib.sha256(_json([[_plain(block) for block in blocks(body.get("system"))], body.get("tools") or []]))
+    found, speaker = list[_Placed](), ""
+    for index, message in enumerate(body["messages"]):
+        for place, block in enumerate(blocks(message.get("content"))):
+            if block["type"] in _REASONING:
+                found.append(_Placed(index, place, block, digest.hexdigest()))
+                continue
+            if message["role"] != speaker:
+                speaker = message["role"]
+                digest.update(_json(speaker))
+            digest.update(_json(_plain(block)))
+    return found, digest.hexdigest()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in block.items() if key != "cache_control" and value is not None}
+    if kept.get("type") == "tool_result":
+        kept["content"] = [_plain(one) for one in blocks(kept.get("content"))]
+    return kept
+
+
+def _name(seal: str) -> str:
+    return hashlib.sha256(seal.encode()).hexdigest()[:16]
+
+
+def _seal(before: str, previous: str) -> str:
+    signed = hmac.new(_KEY, f"{previous}:{before}".encode(), hashlib.sha256).hexdigest()
+    return f"{previous}.{signed}"

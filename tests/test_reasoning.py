@@ -1,0 +1,306 @@
+"""Models that bind reasoning to what stood before it: which they are, what their provider says, and what a view leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionRecord, project
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.messages import Message, Text, Thinking
+from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
+
+BINDING = "claude-sonnet-5-5"
+OTHER = "claude-sonnet-5"
+
+
+@pytest.mark.parametrize(
+    ("model", "binds"),
+    [
+        ("claude-fable-5-1", True),
+        ("claude-fable-5-2-20260920", True),
+        ("claude-mythos-5-1", True),
+        ("anthropic/claude-opus-5.5", True),
+        ("us.anthropic.claude-haiku-5-5-20260401-v1:0", True),
+        ("Claude-Sonnet-5-5", True),
+        ("openrouter/anthropic/claude-sonnet-6", True),
+        ("claude-fable-5", False),
+        ("claude-opus-5-20260115", False),
+        ("claude-3-7-sonnet-latest", False),
+        ("claude-opus-4-8", False),
+        ("gpt-5.5", False),
+        ("my-gateway-model", False),
+        (None, False),
+    ],
+)
+def test_which_models_bind_their_reasoning(model: str | None, binds: bool) -> None:
+    assert binds_reasoning(model) is binds
+
+
+class ProviderError(Exception):
+    """An error as clients of providers raise it."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(f"Error code: {status} - {message}")
+        self.status_code = status
+        self.body = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+
+BOUND = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refusal"),
+    [
+        (ProviderError(BOUND, 400), True),
+        (ProviderError("messages.1.content.0: Invalid `data` in `redacted_thinking` block", 400), True),
+        (
+            ProviderError(
+                "messages.7.content.12: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
+                "modified.",
+                400,
+            ),
+            True,
+        ),
+        (ExceptionGroup("two", [ValueError("no"), ProviderError(BOUND, 400)]), True),
+        (RuntimeError(f"An error occurred (ValidationException) when calling the Converse operation: {BOUND}"), True),
+        (ProviderError(BOUND, 401), False),
+        (ProviderError("prompt is too long: 208656 tokens > 200000 maximum", 400), False),
+        (ProviderError("messages.9: Expected `thinking`, but found `tool_use`.", 400), False),
+    ],
+)
+def test_what_a_refusal_of_reasoning_says(error: Exception, is_refusal: bool) -> None:
+    assert is_reasoning_refusal(error) is is_refusal
+
+
+# -- views
+
+
+def anthropic_thoughts(step: int) -> dict[str, Any]:
+    thoughts = [
+        {"type": "thinking", "thinking": f"thought {step}", "signature": f"sealed {step}"},
+        {"type": "redacted_thinking", "data": f"sealed {step}"},
+    ]
+    call = {"type": "tool_use", "id": f"c{step}", "name": "read", "input": {}}
+    return {"role": "assistant", "content": [*thoughts, {"type": "text", "text": f"Step {step}."}, call]}
+
+
+def anthropic_result(step: int) -> dict[str, Any]:
+    result = {"type": "tool_result", "tool_use_id": f"c{step}", "content": f"result {step} " * 100}
+    return {"role": "user", "content": [result]}
+
+
+def chat_answer(step: int, **thoughts: Any) -> dict[str, Any]:
+    call = {"id": f"c{step}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    return {"role": "assistant", "content": f"Step {step}.", "tool_calls": [call], **thoughts}
+
+
+def litellm_thoughts(step: int) -> dict[str, Any]:
+    block = {"type": "thinking", "thinking": f"thought {step}", "signature": f"sealed {step}"}
+    return chat_answer(step, thinking_blocks=[block], reasoning_content=f"thought {step}")
+
+
+def openrouter_thoughts(step: int) -> dict[str, Any]:
+    details = [
+        {"type": "reasoning.text", "text": f"thought {step}", "signature": f"sealed {step}"},
+        {"type": "reasoning.encrypted", "data": f"sealed {step}"},
+    ]
+    return chat_answer(step, reasoning_details=details, reasoning=f"thought {step}")
+
+
+def chat_result(step: int) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": f"c{step}", "content": f"result {step} " * 100}
+
+
+KINDS = [
+    pytest.param(AnthropicFormat(), anthropic_thoughts, anthropic_result, id="anthropic"),
+    pytest.param(OpenAIChatFormat(), litellm_thoughts, chat_result, id="litellm"),
+    pytest.param(OpenAIChatFormat(), openrouter_thoughts, chat_result, id="openrouter"),
+]
+
+
+def conversation(answer: Any, result: Any, steps: int) -> list[Any]:
+    said = [message for step in range(steps) for message in (answer(step), result(step))]
+    return [{"role": "user", "content": "Read all parts."}, *said]
+
+
+def compacted(messages: list[Any], format: Any) -> CompactionRecord:
+    controller = CompactionController(format=format, context_window=8_000)
+    result = controller.session("s").compact_sync(messages, keep_recent_tokens=1_500)
+    assert result.record is not None
+    assert result.record.rendered
+    return result.record
+
+
+def words(view: list[Any], word: str) -> list[int]:
+    """The steps of which the view holds this word, in any field."""
+    return [step for step in range(20) if f"{word} {step}'" in repr(view)]
+
+
+@pytest.mark.parametrize(("format", "answer", "result"), KINDS)
+def test_a_view_for_a_binding_model_holds_the_reasoning_made_behind_it_and_no_other(
+    format: Any, answer: Any, result: Any
+) -> None:
+    messages = conversation(answer, result, 12)
+    record = compacted(messages[:-4], format)
+    view = project(messages, record, format=format, model=BINDING)
+    for word in ("thought", "sealed"):
+        assert words(view, word) == [10, 11]
+    plain = project(messages, record, format=format)
+    assert len(words(plain, "thought")) > 3
+    assert [message.get("role") for message in view] == [message.get("role") for message in plain]
+    assert view[-4:] == messages[-4:]
+
+
+@pytest.mark.parametrize(("format", "answer", "result"), KINDS)
+def test_a_view_for_any_other_model_is_what_it_was(format: Any, answer: Any, result: Any) -> None:
+    messages = conversation(answer, result, 12)
+    record = compacted(messages[:-4], format)
+    plain = project(messages, record, format=format)
+    view = project(messages, record, format=format, model=OTHER)
+    assert all(one is other for one, other in zip(view[1:], plain[1:], strict=True))
+    assert all(any(one is message for message in messages) for one in view[1:])
+
+
+def test_a_record_that_does_not_tell_when_it_was_made_leaves_no_reasoning() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 12)
+    fields = compacted(messages[:-4], AnthropicFormat()).to_dict()
+    old = CompactionRecord.from_dict({key: value for key, value in fields.items() if key != "seen_runs"})
+    assert words(project(messages, old, format=AnthropicFormat(), model=BINDING), "sealed") == []
+
+
+def test_a_message_of_reasoning_alone_goes_with_it() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 12)
+    lone = {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "sealed lone"}]}
+    messages[-4:-4] = [lone, {"role": "user", "content": "Go on."}]
+    record = compacted(messages[:-4], AnthropicFormat())
+    assert lone in project(messages, record, format=AnthropicFormat())
+    view = project(messages, record, format=AnthropicFormat(), model=BINDING)
+    assert "sealed lone" not in repr(view)
+    assert all(message["content"] for message in view)
+
+
+def test_left_out_reasoning_no_longer_counts() -> None:
+    def long_thoughts(step: int) -> dict[str, Any]:
+        block = {"type": "thinking", "thinking": f"thought {step} " * 200, "signature": "sealed"}
+        return {**anthropic_thoughts(step), "content": [block, *anthropic_thoughts(step)["content"][2:]]}
+
+    messages = conversation(long_thoughts, anthropic_result, 12)
+    sizes = dict[str, int]()
+    for model in (BINDING, OTHER):
+        session = CompactionController(format=AnthropicFormat(), context_window=30_000).session("s")
+        session.compact_sync(messages, keep_recent_tokens=4_000, model=model)
+        session.transform_context_sync(messages, model=model)
+        sizes[model] = session.state().context_tokens or 0
+    assert 0 < sizes[BINDING] < 0.6 * sizes[OTHER]
+
+
+def test_two_models_of_one_conversation_each_get_their_view() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 12)
+    session = CompactionController(format=AnthropicFormat(), context_window=8_000).session("s")
+    session.compact_sync(messages, keep_recent_tokens=1_500, model=OTHER)
+    first = session.transform_context_sync(messages, model=OTHER)
+    bare = session.transform_context_sync(messages, model=BINDING)
+    assert words(first, "sealed")
+    assert not words(bare, "sealed")
+    assert session.transform_context_sync(messages, model=OTHER) == first
+
+
+def test_an_answer_that_was_under_way_during_a_compaction_by_hand_is_of_the_older_view() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 10)
+    session = CompactionController(format=AnthropicFormat(), context_window=40_000).session("s")
+
+    def send(view: list[Any]) -> dict[str, Any]:
+        assert view is messages
+        session.compact_sync(messages, keep_recent_tokens=1_500, model=BINDING)
+        return anthropic_thoughts(10)
+
+    messages += [session.call_sync(messages, send, model=BINDING), anthropic_result(10)]
+    assert words(session.transform_context_sync(messages, model=BINDING), "sealed") == []
+    messages += [anthropic_thoughts(11), anthropic_result(11)]
+    assert words(session.transform_context_sync(messages, model=BINDING), "sealed") == [11]
+
+
+def test_a_format_that_cannot_leave_parts_out_shows_them() -> None:
+    class Plain:
+        """Anthropic's messages without the methods of a format that can mend."""
+
+        name = "plain"
+        read, summary, take, rewrite = (
+            getattr(AnthropicFormat(), name) for name in ("read", "summary", "take", "rewrite")
+        )
+
+    messages = conversation(anthropic_thoughts, anthropic_result, 12)
+    session = CompactionController(format=Plain(), context_window=8_000).session("s")
+    session.compact_sync(messages, keep_recent_tokens=1_500, model=BINDING)
+    assert words(session.transform_context_sync(messages, model=BINDING), "sealed")
+
+
+# -- refusals
+
+
+def test_reasoning_that_is_refused_is_left_out_once_and_stays_out() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 4)
+    session = CompactionController(format=AnthropicFormat(), context_window=40_000).session("s")
+    sent = list[list[Any]]()
+
+    def send(view: list[Any]) -> dict[str, Any]:
+        sent.append([*view])
+        if "sealed 0'" in repr(view):
+            raise ProviderError(BOUND, 400)
+        return anthropic_thoughts(4)
+
+    messages += [session.call_sync(messages, send, model="alias"), anthropic_result(4)]
+    assert [words(view, "sealed") for view in sent] == [[0, 1, 2, 3], []]
+    assert words(session.transform_context_sync(messages, model="alias"), "sealed") == [4]
+    assert session.state().compaction_count == 0
+
+
+def test_a_second_refusal_is_raised_as_it_is() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 4)
+    session = CompactionController(format=AnthropicFormat(), context_window=40_000).session("s")
+    errors = list[ProviderError]()
+
+    def send(_: list[Any]) -> None:
+        errors.append(ProviderError(BOUND, 400))
+        raise errors[-1]
+
+    with pytest.raises(ProviderError) as caught:
+        session.call_sync(messages, send)
+    assert caught.value is errors[1]
+    with pytest.raises(ProviderError) as caught:
+        session.call_sync(messages, send)
+    assert caught.value is errors[2]  # nothing is left that could be left out
+    assert len(errors) == 3
+
+
+def test_a_refusal_after_a_recovered_overflow_is_recovered_too() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 20)
+    session = CompactionController(format=AnthropicFormat(), context_window=100_000).session("s")
+    sent = list[list[Any]]()
+
+    def send(view: list[Any]) -> str:
+        sent.append(view)
+        if view is messages:
+            raise ProviderError("prompt is too long: 8000 tokens > 4000 maximum", 400)
+        if words(view, "sealed"):
+            raise ProviderError(BOUND, 400)
+        return "Done."
+
+    assert session.call_sync(messages, send) == "Done."
+    assert len(sent) == 3
+
+
+def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
+    thinking = Message(role="assistant", parts=(Thinking("", 100), Text("Done.")))
+    view = [
+        Message(role="user", parts=(Text("Go on."),)),
+        thinking,
+        Message(role="user", parts=(Text("And?"),)),
+        thinking,
+    ]
+    assert problems(view, "anthropic") == []
+    assert [(found.rule, found.index) for found in problems(view, "anthropic", stale_until=3)] == [
+        ("stale_reasoning", 1)
+    ]
