@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from compaction_hooks.formats._common import STOP_REASONS, read_usage
-from compaction_hooks.messages import Message
+from compaction_hooks.formats._common import STOP_REASONS, read_usage, usage_fields
+from compaction_hooks.messages import Message, Usage
 from compaction_hooks.tokens import is_counted
 
 logger = logging.getLogger("compaction_hooks")
@@ -20,6 +20,18 @@ logger = logging.getLogger("compaction_hooks")
 FILLED_RATIO: Final = 0.99
 """An answer with this part of the tokens asked for has reached its own limit; a call with this part of the window has filled
 it (pi). Providers count the last tokens differently."""
+
+
+def read_report(usage: object, function: str) -> Usage | None:
+    """Return a provider's count, whether a host read it already, or has it as a dict or a client's object; None without one.
+
+    Args:
+        function: The public function that was given the report, for the text of the error.
+
+    Raises:
+        TypeError: it is anything else.
+    """
+    return usage if isinstance(usage, Usage) else read_usage(usage_fields(usage, function))
 
 
 def read_answer(response: object) -> Message | None:

@@ -123,6 +123,15 @@ class Usage:
     cache_write_tokens: int = 0
 
 
+class ClientUsage(Protocol):
+    """The usage object of a provider's client: OpenAI's, Anthropic's, LiteLLM's."""
+
+    def model_dump(self, *, exclude_none: bool = ...) -> Mapping[str, object]: ...
+
+
+UsageReport: TypeAlias = Usage | Mapping[str, object] | ClientUsage | None
+"""A provider's count as hosts have it: read already, or as the client or the wire gives it; None is no report."""
+
 StopReason: TypeAlias = Literal["complete", "tool_calls", "length", "window", "error", "aborted"]
 """How a call ended. "window": the provider itself says that the context window ended the answer; "length": some limit did."""
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.answers import read_answer
+from compaction_hooks.answers import read_answer, read_report
 from compaction_hooks.attempt import CompactionResult
 from compaction_hooks.conversation import Conversation
 from compaction_hooks.drivers import Caller, Driver, World
@@ -17,7 +17,7 @@ from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.keeping import load, passed_over, write
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
-from compaction_hooks.messages import M, Message, MessageFormat, Usage
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.options import OPTION_NAMES, CallOptions, check_options
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
@@ -220,18 +220,25 @@ class ConversationMethods(Generic[M]):
 
     # -- what the host knows
 
-    def report_usage(self, usage: Usage, view: list[M] | None = None, model: str | None = None) -> None:
+    def report_usage(self, usage: UsageReport, view: list[M] | None = None, model: str | None = None) -> None:
         """Tell what the provider counted; later sizes are then counted up to there and estimated beyond.
 
         Args:
+            usage: A `Usage`, or the provider's own as a dict or a client's object; None, or one without an input, is no report.
             view: The list it was counted for; None: the one last handed out. A count of any other list is ignored, as is
                 one of another model, and one that is all zero or negative.
+
+        Raises:
+            TypeError: `usage` is anything else.
         """
+        counted = read_report(usage, "report_usage")
+        if counted is None:
+            return
         conversation = self.engine.conversation
         with conversation.lock:
             last = conversation.handed_out
             if view is None or (last is not None and view is last.view):
-                report_usage(conversation, self.engine.shared, usage, last, model)
+                report_usage(conversation, self.engine.shared, counted, last, model)
 
     async def load(self) -> None:
         """Read the store's records, those that other workers made since included; without a store there is nothing to read.

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
 
+from compaction_hooks.answers import read_report
+from compaction_hooks.errors import described
 from compaction_hooks.escaping import turns
-from compaction_hooks.messages import Message, Usage
+from compaction_hooks.messages import Message, Usage, UsageReport
 from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.prompts import SYSTEM_PROMPT, Prompt, history_prompt, turn_prefix_prompt, update_prompt
+from compaction_hooks.tokens import is_counted
 from compaction_hooks.transcript import Transcript, transcript
 from compaction_hooks.values import dataclass
+
+logger = logging.getLogger("compaction_hooks")
 
 SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
 """A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
@@ -160,13 +166,14 @@ class Summary:
 
     Attributes:
         text: The summary, as Markdown.
-        usage: What the call cost, for the books; None when unknown.
+        usage: What the call cost, for the books: a `Usage`, or the provider's own as a dict or a client's object; None when
+            unknown.
         finish_reason: The provider's word for how the answer ended; "length" and its synonyms refuse it.
         tool_calls: Whatever calls the model made instead of answering; any call refuses the answer.
     """
 
     text: str
-    usage: Usage | None = None
+    usage: UsageReport = None
     finish_reason: str | None = None
     tool_calls: tuple[Mapping[str, object], ...] = ()
 
@@ -277,6 +284,19 @@ _REASONING_END = lazy_pattern(r"\A(?:(?!<think>).)*^</think>[ \t]*$", re.DOTALL 
 _FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*\n(.*)\n```", re.DOTALL)
 _SUMMARY_TAG = lazy_pattern(r"(?:[^\n]{0,200}\n\s*)?<summary>(.*?)(?:</summary>\s*[^\n]{0,200})?", re.DOTALL)
 _PROMPT_TAG = lazy_pattern(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
+
+
+def accepted_usage(answer: object) -> Usage | None:
+    """Return the cost of an answer, if it names it; of one that cannot be read a warning remains, and the summary counts."""
+    try:
+        read = read_report(answer.usage, "Summary") if isinstance(answer, Summary) else None
+    except Exception as error:  # noqa: BLE001 - whatever a callable put there
+        logger.warning("the usage of a summary is left out: %s", described(error))
+        return None
+    if read is not None and not is_counted(read):
+        logger.warning("the usage of a summary is left out: its counts must be whole numbers")
+        return None
+    return read
 
 
 def accepted(answer: object) -> Summary:

@@ -21,6 +21,7 @@ from compaction_hooks.summarizers import (
     SummaryKind,
     SummaryRequest,
     accepted,
+    accepted_usage,
     halved,
     refusal,
     shown_messages,
@@ -140,14 +141,14 @@ def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summar
     if inspect.iscoroutine(value):
         value.close()  # it is refused; Python would complain that nobody awaited it
     why = refusal(value, request, now.estimator.estimate_tokens)
-    summary = accepted(value)
+    summary, usage = accepted(value), accepted_usage(value)
     if why is not None:
-        return SummaryFailed(SummaryRefusedError(why), summary.usage)
+        return SummaryFailed(SummaryRefusedError(why), usage)
     shown = shown_messages(request)
     if not shown:
         error = SummaryRefusedError("the summariser's window has no room for a single message")
-        return SummaryFailed(error, summary.usage)
-    return Summarized(summary.text, summary.usage, len(request.messages) - shown)
+        return SummaryFailed(error, usage)
+    return Summarized(summary.text, usage, len(request.messages) - shown)
 
 
 def added(one: Usage | None, other: Usage | None) -> Usage | None:

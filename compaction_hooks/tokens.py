@@ -13,7 +13,9 @@ from numbers import Real
 from typing import Final, Protocol, TypeVar, cast
 
 from compaction_hooks.errors import described
+from compaction_hooks.formats._common import usage_fields
 from compaction_hooks.messages import (
+    ClientUsage,
     Media,
     Message,
     Opaque,
@@ -197,12 +199,16 @@ def context_tokens(usage: Usage) -> int:
     return usage.input_tokens + usage.output_tokens
 
 
-def usage_from_openai(usage: Mapping[str, object]) -> Usage | None:
+def usage_from_openai(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
     """Return the usage of an OpenAI-style response (chat or Responses), or None when it counts no input.
 
     `prompt_tokens` or `input_tokens` is the whole input already; cached tokens stand in its details, or with DeepSeek and LiteLLM
     beside it. Missing and malformed fields count as 0.
+
+    Raises:
+        TypeError: it is neither a dict nor the client's own object nor None.
     """
+    usage = usage_fields(usage, "usage_from_openai") or {}
     whole = _count(usage, "prompt_tokens", "input_tokens")
     if whole is None:
         return None
@@ -216,11 +222,15 @@ def usage_from_openai(usage: Mapping[str, object]) -> Usage | None:
     )
 
 
-def usage_from_anthropic(usage: Mapping[str, object]) -> Usage | None:
+def usage_from_anthropic(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
     """Return the usage of an Anthropic-style response, or None when it counts no input.
 
     `input_tokens` leaves out what was read from and written to the cache: the whole input is the sum of the three.
+
+    Raises:
+        TypeError: it is neither a dict nor the client's own object nor None.
     """
+    usage = usage_fields(usage, "usage_from_anthropic") or {}
     fresh = _count(usage, "input_tokens")
     read = _count(usage, "cache_read_input_tokens")
     written = _count(usage, "cache_creation_input_tokens")

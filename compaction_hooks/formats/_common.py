@@ -361,6 +361,24 @@ def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Messag
     )
 
 
+def usage_fields(usage: object, function: str) -> Fields | None:
+    """Return the fields of a usage report that is a dict or a client's object; None without a report.
+
+    Args:
+        function: The public function that was given the report, for the text of the error.
+
+    Raises:
+        TypeError: it is anything else.
+    """
+    fields = fields_of(usage)
+    if fields is None and usage is not None:
+        raise TypeError(
+            f"{function}() takes a provider's usage as a dict or as the client's own object, not {type(usage).__name__}: "
+            "pass `response.usage`, or None if there is none"
+        )
+    return fields
+
+
 def read_usage(usage: object) -> Usage | None:
     """Return what a provider counted, in the dialect of OpenAI or of Anthropic; None when it is neither.
 
