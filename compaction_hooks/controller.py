@@ -17,7 +17,6 @@ from compaction_hooks.effects import Instant
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.idling import IdleWatch
 from compaction_hooks.keeping import remove_all
 from compaction_hooks.measuring import Shared
@@ -51,7 +50,7 @@ class CompactionController(ConversationMethods[M]):
         summarizer: Any sync or async callable that answers a `SummaryRequest`. None: the one a call brings along (an adapter's own,
             which asks the conversation's model), else the extractive one, which needs no model and no network.
         settings: The policy.
-        format: How messages are written; the default is OpenAI chat dicts.
+        format: How messages are written. None: as the first list of each conversation tells, OpenAI chat, Responses or Anthropic.
         store: Where records live between processes; the default is this controller's memory.
         on_event: Sync or async callables that get every `CompactionEvent`, one after the other, for 5 seconds each at most. A
             function runs in a thread with the caller's context variables; what needs the event loop is a coroutine function.
@@ -132,15 +131,14 @@ class CompactionController(ConversationMethods[M]):
             _check_window(model, self.settings)
         self._model = model
         self._context_window = context_window
-        # Without a format the overload above has bound M to the chat dict.
-        self._format = format or cast("MessageFormat[M]", OpenAIChatFormat())
+        self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
         self._lock = threading.Lock()
         self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
         self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
-        self._formats: dict[str, list[MessageFormat[M]]] = {}
+        self._formats: dict[str, list[MessageFormat[M] | None]] = {}
         self._own: CompactionSession[M] | None = None
         self._idle = IdleWatch()
         calibrations: dict[str | None, Calibration] = {}
@@ -178,7 +176,8 @@ class CompactionController(ConversationMethods[M]):
             id: Names the conversation; records in the store are kept under it.
             format: How this conversation's messages are written, where it is not the controller's format. A conversation may be
                 written in several: each has a session of its own, which takes over the records of the others, and what was undone
-                there, whenever it is asked for here. None: the format last used.
+                there, whenever it is asked for here. None: the format last used, or where none is named, the one that the first
+                list is written in.
 
         Raises:
             ConfigurationError: the id is no text, or the format is no `MessageFormat`.
@@ -190,7 +189,10 @@ class CompactionController(ConversationMethods[M]):
             formats = self._formats.setdefault(id, [])
             last_used = formats[-1] if formats else self._format
             chosen = last_used if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
-            key = (id, chosen.name)
+            unnamed = self._sessions.get((id, ""))
+            if chosen is not None and unnamed is not None and unnamed.engine.is_written_in(chosen):
+                chosen = None
+            key = (id, _name(chosen))
             session = self._sessions.pop(key, None) or self._let_go.pop(key, None)
             if session is None:
                 session = CompactionSession(
@@ -198,14 +200,14 @@ class CompactionController(ConversationMethods[M]):
                 )
                 self._idle.add(session, now)
             self._sessions[key] = session
-            others = [other for other in formats if other.name != chosen.name]
+            others = [other for other in formats if _name(other) != key[1]]
             self._formats[id] = [*others, chosen]
-            siblings = [found for other in others if (found := self._sessions.get((id, other.name)))]
+            siblings = [found for other in others if (found := self._sessions.get((id, _name(other))))]
             if len(self._sessions) > MAX_SESSIONS:
                 old_key, old = self._sessions.popitem(last=False)
                 self._let_go[old_key] = old
                 self._formats[old_key[0]] = [
-                    kept for kept in self._formats.get(old_key[0], []) if kept.name != old_key[1]
+                    kept for kept in self._formats.get(old_key[0], []) if _name(kept) != old_key[1]
                 ]
                 if not self._formats[old_key[0]]:
                     del self._formats[old_key[0]]
@@ -226,8 +228,8 @@ class CompactionController(ConversationMethods[M]):
         arguments.check(_ID, {"id": id})
         with self._lock:
             for format in self._formats.pop(id, []):
-                self._sessions.pop((id, format.name), None)
-                self._let_go.pop((id, format.name), None)
+                self._sessions.pop((id, _name(format)), None)
+                self._let_go.pop((id, _name(format)), None)
             if id == DEFAULT_SESSION:
                 self._own = None
 
@@ -310,6 +312,11 @@ class CompactionController(ConversationMethods[M]):
     def engine(self) -> Engine[M]:
         """What the default session runs on."""
         return (self._own or self.session(DEFAULT_SESSION)).engine
+
+
+def _name(format: MessageFormat[M] | None) -> str:
+    """Return a format's name in the key of a session; "" for one that its messages tell."""
+    return format.name if format else ""
 
 
 def _plain(model: str | None) -> str | None:

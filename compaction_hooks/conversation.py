@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import field, replace
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from compaction_hooks.calibration import Calibration
 from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import Flight, Remove, Save
+from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true, stale_runs_of
+from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.reasoning import can_leave_out_reasoning
 from compaction_hooks.record import UNKNOWN_RUN, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.settings import Budget
@@ -170,6 +172,7 @@ class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
+        is_format_open: Whether no format was named and no message told one yet: `format` reads plain text as all do.
         records: All forks, in the order of `precedence`, which is that in which one was made of the other; notes of pins first.
         is_asleep: Whether the conversation is idle, and nothing is kept of the list last read.
         made: What was made to mend the list last time, by what the format reads from it.
@@ -208,6 +211,7 @@ class Conversation(Generic[M]):
     format: MessageFormat[M]
     estimator: TokenEstimator
     reader: HistoryReader[M]
+    is_format_open: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
     records: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
     known: Known = field(default_factory=Known)
@@ -248,6 +252,28 @@ class Conversation(Generic[M]):
     binding_models: set[str | None] = field(default_factory=set["str | None"])
     stale_runs: int = 0
     is_rewritten: bool = False
+
+    def settle_format(self, messages: Sequence[M]) -> None:
+        """Take the format that the new messages of a list tell, where none was named and none told one before."""
+        found = format_of(messages[self._same_head(messages) :]) if self.is_format_open else None
+        if found is None:
+            return
+        self.is_format_open = False
+        if found.name != self.format.name:
+            self.format = cast("MessageFormat[M]", found)  # M is what these messages are
+            self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
+            self.history = self.frame = None
+            if self.handed_out is None:  # of another format's records only a part had been taken over
+                self.calibrations.clear()
+                self._learn_from_records()
+
+    def _same_head(self, messages: Sequence[M]) -> int:
+        """Return how many messages of a list were read before, as its first and its last known one tell."""
+        count = self.history.host_count if self.history else 0
+        if self.history is None or not 0 < count <= len(messages):
+            return 0
+        is_same = messages[0] is self.history.host(0) and messages[count - 1] is self.history.host(count - 1)
+        return count if is_same else 0
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
         """Take over records from elsewhere and return those that were new. After those the next list is read from the start.
@@ -419,6 +445,8 @@ class Conversation(Generic[M]):
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""
         self.is_asleep = False
+        if self.is_format_open:
+            self.settle_format(messages)
         if self.glanced_at is messages and self.history is not None and self.history.host_count == len(messages):
             self.glanced_at = None
             return self.history
@@ -497,6 +525,7 @@ class Conversation(Generic[M]):
         Returns:
             The note that keeps the pin until a compaction does and after it was undone; None if it is here already.
         """
+        self.settle_format([message])
         history = self.history
         hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)

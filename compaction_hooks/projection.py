@@ -11,7 +11,7 @@ from typing import Generic, cast, overload
 
 from compaction_hooks import arguments
 from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, message_names
-from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
@@ -385,7 +385,7 @@ def project(
     messages (a rewind before the cut, an edit of what it covers), the view is a copy of the list as it came.
 
     Args:
-        format: How the messages are written; None: OpenAI chat dicts.
+        format: How the messages are written; None: as their parts tell, OpenAI chat, Responses or Anthropic.
         model: The model that the view is for. For one that binds reasoning to what stood before it, reasoning from before the
             compaction is left out.
 
@@ -395,8 +395,8 @@ def project(
     """
     arguments.check_messages(messages)
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
-    # Without a format the overload above has bound M to the chat dict.
-    chosen = format or cast("MessageFormat[M]", OpenAIChatFormat())
+    # Without a format the overload above has bound M to the dicts that these formats read.
+    chosen = format or cast("MessageFormat[M]", format_of(messages) or OpenAIChatFormat())
     known = known_products([] if record is None else [record])
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):

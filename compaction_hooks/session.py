@@ -13,6 +13,7 @@ from compaction_hooks.drivers import Caller, Driver, World
 from compaction_hooks.effects import Remove, Save
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.keeping import load, passed_over, write
@@ -68,6 +69,14 @@ class Engine(Generic[M]):
         """Whether the records of the store, if there is one, are here."""
         return self.conversation.was_loaded or not self.shared.has_store
 
+    def is_written_in(self, format: MessageFormat[M]) -> bool:
+        """Whether the messages are read by a format of this name; from then on by no other."""
+        with self.conversation.lock:
+            if self.conversation.format.name != format.name:
+                return False
+            self.conversation.is_format_open = False
+            return True
+
     def save_here(self) -> None:
         """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
         if self.conversation.unwritten and self.driver.can_store_here:
@@ -105,7 +114,7 @@ class ConversationMethods(Generic[M]):
         seen = glance(engine.conversation, engine.shared, messages, _options(options))
         if seen is not None:
             return seen.view
-        flow = engine.flow.transform(_call(messages, options))
+        flow = engine.flow.transform(_call(self.engine, messages, options))
         return (await engine.driver.run(flow, _caller(signal, options))).view
 
     def transform_context_sync(
@@ -116,7 +125,7 @@ class ConversationMethods(Generic[M]):
         seen = glance(engine.conversation, engine.shared, messages, _options(options))
         if seen is not None:
             return seen.view
-        flow = engine.flow.transform(_call(messages, options))
+        flow = engine.flow.transform(_call(self.engine, messages, options))
         return engine.driver.run_sync(flow, _caller(signal, options)).view
 
     async def call(
@@ -143,7 +152,7 @@ class ConversationMethods(Generic[M]):
             Exception: whatever else `send` raises, untouched.
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
-        flow = self.engine.flow.call(_call(messages, options), _reader(answer))
+        flow = self.engine.flow.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
@@ -159,7 +168,7 @@ class ConversationMethods(Generic[M]):
         arguments.check(_KINDS, {"send": send, "answer": answer})
         if is_async(send):
             raise ConfigurationError(f"send={arguments.shown(send)} is async: write `await call(messages, send)`")
-        flow = self.engine.flow.call(_call(messages, options), _reader(answer))
+        flow = self.engine.flow.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
 
     async def compact(
@@ -180,7 +189,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.flow.compact(_call(messages, options), keep_recent_tokens, focus)
+        flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
         return await self.engine.driver.run(flow, _caller(signal, options))
 
     def compact_sync(
@@ -193,7 +202,7 @@ class ConversationMethods(Generic[M]):
     ) -> CompactionResult[M]:
         """As `compact`, for callers without an event loop."""
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.flow.compact(_call(messages, options), keep_recent_tokens, focus)
+        flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
         return self.engine.driver.run_sync(flow, _caller(signal, options))
 
     async def recover(
@@ -207,7 +216,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.flow.recover(_call(messages, options), error)
+        flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
         return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
     def recover_sync(
@@ -215,7 +224,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[M]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.flow.recover(_call(messages, options), error)
+        flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
     # -- what the host knows
@@ -339,11 +348,14 @@ class CompactionSession(ConversationMethods[M]):
     """
 
     def __init__(
-        self, id: str, *, format: MessageFormat[M], estimator: TokenEstimator, shared: Shared, world: World
+        self, id: str, *, format: MessageFormat[M] | None, estimator: TokenEstimator, shared: Shared, world: World
     ) -> None:
+        # Without a format M is the dicts of providers, and these messages are read as they come.
+        first = format or cast("MessageFormat[M]", OpenAIChatFormat())
+
         def make() -> Engine[M]:
-            reader = HistoryReader(format, estimator.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(id, format, estimator, reader)
+            reader = HistoryReader(first, estimator.estimate_message_tokens, SUMMARY_MARKER)
+            conversation = Conversation(id, first, estimator, reader, is_format_open=format is None)
             flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
             return Engine(conversation, shared, flow, driver)
 
@@ -405,7 +417,7 @@ class CompactionSession(ConversationMethods[M]):
         return len(new)
 
 
-def _call(messages: list[M], options: CallOptions) -> Call[M]:
+def _call(engine: Engine[M], messages: list[M], options: CallOptions) -> Call[M]:
     """Return a call of these messages and options, once they are seen to be such.
 
     Raises:
@@ -413,6 +425,8 @@ def _call(messages: list[M], options: CallOptions) -> Call[M]:
     """
     arguments.check_messages(messages)
     check_options(options)
+    with engine.conversation.lock:
+        engine.conversation.settle_format(messages)
     return Call(
         messages=messages,
         model=options.get("model"),
@@ -441,7 +455,7 @@ def _options(options: CallOptions) -> tuple[object, ...]:
     )
 
 
-_NO_OPTIONS = _call([], {}).options
+_NO_OPTIONS = Call[object](messages=[]).options
 
 
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:

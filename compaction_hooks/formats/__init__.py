@@ -5,7 +5,10 @@ identity in all of them; `block_content` does the same for blocks of tools that 
 `json_object` write and read a call's arguments.
 """
 
+from collections.abc import Iterable
+
 from compaction_hooks.formats._common import as_json_text, block_content, media_from_base64, media_from_url
+from compaction_hooks.formats._written import first_written_in
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
@@ -21,3 +24,11 @@ __all__ = [
     "media_from_base64",
     "media_from_url",
 ]
+
+_FORMATS = {format.name: format for format in (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())}
+
+
+def format_of(messages: Iterable[object]) -> OpenAIChatFormat | OpenAIResponsesFormat | AnthropicFormat | None:
+    """Return the format that messages are written in, by the first that tells; None for plain text, which all write alike."""
+    name = first_written_in(messages)
+    return None if name is None else _FORMATS[name]

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
+from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.json_text import is_nested, may_be_nested, parsed
 from compaction_hooks.messages import (
@@ -34,6 +35,13 @@ Fields: TypeAlias = Mapping[str, object]
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
 """Reads one content block of a known type; None when it does not have that type's shape."""
 
+ADAPTERS: Final[Mapping[str, str]] = {
+    "langchain_core": "compaction_adapters.langchain and .langgraph; without these, write format=LangChainFormat() from there",
+    "pydantic_ai": "compaction_adapters.pydantic_ai; without its Compaction(), write format=PydanticAIFormat() from there",
+    "tinyagent": "compaction_adapters.tinyagent; without its hook, write format=TinyAgentFormat() from there",
+}
+"""By the package of a message object: what reads it."""
+
 
 def fields_of(value: object) -> Fields | None:
     """Return the fields of a dict or of an SDK object; None for anything else.
@@ -52,8 +60,13 @@ def message_fields(message: object) -> Fields:
     """Return the fields of a host message.
 
     Raises:
-        FormatError: it is neither a dict nor an SDK object.
+        FormatError: it is neither a dict nor an SDK object, or one of a framework that has an adapter.
     """
+    if type(message) is dict:
+        return cast("Fields", message)
+    adapter = ADAPTERS.get(package_of(message, ADAPTERS))
+    if adapter is not None:
+        raise FormatError(f"a {type(message).__name__} is read by {adapter}")
     fields = fields_of(message)
     if fields is None:
         raise FormatError(

@@ -19,6 +19,7 @@ from compaction_hooks.formats._common import (
     text_of,
     thinking_block,
 )
+from compaction_hooks.formats._written import ANTHROPIC_BLOCKS, foreign_blocks
 from compaction_hooks.messages import Media, Role, Text
 
 ROLES: Final[Mapping[str, Role]] = {
@@ -77,4 +78,5 @@ PARTS: Final[Mapping[str, BlockReader]] = {
     "input_file": _file,
     "thinking": thinking_block,
     "redacted_thinking": thinking_block,
+    **foreign_blocks(*ANTHROPIC_BLOCKS),
 }

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._common import (
     BlockReader,
     Fields,
@@ -32,6 +31,13 @@ from compaction_hooks.formats._common import (
     thinking_block,
     without_items,
 )
+from compaction_hooks.formats._written import (
+    CHAT_BLOCKS,
+    RESPONSES_BLOCKS,
+    foreign_blocks,
+    refuse_chat_message,
+    unreadable,
+)
 from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
 
@@ -50,12 +56,13 @@ class AnthropicFormat:
         """Read one message; at least one piece.
 
         Raises:
-            FormatError: "role" is missing, or "content" is neither text, list nor null.
+            FormatError: "role" is missing, "content" is neither text, list nor null, or a part is of another format.
         """
         fields = message_fields(message)
         role = fields.get("role")
         if not isinstance(role, str):
-            raise FormatError('an Anthropic message needs "role": user or assistant')
+            raise unreadable(fields, self.name, 'an Anthropic message needs "role": user or assistant')
+        refuse_chat_message(fields)
         neutral = _ROLES.get(role, "other")
         parts = read_content(fields.get("content"), _READERS.get(neutral, _TEXT_BLOCKS))
         if neutral != "user" or not any(isinstance(part, ToolResult) for part in parts):
@@ -199,10 +206,12 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 _TEXT_BLOCKS: Final[Mapping[str, BlockReader]] = {"text": text_block}
 _RESULT_BLOCKS: Final[Mapping[str, BlockReader]] = {**_TEXT_BLOCKS, "image": _image, "document": _document}
+_FOREIGN: Final[Mapping[str, BlockReader]] = foreign_blocks(*CHAT_BLOCKS, *RESPONSES_BLOCKS)
 _READERS: Final[Mapping[Role, Mapping[str, BlockReader]]] = {
-    "user": {**_RESULT_BLOCKS, "tool_result": _result},
+    "user": {**_RESULT_BLOCKS, "tool_result": _result, **_FOREIGN},
     "assistant": {
         **_TEXT_BLOCKS,
+        **_FOREIGN,
         "thinking": thinking_block,
         "redacted_thinking": thinking_block,
         "tool_use": _call,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final, cast
 
-from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._common import (
     Fields,
     as_json_text,
@@ -29,6 +28,7 @@ from compaction_hooks.formats._common import (
     without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.formats._written import unreadable
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -69,12 +69,13 @@ class OpenAIChatFormat:
         """Read one message; exactly one piece.
 
         Raises:
-            FormatError: "role" is missing, or "content" is neither text, list nor null.
+            FormatError: "role" is missing, "content" is neither text, list nor null, or a part is of another format.
         """
         fields = message_fields(message)
         role, content = fields.get("role"), fields.get("content")
         if not isinstance(role, str):
-            raise FormatError('a chat message needs "role": one of system, developer, user, assistant, tool')
+            wanted = 'a chat message needs "role": one of system, developer, user, assistant, tool'
+            raise unreadable(fields, self.name, wanted)
         neutral = _ROLES.get(role, "other")
         if neutral == "assistant":
             parts = _assistant_parts(fields, content)

@@ -29,6 +29,7 @@ from compaction_hooks.formats._common import (
     without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.formats._written import refuse_chat_message
 from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
 
@@ -78,7 +79,8 @@ class OpenAIResponsesFormat:
         """Read one item; exactly one piece.
 
         Raises:
-            FormatError: the item has neither "type", "role" nor "id", or its content is neither text, list nor null.
+            FormatError: the item has neither "type", "role" nor "id", its content is neither text, list nor null, or a part is of
+                another format.
         """
         fields = message_fields(message)
         role = text_of(fields.get("role"))
@@ -86,6 +88,7 @@ class OpenAIResponsesFormat:
         if kind == "message":
             if not role:
                 raise FormatError('a Responses message needs "role": one of system, developer, user, assistant')
+            refuse_chat_message(fields)
             return (build_message(ROLES.get(role, "other"), read_content(fields.get("content"), PARTS), fields),)
         if kind == "item_reference" and not text_of(fields.get("id")):
             raise FormatError(

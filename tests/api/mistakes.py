@@ -83,11 +83,13 @@ LANGGRAPH = {
     "CompactionNode(summarizer='typo')": "summarizer='typo' must be a callable",
 }
 LANGCHAIN = {
+    "hooks.transform_context_sync([HumanMessage('hi')])": "a HumanMessage is read by compaction_adapters.langchain",
     "CompactionMiddleware(window=8_000)": "did you mean context_window?",
     "CompactionMiddleware(trigger=0.8)": "trigger=0.8",
     "CompactionMiddleware('openai:gpt-5')": "the first argument must be a CompactionController, not str",
 }
 PYDANTIC_AI = {
+    "hooks.transform_context_sync([ModelRequest.user_text_prompt('hi')])": "is read by compaction_adapters.pydantic_ai",
     "Compaction(window=8_000)": "Compaction got an unexpected argument window=8000: did you mean context_window?",
     "Compaction(on_event=print)": "did you mean on_compaction?",
     "Compaction(8_000)": "the first argument must be a CompactionController, not int",
@@ -112,6 +114,12 @@ MISTAKES = {
     "tinyagent": TINYAGENT,
 }
 """By the package that must be installed: as the user writes it, and a part of the answer."""
+OF_FRAMEWORKS = {
+    "langgraph": ("langgraph.store.memory", "InMemoryStore"),
+    "langchain": ("langchain_core.messages", "HumanMessage"),
+    "pydantic_ai": ("pydantic_ai.messages", "ModelRequest"),
+}
+"""What else these are written with."""
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or litellm would download it
 
@@ -127,10 +135,11 @@ def names(package: str) -> dict[str, Any]:
     if package != "compaction_hooks":
         found[package] = importlib.import_module(package)
         modules.append(f"compaction_adapters.{package}")
-    if package == "langgraph":
-        found["InMemoryStore"] = importlib.import_module("langgraph.store.memory").InMemoryStore
-    for module in map(importlib.import_module, modules):
-        found |= {name: getattr(module, name) for name in module.__all__}
+    if package in OF_FRAMEWORKS:
+        module, name = OF_FRAMEWORKS[package]
+        found[name] = getattr(importlib.import_module(module), name)
+    for room in map(importlib.import_module, modules):
+        found |= {name: getattr(room, name) for name in room.__all__}
     messages = [{"role": "user", "content": "hi"}]
     return {**found, "hooks": found["CompactionController"](context_window=8_000), "messages": messages}
 

@@ -68,7 +68,6 @@ def test_keeps_the_contract_of_a_format() -> None:
             id="file-url",
         ),
         pytest.param({"type": "message", "role": "critic", "content": "no"}, "other", (Text("no"),), id="unknown-role"),
-        pytest.param({"role": "tool", "content": "ok"}, "other", (Text("ok"),), id="role-of-another-format"),
     ],
 )
 def test_reads_a_message(item: dict[str, Any], role: str, parts: tuple[Part, ...]) -> None:

@@ -1,0 +1,184 @@
+"""`format=`: named, or told by the first list of a conversation; and what another format's parts are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Usage, project
+from compaction_hooks.errors import FormatError
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.stores import MemoryStore
+from compaction_hooks.validity import problems
+from tests.conversations import prose, steps, user
+
+Dicts = list[Mapping[str, Any]]
+
+
+def chat(count: int) -> Dicts:
+    """An agent's run as OpenAI chat has it: a request in plain text, then calls and results."""
+    return [user("Mend the parser."), *steps(count)]
+
+
+def anthropic(count: int) -> Dicts:
+    """The same as Anthropic has it."""
+    run: Dicts = [user("Mend the parser.")]
+    for n in range(count):
+        call = {"type": "tool_use", "id": f"toolu_{n}", "name": "read_file", "input": {"path": f"src/{n}.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": prose(300)}
+        run += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return run
+
+
+def responses(count: int) -> Dicts:
+    """The same as OpenAI Responses has it."""
+    run: Dicts = [user("Mend the parser.")]
+    for n in range(count):
+        run += [
+            {
+                "type": "function_call",
+                "call_id": f"fc_{n}",
+                "name": "read_file",
+                "arguments": f'{{"path": "src/{n}.py"}}',
+            },
+            {"type": "function_call_output", "call_id": f"fc_{n}", "output": prose(300)},
+        ]
+    return run
+
+
+RUNS: dict[str, tuple[Callable[[int], Dicts], MessageFormat[Mapping[str, object]]]] = {
+    "chat": (chat, OpenAIChatFormat()),
+    "anthropic": (anthropic, AnthropicFormat()),
+    "responses": (responses, OpenAIResponsesFormat()),
+}
+each = pytest.mark.parametrize("name", RUNS)
+
+
+def controller(**keywords: Any) -> CompactionController[Any]:
+    settings = CompactionSettings(clear_tool_results=False)
+    return CompactionController(context_window=8_192, **{"settings": settings, **keywords})
+
+
+def found(view: list[Any], format: MessageFormat[Any]) -> list[str]:
+    """What the provider would reject in a view."""
+    pieces = [piece for message in view for piece in format.read(message)]
+    return [problem.rule for problem in problems(pieces, "anthropic" if format.name == "anthropic" else "openai_chat")]
+
+
+@each
+def test_without_a_format_a_run_is_compacted_as_with_its_own(name: str) -> None:
+    """Calls stay with their results in every view, in a controller that was told nothing of the messages."""
+    made, format = RUNS[name]
+    own, told = controller(), controller(format=format)
+    for count in range(1, 60, 4):
+        view = own.transform_context_sync(made(count))
+        assert view == told.transform_context_sync(made(count))
+        assert found(view, format) == []
+    assert own.state().compaction_count > 1
+
+
+@each
+async def test_a_list_that_is_there_from_the_start_is_read_as_it_is_written(name: str) -> None:
+    made, format = RUNS[name]
+    messages = made(60)
+    view = await controller().transform_context(messages)
+    assert len(view) < len(messages)
+    assert found(view, format) == []
+
+
+@each
+def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
+    """A chat that is compacted before its first tool call: the record holds for what comes then."""
+    made, format = RUNS[name]
+    talk = [message for n in range(20) for message in (user(prose(400)), {"role": "assistant", "content": f"No {n}."})]
+    hooks = controller()
+    hooks.transform_context_sync(talk)
+    assert hooks.state().compaction_count == 1
+    view = hooks.transform_context_sync([*talk, *made(3)])
+    assert hooks.state().compaction_count == 1
+    assert found(view, format) == []
+    assert len(view) < len(talk)
+
+
+@pytest.mark.parametrize(("first", "then"), [(a, b) for a in RUNS for b in RUNS if a != b])
+def test_a_part_of_another_format_is_refused_with_the_line_to_write_before_anything_is_sent(
+    first: str, then: str
+) -> None:
+    own, other = RUNS[first][0](2), RUNS[then][0](2)
+    line = f"write format={type(RUNS[then][1]).__name__}()"
+    sent: list[Any] = []
+    hooks = controller()
+    hooks.transform_context_sync(own)
+    mixed = [*own, *other[1:]]
+    for hand_over in (
+        lambda: hooks.call_sync(mixed, sent.append),  # in a later list
+        lambda: hooks.call_sync(other, sent.append),  # in another list
+        lambda: controller().call_sync(mixed, sent.append),  # in the first one
+        lambda: project(mixed, None),
+        lambda: controller(format=RUNS[first][1]).call_sync(mixed, sent.append),  # in spite of a named format
+    ):
+        with pytest.raises(FormatError) as raised:
+            hand_over()
+        assert line in str(raised.value)
+    assert sent == []
+    assert hooks.call_sync(own, lambda view: "an answer") == "an answer"
+
+
+@each
+def test_a_view_is_projected_from_messages_as_they_are_written(name: str) -> None:
+    made, format = RUNS[name]
+    session = controller().session("a")
+    view = session.transform_context_sync(made(60))
+    record = session.history()[-1]
+    assert project(made(60), record) == view
+    assert project(made(60), record, format=format) == view
+
+
+@each
+def test_a_conversation_is_the_same_one_whether_its_format_is_named_or_told(name: str) -> None:
+    made, format = RUNS[name]
+    hooks = controller()
+    session = hooks.session("a")
+    session.transform_context_sync(made(60))
+    assert hooks.session("a", format=format) is session
+    assert hooks.session("a") is session
+
+
+def test_a_format_that_is_named_later_holds_for_what_was_open() -> None:
+    hooks = controller()
+    session = hooks.session("a")
+    session.transform_context_sync([user("hi")])
+    assert hooks.session("a", format=OpenAIChatFormat()) is session
+    with pytest.raises(FormatError, match="AnthropicFormat"):
+        session.transform_context_sync(anthropic(2))
+
+
+@each
+async def test_what_usage_taught_is_there_again_in_the_next_process(name: str) -> None:
+    """Its part that holds for one format only, too: the messages tell which before the records are read."""
+    made, _ = RUNS[name]
+    store = MemoryStore()
+    first = controller(store=store)
+    first.transform_context_sync(made(8))
+    first.report_usage(Usage(input_tokens=(first.state().context_tokens or 0) + 1_500))
+    first.transform_context_sync(made(60))
+    sizes: list[int | None] = []
+    for load_first in (False, True):
+        second = controller(store=store)
+        if load_first:
+            await second.load()
+        second.transform_context_sync(made(60))
+        sizes.append(second.state().context_tokens)
+    first.transform_context_sync(made(60))
+    assert sizes == [first.state().context_tokens] * 2
+
+
+def test_a_pin_tells_the_format_as_a_list_does() -> None:
+    hooks = controller()
+    messages = anthropic(60)
+    hooks.pin(messages[2])
+    view = hooks.transform_context_sync(messages)
+    assert messages[2] in view
+    assert found(view, AnthropicFormat()) == []
