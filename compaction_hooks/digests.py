@@ -25,6 +25,9 @@ FIRST_RULE: Final = 1
 DIGEST_RULE: Final = 2
 """How this version makes digests."""
 
+MOST_CANONICAL_CHARS: Final = 1_000_000
+"""Arguments above this are named by their text as it is: to read 100 million characters as JSON stops every thread for a second."""
+
 CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
 """The digest of the empty conversation. The number names the way atoms are hashed, whichever are."""
 
@@ -136,11 +139,13 @@ def _block_atom(content: str) -> list[str]:
 
 
 def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
-    """Return tool arguments as key-sorted compact JSON; text that is not JSON, or is nested too deep, stays as it is.
+    """Return tool arguments as key-sorted compact JSON; text that is not JSON, nested too deep or very long stays as it is.
 
     >>> canonical_arguments('{"b": 1, "a": 2}')
     '{"a":2,"b":1}'
     """
+    if len(arguments) > MOST_CANONICAL_CHARS and rule != FIRST_RULE:
+        return arguments
     deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
     try:
         value = parsed(arguments, deepest) if arguments.strip() else {}

@@ -30,6 +30,8 @@ LEAST_STRETCHES: Final = 4
 """so many of them at least,"""
 CHARS_PER_STRETCH: Final = 768
 """and one more for each so many characters: a twelfth of a long text. The error falls with their number, not with their share."""
+MOST_STRETCHES: Final = 2_000
+"""But no more than these: a text of 100 million characters takes as long as one of 1.5 million, some milliseconds."""
 STRETCHES_AT_ONCE: Final = 48
 """So many stretches are held at a time: all of a long text at once would take a quarter of its memory."""
 
@@ -132,9 +134,9 @@ def _sixths(text: str) -> int:
 
 def _sixths_by_stretches(text: str, length: int) -> int:
     """The same of a long text, from one stretch out of each of as many equal parts."""
-    count = LEAST_STRETCHES + length // CHARS_PER_STRETCH
+    count = min(LEAST_STRETCHES + length // CHARS_PER_STRETCH, MOST_STRETCHES)
     part = length // count
-    shifts = _SHIFTS[part // STRETCH_CHARS - 1]
+    shifts = _SHIFTS[min(part // STRETCH_CHARS, len(_SHIFTS)) - 1]
     if count > len(shifts):
         shifts *= count // len(shifts) + 1
     starts = map(add, range(0, count * part, part), shifts)

@@ -26,7 +26,7 @@ MAX_CHARS = 200
 """A longer word is data, not a name."""
 MAX_VALUE_CHARS = 80
 """The same for a value under a key."""
-SCAN_CHARS = 200_000
+SCAN_CHARS = 50_000
 """Of one result or argument, so much is looked at from each end: what is larger is data."""
 MAX_ITEMS = 300
 """Candidates handed on, the most valuable ones; a summary of the largest size has room for half of them."""

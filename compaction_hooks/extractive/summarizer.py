@@ -58,8 +58,9 @@ FOCUS_FACTOR = 4.0
 """How much more an item counts that speaks of what the caller asked to pay attention to."""
 FULL = 0.85
 """A summary that takes this part of its allowance is full; for a smaller one the choice is made once more."""
-MAX_TEXT_CHARS = 1_000_000
-"""Of one text, so much is looked at, half from each end: what is larger was pasted, and would take seconds for each million."""
+MAX_TEXT_CHARS = 100_000
+"""Of one text, so much is looked at, half from each end: what is larger was pasted, and a pattern that runs over
+it stops every thread."""
 TRIES, MOST_TRIES = 6, 20
 """How often the choice is made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
 

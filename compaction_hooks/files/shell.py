@@ -72,17 +72,19 @@ def shell_touches(command: str) -> list[Touch]:
     if not any(word in command for word in _TOUCHING):
         return []
     line, documents = split_heredocs(command)
+    line = line[:SCAN_CHARS]
     touches: list[Touch] = []
     folder = ""
-    for words, targets in simple_commands(line[:SCAN_CHARS]):
+    for words, targets in simple_commands(line):
         if words[:1] == ["cd"] and len(words) == 2 and words[1].startswith("/"):
             folder = words[1]
             continue
         found = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
         touches += (_placed(touch, folder) for touch in found if _is_path(touch.path))
+    is_patch = _APPLIES_PATCH.search(line) is not None
     for script in [*documents, line] if documents or _RUNS_SCRIPT.search(line) else []:
         script = script[:SCAN_CHARS]
-        written = _script_writes(script) + (patched_files(script) if _APPLIES_PATCH.search(line) else [])
+        written = _script_writes(script) + (patched_files(script) if is_patch else [])
         touches += (_placed(Touch(path, True), folder) for path in written if _is_path(path))
     return touches
 
