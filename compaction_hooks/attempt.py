@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 from typing import Generic
 
@@ -19,7 +20,7 @@ from compaction_hooks.drafts import (
     shortening_record,
     summary_record,
 )
-from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save
+from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save, Work
 from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.files import FileOperations
@@ -154,7 +155,12 @@ class Compaction(Generic[M]):
                 return (yield from self._settle(draft, start))
             if self._failure is not None and self._standing.fits_window and not self._is_overflow:
                 return (yield from self._fail(start))
-        fallback = self._best(self._without_a_model(clearable, plan, at), plan)
+        dropping: CompactionRecord | None = None
+        if plan is not None:
+            self._has_waited = True
+            extracted: Summarized = yield Work(partial(_extracted, self._situation, plan))
+            dropping = summary_record(self._situation, plan, extracted, at)
+        fallback = self._best(self._without_a_model(clearable, dropping, at), plan)
         if fallback is not None:
             return (yield from self._settle(fallback, start))
         return (yield from self._give_up(plan, start, at))
@@ -230,18 +236,18 @@ class Compaction(Generic[M]):
         record = shortening_record(self._situation, draft, at)
         return drafted(self._situation, record) if record is not None else None
 
-    def _without_a_model(self, clearable: Sequence[Reducible], plan: SummaryPlan | None, at: str) -> Iterator[Draft[M]]:
-        """The drafts of the rungs that ask nobody, the gentlest first."""
+    def _without_a_model(
+        self, clearable: Sequence[Reducible], dropping: CompactionRecord | None, at: str
+    ) -> Iterator[Draft[M]]:
+        """The drafts of the rungs that ask nobody, the gentlest first; the last ones drop what a plan covers."""
         cleared = self._clearing(clearable, at)
         if cleared is not None:
             yield cleared
         shortened = self._shortened(cleared, at)
         if shortened is not None:
             yield shortened
-        if plan is not None:
-            dropped = drafted(
-                self._situation, summary_record(self._situation, plan, _extracted(self._situation, plan), at)
-            )
+        if dropping is not None:
+            dropped = drafted(self._situation, dropping)
             yield dropped
             smaller = self._shortened(dropped, at)
             if smaller is not None:

@@ -33,6 +33,7 @@ from compaction_hooks.effects import (
     Send,
     Summarize,
     Wait,
+    Work,
 )
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.events import EventHandler
@@ -40,7 +41,7 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.streams import guarded, guarded_sync
 from compaction_hooks.summarizers import Summarizer
-from compaction_hooks.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, is_async, until_set
+from compaction_hooks.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, in_thread, is_async, until_set
 from compaction_hooks.values import dataclass
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class World:
 
     Attributes:
         summarizer: Asked in every call; None leaves it to each caller.
+        working: Held by the one thread that computes for async callers: several would starve their event loops.
         summaries, storing, telling: What calls the summarisers, the store and each handler: what hangs, hangs for all.
     """
 
@@ -75,6 +77,7 @@ class World:
     summary_timeout_seconds: float
     summaries: Timebox = field(default_factory=lambda: Timebox("the summariser", most=HUNG_SUMMARIES), init=False)
     storing: Timebox = field(default_factory=lambda: Timebox("the store"), init=False)
+    working: threading.Lock = field(default_factory=threading.Lock, init=False)
     telling: tuple[Timebox, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -187,9 +190,23 @@ class Driver:
                 return None
             case Send(view=view):
                 return await _sent(caller.send, view)
+            case Work(function=function):
+                return await self._work(function)
             case Load() | Save() | Remove():
                 method, *arguments = _store_call(self._world.store, effect)
                 return _plain(await self._world.storing.call(method, *arguments, seconds=STORE_TIMEOUT_SECONDS))
+
+    async def _work(self, function: Callable[[], object]) -> object:
+        import asyncio
+
+        def work() -> object:
+            with self._world.working:
+                return function()
+
+        answer = await asyncio.wrap_future(in_thread(work))
+        if isinstance(answer, Failure):
+            raise answer.error
+        return answer.value
 
     async def _wait(self, flight: Flight, signal: Signal | None) -> FlightEnd:
         import asyncio
@@ -227,6 +244,8 @@ class Driver:
                 return None
             case Send(view=view):
                 return _sent_sync(caller.send, view)
+            case Work(function=function):
+                return function()
             case Load() | Save() | Remove():
                 method, *arguments = _store_call(self._world.store, effect)
                 return _plain(self._world.storing.call_sync(method, *arguments, seconds=STORE_TIMEOUT_SECONDS))

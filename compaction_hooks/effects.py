@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -18,6 +18,13 @@ if TYPE_CHECKING:  # slow to import, and needed only when something is due
     from datetime import datetime
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Runs a computation that may take long, outside the event loop; answered by its result."""
+
+    function: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ class Aborted:
     """The caller's signal was set first."""
 
 
-Effect: TypeAlias = Now | IsAborted | Summarize | Wait | Load | Save | Remove | Emit | Send[Any]
+Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | Load | Save | Remove | Emit | Send[Any]
 
 Flow: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a `T`. The answer's type depends on the effect, so it is not typed here."""

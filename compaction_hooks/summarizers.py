@@ -277,10 +277,17 @@ _WITHHELD = frozenset(
         *("prohibitedcontent", "refusal", "error", "errortoxic", "aborted", "cancelled"),
     )
 )
+MOST_REASONING_CHARS = 400_000
+"""So many characters of reasoning may come with a summary: 100,000 tokens."""
+MOST_CHARS_PER_TOKEN = 32
+"""Prose has about four. A text with more characters for each accepted token is refused before its tokens are estimated."""
+REFUSAL_CHARS = 500
+"""A model that refuses says so in a few sentences. The shortest summary in the form that the prompt asks for has its headings."""
 _ECHO_CHARS = 80
 """A text from here on that stands word for word in the instructions is an echo; shorter ones may be chance."""
-_REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>.*?(?:</\1>|\Z)", re.DOTALL)
-_REASONING_END = lazy_pattern(r"\A(?:(?!<think>).)*^</think>[ \t]*$", re.DOTALL | re.MULTILINE)
+_REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>")
+_STRUCTURE = lazy_pattern(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
+"""A heading or the item of a list: all that a summary in the form of the prompt consists of."""
 _FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*\n(.*)\n```", re.DOTALL)
 _SUMMARY_TAG = lazy_pattern(r"(?:[^\n]{0,200}\n\s*)?<summary>(.*?)(?:</summary>\s*[^\n]{0,200})?", re.DOTALL)
 _PROMPT_TAG = lazy_pattern(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
@@ -308,13 +315,28 @@ def accepted(answer: object) -> Summary:
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
     text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
-    while reasoning := _REASONING.match(text):
-        text = text[reasoning.end() :]
-    text = (_REASONING_END.sub("", text) if "</think>" in text else text).strip()
+    text = _without_reasoning(text).strip()
     for mark, wrapper in (("```", _FENCE), ("<summary>", _SUMMARY_TAG)):
         if mark in text and (wrapped := wrapper.fullmatch(text)):
             text = wrapped.group(1).strip()
     return summary if text == summary.text and summary is answer else replace(summary, text=text)
+
+
+def _without_reasoning(text: str) -> str:
+    """Return the text behind its reasoning. Patterns that run over all of it would stop every thread for long texts."""
+    start = 0
+    while opening := _REASONING.match(text, start):
+        end = text.find(closing := f"</{opening[1]}>", opening.end())
+        start = end + len(closing) if end >= 0 else len(text)
+    # Chat templates open the reasoning themselves: the answer has only its end, on a line of its own.
+    end = text.find("<think>", start)
+    end = len(text) if end < 0 else end
+    while (end := text.rfind("</think>", start, end)) >= 0:
+        if end == start or text[end - 1] == "\n":
+            line, _, summary = text[end + len("</think>") :].partition("\n")
+            if not line.strip(" \t"):
+                return summary
+    return text[start:]
 
 
 def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], int]) -> str | None:
@@ -324,14 +346,11 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
         answer: Whatever the summariser returned; anything but `str` and `Summary` is refused.
         estimate: Size of a text in tokens.
     """
-    if not isinstance(answer, str | Summary):
-        return f"the summariser returned {type(answer).__name__}, not str or Summary"
-    if isinstance(answer, Summary):
-        for name in ("text", "finish_reason"):
-            value: object = getattr(answer, name)
-            if not isinstance(value, str) and not (value is None and name == "finish_reason"):
-                return f"Summary.{name} is {type(value).__name__}, not str"
+    if (why := _unreadable(answer, request)) is not None:
+        return why
     summary = accepted(answer)
+    if len(summary.text) > request.max_tokens * MOST_CHARS_PER_TOKEN:
+        return _too_long(summary.text, request)
     ending = re.sub(r"[^a-z]", "", (summary.finish_reason or "").rpartition(".")[2].casefold())
     if summary.tool_calls or ending in _CALLED_TOOLS:
         return "the summariser called a tool instead of answering"
@@ -341,12 +360,40 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
         return f"the summary was withheld (finish reason {ending})"
     if all(map(_says_nothing, summary.text.splitlines())):
         return "the summary is empty"
+    if _is_prompt_read(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
+        return f"the summary has none of the headings that were asked for, in {len(summary.text)} characters: the model refused"
     if _is_echo(summary.text, request):
         return "the summary repeats the prompt or the transcript, or continues the conversation"
     tokens = estimate(summary.text)
     if tokens > request.max_tokens:
         return f"the summary has {tokens} tokens, at most {request.max_tokens} are accepted"
     return None
+
+
+def _unreadable(answer: object, request: SummaryRequest) -> str | None:
+    """Return why the text of an answer is not even looked at."""
+    if not isinstance(answer, str | Summary):
+        return f"the summariser returned {type(answer).__name__}, not str or Summary"
+    text: object = answer.text if isinstance(answer, Summary) else answer
+    ending: object = answer.finish_reason if isinstance(answer, Summary) else None
+    if not isinstance(text, str):
+        return f"Summary.text is {type(text).__name__}, not str"
+    if not isinstance(ending, str | None):
+        return f"Summary.finish_reason is {type(ending).__name__}, not str"
+    is_long = len(text) > request.max_tokens * MOST_CHARS_PER_TOKEN + MOST_REASONING_CHARS
+    return _too_long(text, request) if is_long else None
+
+
+def _too_long(text: str, request: SummaryRequest) -> str:
+    return f"the summary has {len(text):,} characters, at most {request.max_tokens} tokens are accepted"
+
+
+def _is_prompt_read(request: SummaryRequest) -> bool:
+    """Whether the summariser looked at our prompt: a host's own one may ask for whatever it likes."""
+    try:
+        return bool(object.__getattribute__(request, "prompt"))
+    except AttributeError:
+        return False
 
 
 def _says_nothing(line: str) -> bool:

@@ -7,9 +7,10 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
-from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize
+from compaction_hooks.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize, Work
 from compaction_hooks.errors import SummaryRefusedError, described
 from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.messages import M, Message, Usage
@@ -77,7 +78,8 @@ def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[S
         moment = yield Now()
     unseen = len(messages) - done
     if unseen:
-        text = summarize_by_rule(messages[done:], text, plan.allowance) or text
+        by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))
+        text = by_rule or text
     return Summarized(text, usage, unseen)
 
 
@@ -133,7 +135,8 @@ def _ask(now: Situation[M], asked: SummaryRequest, seconds: float) -> Flow[Summa
             break
         request = halved(request, now.estimator.estimate_tokens)
     if isinstance(answer, Answered) and request is not None:
-        return _judged(answer.value, request, now)
+        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, request, now))
+        return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(cast("Failure", answer).error, None)
 
 
@@ -141,9 +144,10 @@ def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summar
     if inspect.iscoroutine(value):
         value.close()  # it is refused; Python would complain that nobody awaited it
     why = refusal(value, request, now.estimator.estimate_tokens)
-    summary, usage = accepted(value), accepted_usage(value)
+    usage = accepted_usage(value)
     if why is not None:
         return SummaryFailed(SummaryRefusedError(why), usage)
+    summary = accepted(value)
     shown = shown_messages(request)
     if not shown:
         error = SummaryRefusedError("the summariser's window has no room for a single message")

@@ -91,7 +91,7 @@ class Timebox:
 
         if self.is_stuck:
             return self._still_hangs()
-        thread = None if is_async(function) else _in_thread(function, *arguments)
+        thread = None if is_async(function) else in_thread(function, *arguments)
         answer = _given_here(function, *arguments) if thread is None else _given_there(thread)
         task = asyncio.ensure_future(answer)
         watch = None if signal is None else asyncio.ensure_future(until_set(signal))
@@ -115,7 +115,7 @@ class Timebox:
         """As `call`, waiting in this thread; what is async runs in a loop of its own in the other one."""
         if self.is_stuck:
             return self._still_hangs()
-        thread = _in_thread(lambda: _finished(function(*arguments), seconds))
+        thread = in_thread(lambda: _finished(function(*arguments), seconds))
         left = seconds
         try:
             while left > 0:
@@ -208,7 +208,7 @@ async def _itself(awaitable: Awaitable[object]) -> object:
     return await awaitable
 
 
-def _in_thread(function: Callable[..., object], *arguments: object) -> Future[Answered | Failure]:
+def in_thread(function: Callable[..., object], *arguments: object) -> Future[Answered | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
     from concurrent.futures import Future
 
