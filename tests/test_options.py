@@ -83,7 +83,7 @@ def test_a_record_taken_back_does_not_come_in_again() -> None:
     records = session.export_records()
     assert session.undo() is not None
     assert session.import_records(records) == 0
-    assert session.export_records() == []
+    assert session.history() == []
 
 
 def test_exported_records_are_plain_json() -> None:

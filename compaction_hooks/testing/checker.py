@@ -279,7 +279,9 @@ class CheckedSession(Generic[M]):
     # -- after a call
 
     def records(self) -> list[CompactionRecord]:
-        """Return the records of the session's compactions."""
+        """Return the records of the session's compactions; none before its store was read."""
+        if not self.session.state().is_loaded:
+            return []
         records = [CompactionRecord.from_dict(fields) for fields in self.session.export_records()]
         return [record for record in records if not record.is_note]
 

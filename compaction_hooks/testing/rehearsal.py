@@ -264,7 +264,9 @@ class Rehearsal:
         """Go on with a second list, in a session of its own that takes over the records."""
         if len(self.branches) < 4:
             branch = self._branch(list(self.now.messages), f"fork {len(self.branches)}")
-            branch.checked.session.import_records(self.now.checked.session.export_records())
+            session = self.now.checked.session
+            session.load_sync()  # it may be new since a crash
+            branch.checked.session.import_records(session.export_records())
             self.branches.append(branch)
             self.now = branch
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import re
 from pathlib import Path
 
@@ -18,5 +21,7 @@ def run(*code: str) -> dict[str, object]:
     """What some blocks, one after the other, leave behind."""
     names: dict[str, object] = {}
     for block in code:
-        exec(compile(block, str(PAGE), "exec"), names)
+        awaited = eval(compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        if inspect.iscoroutine(awaited):
+            asyncio.run(awaited)
     return names
