@@ -12,10 +12,12 @@ from typing import Generic
 from compaction_hooks.conversation import Conversation, HandedOut, Unfit
 from compaction_hooks.drafts import (
     Draft,
+    breach,
     clearing_record,
     drafted,
     largest_fixed_part,
     last_drafts,
+    lighter_draft,
     objection,
     shortening_record,
     summary_record,
@@ -76,6 +78,8 @@ class Order:
         keep: Recent tokens to keep.
         may_ask: Whether the summariser may be asked; not when another caller's attempt just failed.
         must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
+        only_media: Whether the request was too large in bytes: media are left out, and nothing else is done.
+        limit_bytes: What the provider takes, as far as it says so.
     """
 
     reason: CompactionReason
@@ -83,6 +87,8 @@ class Order:
     may_ask: bool = True
     focus: str | None = None
     must_fit: bool = False
+    only_media: bool = False
+    limit_bytes: int | None = None
 
 
 class Compaction(Generic[M]):
@@ -133,6 +139,8 @@ class Compaction(Generic[M]):
             ContextOverflowError: no rung makes it fit, and the order says it must.
         """
         at = start.utc.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if self._order.only_media:
+            return (yield from self._leave_media_out(start, at))
         clearable = plan_clearing(self._situation)
         # Who compacts by hand asks for a summary, perhaps with a focus; clearing alone would not be one.
         if not self._is_manual and self._could_suffice(clearable):
@@ -164,6 +172,12 @@ class Compaction(Generic[M]):
         if fallback is not None:
             return (yield from self._settle(fallback, start))
         return (yield from self._give_up(plan, start, at))
+
+    def _leave_media_out(self, start: Instant, at: str) -> Flow[CompactionResult[M]]:
+        draft = lighter_draft(self._situation, self._order.limit_bytes, at)
+        if draft is None or breach(self._situation, draft) is not None:
+            return (yield from self._stay(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
+        return (yield from self._settle(draft, start))
 
     @property
     def _budget(self) -> Budget:
@@ -429,6 +443,7 @@ class Compaction(Generic[M]):
             duration_seconds=seconds,
             usage=self._spent,
             used_fallback=self._failure is not None,
+            left_out=sum(item.kind == "media" for item in draft.projection.reductions),
             record=record,
         )
 

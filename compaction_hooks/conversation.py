@@ -12,14 +12,14 @@ from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import Flight, Remove, Save
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.messages import M, Message, MessageFormat
+from compaction_hooks.messages import M, Media, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true, stale_runs_of
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.reasoning import can_leave_out_reasoning
 from compaction_hooks.record import UNKNOWN_RUN, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.settings import Budget
-from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.tokens import LearnedMedia
 from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
 
@@ -209,7 +209,7 @@ class Conversation(Generic[M]):
 
     id: str
     format: MessageFormat[M]
-    estimator: TokenEstimator
+    estimator: LearnedMedia
     reader: HistoryReader[M]
     is_format_open: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -376,8 +376,8 @@ class Conversation(Generic[M]):
 
     @property
     def _measure(self) -> dict[str, object]:
-        """What a calibration is true of beside its model; a host's estimator may have no name."""
-        return {"estimator": str(getattr(self.estimator, "name", "")), "format": self.format.name}
+        """What a calibration is true of beside its model."""
+        return {"estimator": self.estimator.name, "format": self.format.name}
 
     def _records_changed(self, known: Known | None = None) -> None:
         self.records.sort(key=precedence)
@@ -389,6 +389,12 @@ class Conversation(Generic[M]):
     def rest(self, until: int, why: str, window: int) -> None:
         """Put threshold compaction off until the context is this large (tokens), for models with this window."""
         self.rest_until, self.rest_why, self.rest_window = until, why, window
+
+    def learn_media(self, sizes: Iterable[tuple[Media, int]]) -> None:
+        """Take in how much larger media are than estimated; everything is measured anew."""
+        for media, tokens in sizes:
+            self.estimator.learn(media, tokens)
+        self.history = self.frame = self.anchor = self.weighed = self.projected = self.offered = None
 
     def note_handed_out(self, handed_out: HandedOut[M]) -> None:
         """Remember the view a caller gets."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Generic
 
 from compaction_hooks.digests import DIGEST_RULE, text_digest
-from compaction_hooks.messages import M, Message
+from compaction_hooks.messages import M, Message, ToolCall
 from compaction_hooks.planning import Summarized, SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record, stale_runs_of
 from compaction_hooks.prompts import PROMPT_VERSION, render_summary
@@ -18,17 +18,23 @@ from compaction_hooks.reductions import (
     MINIMUM_KEPT_CHARS,
     Reducible,
     Reduction,
+    Removable,
     reducible_parts,
     reducible_texts,
+    removable_media,
     shortening,
 )
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.situation import Situation
+from compaction_hooks.tokens import media_in
 from compaction_hooks.validity import is_alike, problems, provider_named, worsened
 from compaction_hooks.values import dataclass
 
 SHORTENING_SLACK = 0.03
 """Of the room there is, left over when parts are shortened: a long text is sized by samples, what is left of it may be denser."""
+
+BYTES_SLACK = 0.1
+"""Of a limit in bytes, left for what the neutral messages do not show: JSON's own characters, tools, reasoning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +104,72 @@ def shortening_record(now: Situation[M], draft: Draft[M] | None, at: str) -> Com
 def last_drafts(now: Situation[M], draft: Draft[M] | None, at: str) -> Iterator[Draft[M]]:
     """Yield the draft (or the view in force) shortened until the trigger fits, where nothing gentler fits the window.
 
-    First tool results and arguments down to `LEAST_KEPT_CHARS`, then what was said too: never the current request, pinned
-    messages, system messages and the summary.
+    First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and what was said too: never the
+    current request, pinned messages, system messages and the summary.
     """
     base = _continued(now, at) if draft is None else draft.record
-    for find in (_parts, _unpinned_texts):
-        found = find(now, base)
-        record = _shortened(now, draft, base, found, now.budget.trigger, LEAST_KEPT_CHARS)
+    lighter = _without_media(now, draft, base)
+    if lighter is not None:
+        yield drafted(now, lighter)
+    for step in (_with_short_parts, _without_media, _with_short_texts):
+        record = step(now, draft, base)
         if record is not None:
             base, draft = record, drafted(now, record)
             yield draft
+
+
+def _with_short_parts(now: Situation[M], draft: Draft[M] | None, base: CompactionRecord) -> CompactionRecord | None:
+    return _shortened(now, draft, base, _parts(now, base), now.budget.trigger, LEAST_KEPT_CHARS)
+
+
+def _with_short_texts(now: Situation[M], draft: Draft[M] | None, base: CompactionRecord) -> CompactionRecord | None:
+    return _shortened(now, draft, base, _unpinned_texts(now, base), now.budget.trigger, LEAST_KEPT_CHARS)
+
+
+def _without_media(now: Situation[M], draft: Draft[M] | None, base: CompactionRecord) -> CompactionRecord | None:
+    """Return a record with as much media left out as is needed, the largest first, of equal ones the oldest."""
+    excess = _excess(now, draft, now.budget.trigger)
+    chosen: list[Reduction] = []
+    for media in sorted(_unpinned_media(now, base), key=lambda media: -media.tokens):
+        if excess > 0 and media.tokens > 0:
+            chosen.append(media.reduction)
+            excess -= media.tokens
+    return _with_reductions(base, chosen) if chosen else None
+
+
+def lighter_draft(now: Situation[M], limit_bytes: int | None, at: str) -> Draft[M] | None:
+    """Return the view in force with media left out, the oldest first, for a request that is too large in bytes; None without.
+
+    Args:
+        limit_bytes: What the provider takes; None: half of the media.
+    """
+    base = _continued(now, at)
+    found = _unpinned_media(now, base)
+    excess = 0
+    if limit_bytes is not None:
+        excess = _chars(neutral_view(now, now.projection)) - int(limit_bytes * (1 - BYTES_SLACK))
+    if excess <= 0:  # no limit is known, or what exceeds it is not seen here
+        excess = sum(media.chars for media in found) // 2
+    chosen: list[Reduction] = []
+    for media in found:
+        if excess > 0 and media.chars:
+            chosen.append(media.reduction)
+            excess -= media.chars
+    return drafted(now, _with_reductions(base, chosen)) if chosen else None
+
+
+def _chars(messages: Iterable[Message]) -> int:
+    """Return the characters that messages take in a request, without its own syntax."""
+    parts = [part for message in messages for part in message.parts]
+    texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
+    return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in media_in(part))
+
+
+def _unpinned_media(now: Situation[M], base: CompactionRecord) -> list[Removable]:
+    history = now.history
+    pinned = [index for index in range(history.piece_count) if now.is_pinned_by_user(index)]
+    estimate = now.estimator.estimate_message_tokens
+    return removable_media(history, base.covered_runs, estimate, base.reductions, spared=pinned)
 
 
 def _parts(now: Situation[M], base: CompactionRecord) -> list[Reducible]:
@@ -130,11 +192,16 @@ def _shortened(
     goal: int,
     least_chars: int,
 ) -> CompactionRecord | None:
-    estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
-    room = now.gauge.room(goal)
-    excess = estimated - room + max(0, int(room * SHORTENING_SLACK))
+    excess = _excess(now, draft, goal)
     chosen = shortening(parts, excess_tokens=excess, rules=now.settings.tool_rules, least_chars=least_chars)
     return _with_reductions(base, chosen) if chosen else None
+
+
+def _excess(now: Situation[M], draft: Draft[M] | None, goal: int) -> int:
+    """Return what a draft, or the view in force, must lose to fit, by estimate before calibration."""
+    estimated = now.estimated if draft is None else draft.projection.tokens(now.history)
+    room = now.gauge.room(goal)
+    return estimated - room + max(0, int(room * SHORTENING_SLACK))
 
 
 # -- from a record to a view, and its check
@@ -184,7 +251,7 @@ def _base(now: Situation[M]) -> Base | None:
         runs=origin.runs,
         digest=origin.digest,
         pins=origin.pins,
-        reductions=now.reductions,
+        reductions=tuple(item for item in now.reductions if item.kind != "media"),
     )
 
 
@@ -219,14 +286,19 @@ def objection(now: Situation[M], draft: Draft[M], limit: int) -> str | None:
     is_rescue = now.pressure > now.budget.window
     if draft.tokens > now.tokens * (1 - MINIMUM_GAIN_RATIO) and not is_rescue:
         return "no gain"
+    return breach(now, draft)
+
+
+def breach(now: Situation[M], draft: Draft[M]) -> str | None:
+    """Return the rule of the provider that a draft breaks and the view in force does not, or None."""
     if _only_shortens(now, draft.projection) and not now.binds_reasoning:
         return None
-    provider, after = provider_named(now.format.name), _neutral(now, draft.projection)
+    provider, after = provider_named(now.format.name), neutral_view(now, draft.projection)
     # The model has not answered behind this beginning yet: all reasoning there is was made behind another.
     stale_until = len(after) if now.binds_reasoning else 0
     if not problems(after, provider, stale_until=stale_until):
         return None
-    broken = worsened(_neutral(now, now.projection), after, provider, stale_until=stale_until)
+    broken = worsened(neutral_view(now, now.projection), after, provider, stale_until=stale_until)
     return f"invalid: {broken[0].rule}" if broken else None
 
 
@@ -247,8 +319,8 @@ def _only_shortens(now: Situation[M], projection: Projection[M]) -> bool:
     )
 
 
-def _neutral(now: Situation[M], projection: Projection[M]) -> list[Message]:
-    """What a view says; of the host's own objects what was read of them, only new ones are read."""
+def neutral_view(now: Situation[M], projection: Projection[M]) -> list[Message]:
+    """Return the neutral messages of a view; of the host's own objects as they were read, only new ones are read."""
     history = now.history
     known = {id(history.host(index)): index for index in projection.borrowed}
     found: list[Message] = []

@@ -47,6 +47,7 @@ class CompactionFinished:
         duration_seconds: From start to finish, the summariser's time included.
         usage: What the summary cost, or None when unknown or free.
         used_fallback: Whether the summariser failed in this very attempt and the rungs that need no model were used.
+        left_out: Images, documents and sounds in whose place the view has a line that names them.
         record: The record.
     """
 
@@ -63,6 +64,7 @@ class CompactionFinished:
     used_fallback: bool
     record: CompactionRecord
     unseen_messages: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,8 @@ class CompactionSkipped:
     Attributes:
         why: "aborted", "nothing to summarise", "breaker open", "undone"; "the history was changed meanwhile", where it is tried
             again at once; "no progress" while the context has hardly grown since the last compaction; or what was wrong with the
-            best result there was: "no gain", "too large" or "invalid:" with the rule it would have broken.
+            best result there was: "no gain", "too large" or "invalid:" with the rule it would have broken; "no media to leave out"
+            after a request that was too large in bytes.
         tokens: Size of the context that is handed out, in tokens.
         usage: What a summary cost that was thrown away, or None.
     """

@@ -194,11 +194,13 @@ class ConversationFlow(Generic[M]):
             if bare is None:
                 raise error
             return bare
-        info = self._overflow(error)
-        if info is None or not info.is_curable or not self._shared.settings.compact_on_overflow:
+        info = parse_overflow(error, patterns=self._shared.settings.overflow_patterns)
+        if info is None or not info.is_recoverable or not self._shared.settings.compact_on_overflow:
             raise error
         yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
+        if info.is_bytes:
+            return (yield from self._lightened(call, error, info.limit_bytes))
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
             learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
@@ -211,6 +213,17 @@ class ConversationFlow(Generic[M]):
             attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=True))
         except ContextOverflowError as unfit:
             raise unfit from error
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+            raise error
+        return attempt.handed_out
+
+    def _lightened(self, call: Call[M], error: BaseException, limit_bytes: int | None) -> Flow[HandedOut[M]]:
+        """Leave media out after `error` rejected a request for its bytes; raise it when there are none."""
+
+        def order(_: Standing[M], __: Budget) -> Order:
+            return Order(reason=CompactionReason.OVERFLOW, keep=0, only_media=True, limit_bytes=limit_bytes)
+
+        attempt, result = yield from self._compacted(call, order)
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
             raise error
         return attempt.handed_out

@@ -14,13 +14,13 @@ from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measu
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Message, Usage
+from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.overflow import OverflowInfo
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
-from compaction_hooks.tokens import context_tokens, is_usable
+from compaction_hooks.tokens import OTHER_MEDIA_TOKENS, context_tokens, is_usable, media_in
 from compaction_hooks.values import dataclass
 from compaction_hooks.windows import ModelWindow
 
@@ -269,6 +269,9 @@ def learn_from_overflow(
 ) -> None:
     """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought.
 
+    A document or a sound may have any size, which no message tells: where the view has one that no count included, what the
+    estimate did not see is its size; of several, each has an equal share.
+
     Args:
         sent: The view that was rejected; None when this conversation handed out none.
     """
@@ -285,8 +288,30 @@ def learn_from_overflow(
     if sent is None or budget is None:
         return
     actual = _conversation_tokens(info) or budget.window + 1
-    if actual > sent.tokens:
+    excess = actual - sent.tokens
+    if excess <= 0:
+        return
+    documents = _unseen_documents(conversation, standing, sent)
+    if documents and excess > OTHER_MEDIA_TOKENS * len(documents):
+        share = math.ceil(excess / standing.gauge.ratio / len(documents))
+        conversation.learn_media((media, share) for media in documents)
+    else:
         _observe(conversation, shared, Anchor(sent.measured, actual))
+
+
+def _unseen_documents(conversation: Conversation[M], standing: Standing[M], sent: HandedOut[M]) -> list[Media]:
+    """Return the documents and sounds in a view that was rejected, but those that the provider has counted before."""
+    history, projection, anchor = standing.history, standing.projection, conversation.anchor
+    counted = anchor.measured.piece_count if anchor is not None and anchor.measured.grew_into(sent.measured) else 0
+    kept = (*projection.pinned, *range(projection.cut, history.piece_count))
+    found: list[Media] = []
+    for index in kept:
+        piece = history.piece(index)
+        shown = projection.rewritten.get(piece.host)
+        message = piece.message if shown is None else shown.pieces[piece.number]
+        if index >= counted:
+            found += [media for part in message.parts for media in media_in(part)]
+    return [media for media in found if not media.media_type.startswith("image")]
 
 
 def _conversation_tokens(info: OverflowInfo) -> int | None:

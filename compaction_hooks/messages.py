@@ -7,6 +7,7 @@ made, and builds the few new ones a view needs: a summary, a copy with one resul
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from compaction_hooks.values import dataclass
@@ -47,12 +48,16 @@ class Media:
         identity: SHA-256 (hex) of the decoded bytes, or the URL or file id where the host sends a reference.
         is_reference: Whether `identity` is a URL or file id rather than a hash.
         low_detail: Whether the host asked the provider for a low-resolution reading.
+        name: The name of its file, where the host's message has one.
+        data_chars: Characters it takes in a request, as base64; 0 for a reference.
     """
 
     media_type: str
     identity: str
     is_reference: bool = False
     low_detail: bool = False
+    name: str = field(default="", compare=False)
+    data_chars: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,8 @@ class MessageFormat(Protocol[M]):
     def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
         """A copy in which the named parts have these texts: results, calls (JSON arguments), `Text` of user or assistant.
 
-        Everything else, unknown fields included, is the same object as before. Media inside a rewritten result is dropped.
+        The place of a user's `Media` is taken by a text of the user. Everything else, unknown fields included, is the same
+        object as before. Media inside a rewritten result is dropped.
         """
         ...
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
 from types import MappingProxyType
-from typing import Generic, cast, overload
+from typing import Final, Generic, cast, overload
 
 from compaction_hooks import arguments
 from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, message_names
@@ -20,6 +20,9 @@ from compaction_hooks.record import CompactionRecord, Pin, known_products
 from compaction_hooks.reductions import PartKind, Place, Reducible, Reduction, Rewritten, by_place, part_digest, places
 from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
+
+OF_A_REQUEST: Final[Collection[PartKind]] = ("text", "media")
+"""The kinds of parts that the current request may have: those it has are always shown in full."""
 
 
 def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> CompactionRecord | None:
@@ -214,7 +217,7 @@ def _favoured(history: History[M], record: CompactionRecord, cut: int) -> int | 
     if request < cut:
         return None if request in pin_pieces(history, record.pins, cut) else request
     run = history.run_of(request)
-    return request if any(item.kind == "text" and item.run == run for item in record.reductions) else None
+    return request if any(item.kind in OF_A_REQUEST and item.run == run for item in record.reductions) else None
 
 
 def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
@@ -271,7 +274,7 @@ def _unchanged(
     for host, shown in earlier.rewritten.items():
         for item in shown.reductions:
             again = wanted.get((item.kind, item.run, item.ordinal))
-            if item.kind == "text" or (again is not item and again != item):
+            if item.kind in OF_A_REQUEST or (again is not item and again != item):
                 break
         else:
             held[host] = shown
@@ -338,7 +341,7 @@ class _Texts(Generic[M]):
                 new = _new_texts(found, run, unknown, is_request=index == history.request) if index >= self.cut else {}
                 piece = history.piece(index)
                 for number, text in new.items():
-                    texts.setdefault(piece.host, {})[piece.number, number] = text
+                    texts.setdefault(piece.host, {}).setdefault((piece.number, number), text)
         return texts
 
 
@@ -349,10 +352,11 @@ def _new_texts(
     for place in found:
         reduction = wanted.get((place.kind, run, place.ordinal))
         # After a rewind the request that is current may be one that was shortened when a later one was.
-        if reduction is None or (is_request and place.kind == "text"):
+        if reduction is None or (is_request and place.kind in OF_A_REQUEST):
             continue
-        if part_digest(place.kind, place.text) == reduction.digest:
-            new[place.number] = reduction.apply(place.text), reduction
+        # A result that is shown smaller has lost its media already; its own reduction comes first.
+        if place.number not in new and part_digest(place.kind, place.text) == reduction.digest:
+            new[place.number] = place.shown(reduction), reduction
     return new
 
 

@@ -91,7 +91,7 @@ class CompactionRecord:
         compaction_count: How many compactions led here, this one included.
         last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
         pins: Messages before the cut that stay.
-        reductions: Parts after the cut that are shown smaller.
+        reductions: Parts after the cut that are shown smaller, and media that are left out.
         base: The earlier summary at the head of the list this was made from; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
         digest: What the covered part did, as plain JSON (`files.CompactionDigest`).
@@ -144,13 +144,15 @@ class CompactionRecord:
         """Return plain JSON, unknown fields included."""
         usage = self.usage
         plain = {name: getattr(self, name) for name in _PLAIN}
+        left_out = [reduction.to_dict() for reduction in self.reductions if reduction.kind == "media"]
         return {
             **self.extra,
             "version": RECORD_VERSION,
             **plain,
             "reason": self.reason.value,
             "pins": [{"run": pin.run, "digest": pin.digest, "is_users": pin.is_users} for pin in self.pins],
-            "reductions": [reduction.to_dict() for reduction in self.reductions],
+            # Media left out are listed apart: a reader that does not know them shows them in full, and reads the rest.
+            "reductions": [reduction.to_dict() for reduction in self.reductions if reduction.kind != "media"],
             "base": None if self.base is None else _base_dict(self.base),
             "read_files": list(self.read_files),
             "modified_files": list(self.modified_files),
@@ -158,6 +160,7 @@ class CompactionRecord:
             "usage": None if usage is None else {name: getattr(usage, name) for name in _USAGE},
             "calibration": dict(self.calibration),
             **({"takes_back": list(self.takes_back)} if self.takes_back else {}),
+            **({"left_out": left_out} if left_out else {}),
         }
 
     def to_json(self) -> str:
@@ -209,7 +212,9 @@ class CompactionRecord:
             compaction_count=_field(fields, "compaction_count", int, 1),
             last_compacted_at=_field(fields, "last_compacted_at", str, ""),
             pins=tuple(_pin(item) for item in _objects(fields, "pins")),
-            reductions=tuple(Reduction.from_dict(item) for item in _objects(fields, "reductions")),
+            reductions=tuple(
+                Reduction.from_dict(item) for name in ("reductions", "left_out") for item in _objects(fields, name)
+            ),
             base=_base(fields.get("base")),
             read_files=_texts(fields, "read_files"),
             modified_files=_texts(fields, "modified_files"),
@@ -245,6 +250,7 @@ _STRUCTURED = (
     "reason",
     "pins",
     "reductions",
+    "left_out",
     "base",
     "read_files",
     "modified_files",

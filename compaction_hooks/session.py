@@ -24,7 +24,7 @@ from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
 from compaction_hooks.timebox import Signal, is_async
-from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.tokens import LearnedMedia, TokenEstimator
 from compaction_hooks.values import dataclass
 
 R = TypeVar("R")
@@ -354,8 +354,9 @@ class CompactionSession(ConversationMethods[M]):
         first = format or cast("MessageFormat[M]", OpenAIChatFormat())
 
         def make() -> Engine[M]:
-            reader = HistoryReader(first, estimator.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(id, first, estimator, reader, is_format_open=format is None)
+            sizes = LearnedMedia(estimator)
+            reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
+            conversation = Conversation(id, first, sizes, reader, is_format_open=format is None)
             flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
             return Engine(conversation, shared, flow, driver)
 

@@ -375,15 +375,38 @@ def test_a_status_that_the_text_states_vetoes(text: str, status: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "status", "is_bytes", "limit"),
+    [
+        pytest.param("Request exceeds the maximum allowed number of bytes.", None, True, None, id="Anthropic"),
+        pytest.param("Request exceeds the maximum size", 413, True, None, id="Anthropic, shorter"),
+        pytest.param("PayloadTooLargeError: request entity too large", None, True, None, id="Express"),
+        pytest.param("Request body too large, max 32 MB, got 41.5 MB", 413, True, 32_000_000, id="with a limit"),
+        pytest.param("request too large: 35,000,000 bytes > 33,554,432", 413, True, 35_000_000, id="size alone named"),
+        pytest.param(
+            "Request too large on tokens per minute (TPM): Limit 6000, Requested 6294", 413, False, None, id="quota"
+        ),
+        pytest.param("Request too large", 429, False, None, id="rate limit"),
+        pytest.param("Invalid 'messages[4].content': string too long.", 400, False, None, id="a field"),
+        pytest.param("Request contains too many messages", 400, False, None, id="a number of messages"),
+    ],
+)
+def test_too_many_bytes_are_told_from_quotas(text: str, status: int | None, is_bytes: bool, limit: int | None) -> None:
+    info = parse_overflow(text, status=status)
+    assert info is None or info.kind == "too_large"
+    assert (info is not None and info.is_recoverable, info.limit_bytes if info else None) == (is_bytes, limit)
+
+
 def test_a_number_of_tokens_is_no_status() -> None:
     assert is_context_overflow("Error: 429 tokens in the prompt exceed the context window of 400 tokens")
 
 
 def test_413_means_bytes_unless_tokens_are_named() -> None:
     """E19."""
-    assert parse_overflow("", status=413) == OverflowInfo(kind="too_large")
-    assert parse_overflow("whatever it says", status=413) == OverflowInfo(kind="too_large")
-    assert parse_overflow("<html><title>413 Request Entity Too Large</title></html>") == OverflowInfo(kind="too_large")
+    assert parse_overflow("", status=413) == OverflowInfo(kind="too_large", is_bytes=True)
+    assert parse_overflow("whatever it says", status=413) == OverflowInfo(kind="too_large", is_bytes=True)
+    page = "<html><title>413 Request Entity Too Large</title></html>"
+    assert parse_overflow(page) == OverflowInfo(kind="too_large", is_bytes=True)
     assert is_context_overflow("Max size: 8000 tokens. Request body too large for gpt-4o model", status=413)
 
 

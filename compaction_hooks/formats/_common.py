@@ -207,23 +207,23 @@ def thinking_block(fields: Fields) -> Thinking | None:
     return Thinking(text, sealed) if text or sealed or "thinking" in fields else None
 
 
-def media_from_base64(data: str, media_type: str) -> Media:
+def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
     """Return media by the hash of its bytes; of the text itself where that is not base64."""
     try:
         raw = base64.b64decode(data)
     except ValueError:
         raw = _bytes(data)
-    return Media(media_type, hashlib.sha256(raw).hexdigest())
+    return Media(media_type, hashlib.sha256(raw).hexdigest(), name=name, data_chars=len(data))
 
 
-def media_from_url(url: str, kind: str, *, low_detail: bool = False) -> Media:
+def media_from_url(url: str, kind: str, *, low_detail: bool = False, name: str = "") -> Media:
     """Return media by the hash of the bytes in a data URL, or by reference for any other URL.
 
     Args:
         kind: MIME type or its first half, for where the URL does not tell.
     """
     if not url.startswith("data:"):
-        return Media(kind, url, is_reference=True, low_detail=low_detail)
+        return Media(kind, url, is_reference=True, low_detail=low_detail, name=name)
     header, _, body = url[len("data:") :].partition(",")
     media_type = header.partition(";")[0] or kind
     if header.endswith(";base64"):
@@ -232,7 +232,7 @@ def media_from_url(url: str, kind: str, *, low_detail: bool = False) -> Media:
         from urllib.parse import unquote_to_bytes  # rarely needed, and slow to import
 
         identity = hashlib.sha256(unquote_to_bytes(_bytes(body))).hexdigest()
-    return Media(media_type, identity, low_detail=low_detail)
+    return Media(media_type, identity, low_detail=low_detail, name=name, data_chars=len(body))
 
 
 def _bytes(text: str) -> bytes:
@@ -321,11 +321,21 @@ def spoken_content(old: object, index: int, text: str) -> object:
 
 
 def spoken_block(old: object, text: str) -> object:
-    """Return a block of text or refusal with another text; its other fields are the same objects."""
+    """Return a block of text or refusal with another text, its other fields the same objects; a block of media as one of text.
+
+    The cache mark of media stays.
+    """
     fields = fields_of(old)
     if fields is None:
         return text
-    return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
+    if fields.get("type") == "refusal" or "text" in fields:
+        return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
+    mark = {key: fields[key] for key in ("cache_control",) if key in fields}
+    return {"type": _TEXT_TYPES.get(text_of(fields.get("type")), "text"), "text": text, **mark}
+
+
+_TEXT_TYPES: Final = {"input_image": "input_text", "input_file": "input_text"}
+"""The type of a text in place of media of OpenAI's Responses; everywhere else it is "text"."""
 
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -431,8 +441,8 @@ def check_pieces(pieces: Sequence[int], count: int) -> None:
         raise ConfigurationError(f"pieces={chosen} must be ascending indexes below {count}, at least one")
 
 
-def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | ToolCall | ToolResult:
-    """Return the text, call or result at an address.
+def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | Media | ToolCall | ToolResult:
+    """Return the text, call or result at an address, or media of a user.
 
     Raises:
         ConfigurationError: there is none.
@@ -440,7 +450,7 @@ def part_at(pieces: Sequence[Message], address: PartAddress) -> Text | ToolCall 
     piece, index = address
     if 0 <= piece < len(pieces) and 0 <= index < len(pieces[piece].parts):
         part = pieces[piece].parts[index]
-        if isinstance(part, (Text, ToolCall, ToolResult)):
+        if isinstance(part, (Text, ToolCall, ToolResult)) or (isinstance(part, Media) and pieces[piece].role == "user"):
             return part
     raise ConfigurationError(f"address {address} names no text, tool call or result: take addresses from read()")
 

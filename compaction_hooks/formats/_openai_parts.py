@@ -56,13 +56,13 @@ def _audio(fields: Fields) -> Media | None:
 def _file(fields: Fields) -> Media | None:
     """Read `file` (an object with the fields) and `input_file` (the fields themselves)."""
     file = fields_of(fields.get("file")) or fields
-    data = text_of(file.get("file_data"))
+    data, name = text_of(file.get("file_data")), text_of(file.get("filename"))
     if data.startswith("data:"):
-        return media_from_url(data, "application")
+        return media_from_url(data, "application", name=name)
     if data:
-        return media_from_base64(data, "application")
+        return media_from_base64(data, "application", name=name)
     reference = text_of(file.get("file_id")) or text_of(file.get("file_url"))
-    return Media("application", reference, is_reference=True) if reference else None
+    return Media("application", reference, is_reference=True, name=name) if reference else None
 
 
 PARTS: Final[Mapping[str, BlockReader]] = {

@@ -145,13 +145,15 @@ def _block_index(pieces: Sequence[Message], address: PartAddress) -> int:
     return sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
 
 
-def _rewritten(old: object, part: Text | ToolCall | ToolResult, text: str) -> object:
+def _rewritten(old: object, part: Text | Media | ToolCall | ToolResult, text: str) -> object:
     block = fields_of(old) or {}
     match part:
         case ToolResult():
             return {**block, "content": result_content(block.get("content"), text, "text")}
         case ToolCall():
             return {**block, "input": json_object(text)}
+        case Media():
+            return spoken_block(old, text)
         case Text() if block.get("type") == "document":
             return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
         case Text():
@@ -171,16 +173,16 @@ def _document(fields: Fields) -> Media | Text | None:
     source = fields_of(fields.get("source")) or {}
     if source.get("type") == "text" and isinstance(source.get("data"), str):
         return Text(text_of(source.get("data")))
-    return _media(source, "application")
+    return _media(source, "application", text_of(fields.get("title")))
 
 
-def _media(source: Fields, kind: str) -> Media | None:
+def _media(source: Fields, kind: str, name: str = "") -> Media | None:
     data, url, file_id = (text_of(source.get(key)) for key in ("data", "url", "file_id"))
     if data:
-        return media_from_base64(data, text_of(source.get("media_type")) or kind)
+        return media_from_base64(data, text_of(source.get("media_type")) or kind, name=name)
     if url:
-        return media_from_url(url, kind)
-    return Media(kind, file_id, is_reference=True) if file_id else None
+        return media_from_url(url, kind, name=name)
+    return Media(kind, file_id, is_reference=True, name=name) if file_id else None
 
 
 def _call(fields: Fields) -> ToolCall:

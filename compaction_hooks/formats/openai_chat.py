@@ -157,7 +157,7 @@ class OpenAIChatFormat:
                     new: Fields = {"content": result_content(fields.get("content"), text, "text")}
                 case ToolCall():
                     new = _other_call(fields, address[1] - count, text)
-                case Text():
+                case Text() | Media():
                     new = _other_text(fields, address[1], text)
             fields = {**fields, **new}
         return fields

@@ -31,7 +31,7 @@ from compaction_hooks.formats._common import (
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
 from compaction_hooks.formats._written import refuse_chat_message
 from compaction_hooks.json_text import json_object
-from compaction_hooks.messages import Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
 
 
 class _CallItem(NamedTuple):
@@ -137,7 +137,7 @@ class OpenAIResponsesFormat:
                     new = _output(fields, text)
                 case ToolCall():
                     new = _arguments(fields, text)
-                case Text():
+                case Text() | Media():
                     new = {"content": spoken_content(fields.get("content"), address[1], text)}
             fields = {**fields, **new}
         return fields if texts else message

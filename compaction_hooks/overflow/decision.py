@@ -21,7 +21,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from compaction_hooks.overflow.evidence import Evidence, read_evidence
-from compaction_hooks.overflow.grammar import OverflowKind, Reading, names_quota, read_statement
+from compaction_hooks.overflow.grammar import (
+    OverflowKind,
+    Reading,
+    bytes_in,
+    names_quota,
+    names_quota_or_tokens,
+    names_request_size,
+    read_statement,
+)
 from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
@@ -59,6 +67,8 @@ class OverflowInfo:
         input_tokens: The part of `actual_tokens` that is the conversation, where the provider tells the parts apart.
         output_tokens: The part that was requested for the answer.
         is_lower_bound: The provider stopped counting: the conversation has at least this many tokens (vLLM).
+        is_bytes: Of "too_large": whether the body of the request has too many bytes.
+        limit_bytes: What it may have; None where the provider does not say.
     """
 
     kind: OverflowKind
@@ -67,6 +77,13 @@ class OverflowInfo:
     input_tokens: int | None = None
     output_tokens: int | None = None
     is_lower_bound: bool = False
+    is_bytes: bool = False
+    limit_bytes: int | None = None
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Whether the controller recovers: a shorter conversation could fit, or one with fewer images and documents."""
+        return self.is_curable if self.kind == "context_overflow" else self.is_bytes
 
     @property
     def is_curable(self) -> bool:
@@ -203,6 +220,11 @@ class _Verdict:
 
     def info(self, kind: OverflowKind) -> OverflowInfo:
         """Return the verdict with the fullest amounts the texts state."""
+        if kind == "too_large" and self._is_about_bytes():
+            sizes = [bytes_in(text) for text in self.evidence.texts]
+            return OverflowInfo(
+                kind=kind, is_bytes=True, limit_bytes=min((size for size in sizes if size), default=None)
+            )
         if kind != _OVERFLOW or not self.texts:
             return OverflowInfo(kind=kind)
         amounts = max((reading.amounts for reading in self.texts), key=lambda amounts: amounts.fullness)
@@ -214,6 +236,11 @@ class _Verdict:
             output_tokens=amounts.output,
             is_lower_bound=amounts.is_lower_bound,
         )
+
+    def _is_about_bytes(self) -> bool:
+        spoken = (*self.evidence.texts, *self.evidence.codes)
+        is_other = self.is_vetoed or any(map(names_quota_or_tokens, spoken))
+        return not is_other and (_BYTES_STATUS in self.evidence.statuses or any(map(names_request_size, spoken)))
 
     def _names_context(self) -> bool:
         """Whether a code says overflow of the context, as context_length_exceeded does and TOO_MANY_TOKENS does not."""

@@ -90,6 +90,10 @@ _TOO_LARGE: Final = lazy_pattern(r"(?<!Z)[IR][^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])|I
 # per minute", "please reduce your message size", "Prompt tokens limit exceeded: M > N", "required for long context requests"
 _QUOTA_TOO_LARGE: Final = lazy_pattern(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
 _QUOTA_REQUEST: Final = lazy_pattern(r"MN(?:,V?N)?,DN")
+_REQUEST_SIZE: Final = lazy_pattern(r"(?<!Z)R[^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])")
+_BYTES: Final = lazy_pattern(r"(\d[\d,]*(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib\b|mib\b|gib\b)")
+_UNITS: Final = {"b": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+"""Decimal: a limit that is taken too low costs an image, one too high a second rejection."""
 _OUTPUT_CAP: Final = lazy_pattern(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
 _OTHER_UNIT: Final = lazy_pattern(r"N[BZ]")
 _OUTPUT_EXCEEDS: Final = lazy_pattern(r"[^IT]*O[^IT]{0,4}[XxQ]")
@@ -121,6 +125,22 @@ def read_statement(text: str) -> Reading:
 def names_quota(text: str) -> bool:
     """Whether a code or a class name is about a quota: rate_limit_exceeded, RESOURCE_EXHAUSTED, ThrottlingException."""
     return "P" in _Page.of(text).letters
+
+
+def names_quota_or_tokens(text: str) -> bool:
+    """Whether a text is about a quota, or counts tokens or the context."""
+    return not set("PTCc").isdisjoint(_Page.of(text).letters)
+
+
+def names_request_size(text: str) -> bool:
+    """Whether a text says that a whole request is too large: "request entity too large", "request_too_large"."""
+    return _REQUEST_SIZE.search(_Page.of(text).letters) is not None
+
+
+def bytes_in(text: str) -> int | None:
+    """Return the smallest number of bytes that a text states, or None: of a limit and a size above it, that is the limit."""
+    found = [float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text))]
+    return min((int(size) for size in found if size >= 1), default=None)
 
 
 @dataclass(frozen=True, slots=True)

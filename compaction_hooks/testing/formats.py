@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from compaction_hooks.messages import (
+    Media,
     Message,
     MessageFormat,
     Part,
@@ -193,7 +194,9 @@ def _check_rewrite(message_format: MessageFormat[M], sample: M, where: str) -> N
         (index, number)
         for index, piece in enumerate(pieces)
         for number, part in enumerate(piece.parts)
-        if isinstance(part, (ToolCall, ToolResult)) or (isinstance(part, Text) and piece.role in ("user", "assistant"))
+        if isinstance(part, (ToolCall, ToolResult))
+        or (isinstance(part, Text) and piece.role in ("user", "assistant"))
+        or (isinstance(part, Media) and piece.role == "user")
     ]
     for address in addresses:
         what = f"{where}: rewrite() at {address}"
@@ -229,7 +232,7 @@ def _check_rewritten(
             made = after[index].parts[number]
             if isinstance(part, ToolResult):
                 parts[number] = replace(part, text=SHORTER_TEXT, media=())
-            elif isinstance(part, Text):
+            elif isinstance(part, Text | Media):
                 parts[number] = Text(SHORTER_TEXT)
             elif isinstance(part, ToolCall) and isinstance(made, ToolCall):
                 _demand(_parsed(made.arguments) == CALL_ARGUMENTS, f"{what} gave the arguments {made.arguments!r}")

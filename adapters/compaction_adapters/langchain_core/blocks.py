@@ -51,10 +51,16 @@ def read_block(block: object) -> Part:
 
 
 def rewritten_block(block: object, text: str) -> object:
-    """Return a block that holds a text or a call with another text or other arguments; its other fields are the same objects."""
+    """Return a block that holds a text or a call with another text or other arguments; its other fields are the same objects.
+
+    The place of media is taken by a text, with its cache mark.
+    """
     if isinstance(block, str):
         return text
     fields = cast(Block, block)
+    if isinstance(read_block(fields), Media):
+        mark = {key: fields[key] for key in ("cache_control",) if key in fields}
+        return {"type": "text", "text": text, **mark}
     if _call(fields):
         kept = {key: value for key, value in fields.items() if key != "partial_json"}
         key = _CALL_ARGUMENTS[cast(str, fields["type"])]
@@ -126,12 +132,22 @@ def _data(fields: Block) -> Media | Text | None:
     media_type = _string(fields, "mime_type") or _MEDIA_TYPES[kind]
     if text := _string(fields, "text"):
         return Text(text)
+    name = _file_name(fields)
     if data := _string(fields, "base64") or _string(fields, "data"):
-        return media_from_base64(data, media_type)
+        return media_from_base64(data, media_type, name=name)
     if url := _string(fields, "url") or _string(fields, "file_uri"):
-        return media_from_url(url, media_type)
+        return media_from_url(url, media_type, name=name)
     reference = _string(fields, "file_id") or (_string(fields, "id") if fields.get("source_type") == "id" else "")
-    return Media(media_type, reference, is_reference=True) if reference else None
+    return Media(media_type, reference, is_reference=True, name=name) if reference else None
+
+
+def _file_name(fields: Block) -> str:
+    """Return the name of a file, where langchain-openai looks for it too."""
+    for key in ("extras", "metadata"):
+        held = fields.get(key)
+        if isinstance(held, Mapping) and (name := _string(cast(Block, held), "filename")):
+            return name
+    return _string(fields, "filename")
 
 
 _MEDIA_TYPES: Final[Mapping[str, str]] = {

@@ -194,7 +194,9 @@ def _media(item: object) -> Media | None:
     details: object = getattr(item, "vendor_metadata", None)
     is_low = isinstance(details, dict) and cast("dict[str, object]", details).get("detail") == "low"
     if isinstance(item, BinaryContent):
-        return Media(item.media_type, hashlib.sha256(item.data).hexdigest(), low_detail=is_low)
+        base64_chars = (len(item.data) + 2) // 3 * 4
+        identity = hashlib.sha256(item.data).hexdigest()
+        return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
     if isinstance(item, UploadedFile):
         return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
     url: object = getattr(item, "url", None)

@@ -191,11 +191,11 @@ class RecoveringModel(WrapperModel):
         return await turn.once_more(self.wrapped, first, send_view)
 
     def _is_curable(self, error: Exception, messages: Sequence[ModelMessage]) -> bool:
-        """Whether an error says that the context is too large, of a request that may be sent in another form."""
+        """Whether an error says that the request is too large, of one that may be sent in another form."""
         if _is_continuation(messages):
             return False
         info = parse_overflow(error, patterns=self._controller.settings.overflow_patterns)
-        return info is not None and info.kind == "context_overflow"
+        return info is not None and info.is_recoverable
 
     def _request_alone(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters

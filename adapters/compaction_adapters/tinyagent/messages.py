@@ -149,11 +149,13 @@ def _result(message: ToolResultMessage) -> ToolResult:
     )
 
 
-def _rewritten(block: Block, text: str | None) -> Block:
+def _rewritten(block: Block, text: str | None) -> Block | TextContent:
     if text is None:
         return block
     if isinstance(block, TextContent):
         return block.model_copy(update={"text": text})
+    if isinstance(block, ImageContent):
+        return TextContent(text=text)
     if isinstance(block, ToolCallContent):
         return block.model_copy(update={"arguments": json_object(text), "partial_json": None})
     return block
