@@ -27,8 +27,10 @@ constraints or next steps.
 Reply with the summary alone, without a greeting, a comment or a closing remark."""
 
 _HISTORY = """\
-Summarise the conversation above for an agent that will see your summary in place of it. Use exactly these headings, in this \
-order; under a heading with nothing to report write (none).
+Summarise the conversation above for an agent that will see your summary in place of it."""
+
+_FORM = """\
+Use exactly these headings, in this order; under a heading with nothing to report write (none).
 
 {headings}"""
 
@@ -62,22 +64,21 @@ Write one summary that takes the place of both.
 
 - What you do not carry over from the previous summary is lost for good. Keep every point that still matters, and keep exact \
 values exact.
-- Add what is new. Move items from In Progress to Done once they are finished, take lifted obstacles out of Blocked, and \
-write Next Steps anew.
+- Add what is new.{moves}
 - Where the two contradict each other, the conversation is right.
 - Drop what no longer matters for the work ahead: the summary must not grow from one time to the next.
-- If the previous summary has a section "{turn_prefix}", work its points into the headings below and leave the section out.
+- If the previous summary has a section "{turn_prefix}", work its points into the headings below and leave the section out."""
 
-Use exactly these headings, in this order; under a heading with nothing to report write (none).
-
-{headings}"""
+_MOVES = """ \
+Move items from In Progress to Done once they are finished, take lifted obstacles out of Blocked, and \
+write Next Steps anew."""
 
 _TURN_PREFIX = """\
 The conversation above is the first part of a turn that is still being worked on. The second part is kept word for word and \
 will follow your summary, so it is normal that the text ends in the middle of the work. Summarise this first part so that \
-the second can be understood without it. Use exactly these headings, in this order; under a heading with nothing to report \
-write (none).
+the second can be understood without it."""
 
+_TURN_PREFIX_HEADINGS = """\
 ### Request
 What the person asked for in this turn
 ### Attempted So Far
@@ -155,26 +156,30 @@ class Prompt:
         return "".join([self.before, *pieces, self.behind])
 
 
-def history_prompt(*, focus: str | None, max_tokens: int) -> Prompt:
+def history_prompt(*, focus: str | None, max_tokens: int, form: str | None = None) -> Prompt:
     """Return the prompt for a first summary.
 
     Args:
         focus: What to pay attention to; escaped here.
         max_tokens: The most the summary may hold.
+        form: Says how the summary is written, in place of our headings; None: with them.
     """
-    return _prompt(_HISTORY.format(headings=_HEADINGS), focus=focus, max_tokens=max_tokens)
+    task = f"{_HISTORY}\n\n{form}" if form else f"{_HISTORY} {_FORM.format(headings=_HEADINGS)}"
+    return _prompt(task, focus=focus, max_tokens=max_tokens)
 
 
-def update_prompt(*, previous_summary: str, focus: str | None, max_tokens: int) -> Prompt:
+def update_prompt(*, previous_summary: str, focus: str | None, max_tokens: int, form: str | None = None) -> Prompt:
     """Return the prompt for a summary that takes the place of an earlier one. The earlier one is escaped here."""
-    task = _UPDATE.format(turn_prefix=TURN_PREFIX_HEADING, headings=_HEADINGS)
+    update = _UPDATE.format(turn_prefix=TURN_PREFIX_HEADING, moves="" if form else _MOVES)
     earlier = f"<previous-summary>\n{neutralised(previous_summary).strip() or '(none)'}\n</previous-summary>\n\n"
+    task = f"{update}\n\n{form or _FORM.format(headings=_HEADINGS)}"
     return _prompt(task, focus=focus, max_tokens=max_tokens, earlier=earlier)
 
 
-def turn_prefix_prompt(*, focus: str | None, max_tokens: int) -> Prompt:
+def turn_prefix_prompt(*, focus: str | None, max_tokens: int, form: str | None = None) -> Prompt:
     """Return the prompt for the first part of a turn whose second part stays in the context."""
-    return _prompt(_TURN_PREFIX, focus=focus, max_tokens=max_tokens)
+    task = f"{_TURN_PREFIX}\n\n{form}" if form else f"{_TURN_PREFIX} {_FORM.format(headings=_TURN_PREFIX_HEADINGS)}"
+    return _prompt(task, focus=focus, max_tokens=max_tokens)
 
 
 def _prompt(task: str, *, focus: str | None, max_tokens: int, earlier: str = "") -> Prompt:

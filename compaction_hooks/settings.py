@@ -7,7 +7,6 @@ from dataclasses import field
 from typing import Literal, TypeAlias
 
 from compaction_hooks import arguments
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.values import dataclass
 
 RESERVE_TOKENS = 16_384
@@ -60,7 +59,7 @@ class CompactionSettings:
         reserve_tokens: Tokens left free for the answer, at most 25 % of the window.
         keep_recent_tokens: Tokens of recent messages kept word for word, at most 35 % of the window.
         trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
-        trigger_tokens: Compact above this many tokens instead. Excludes `trigger_ratio`.
+        trigger_tokens: Compact above this many tokens instead; of this and `trigger_ratio` the lower holds.
         max_output_tokens: What the host asks the model for, in tokens. Where the known window is input and output
             together, the reserve is at least this.
         default_context_window: The window to assume for a model nobody knows. None: no threshold compaction for it.
@@ -73,6 +72,9 @@ class CompactionSettings:
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
             or n (the newest n are kept).
         max_summary_tokens: The most a summary may hold, at most 10 % of the window and 20 % of the summariser's.
+        summary_prompt: Says how a model writes a summary, in place of our headings: "Five sentences at most, in French." The rest
+            of the prompt stays: that it summarises and answers nothing, the conversation and the summary before it in their tags,
+            the focus of one call, and the most tokens. None: with our headings.
         summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model. A larger history
             is summarised in up to four parts, and by rule from there on.
         summary_timeout_seconds: After this a summariser counts as failed; `math.inf`: never.
@@ -98,6 +100,7 @@ class CompactionSettings:
     clear_tool_results: bool = True
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
     max_summary_tokens: int = SUMMARY_TOKENS
+    summary_prompt: str | None = None
     summarizer_window: int | None = None
     summary_timeout_seconds: float = 120.0
     repair: bool = False
@@ -108,10 +111,6 @@ class CompactionSettings:
 
     def __post_init__(self) -> None:
         arguments.check(_KINDS, {name: getattr(self, name) for name in _KINDS})
-        if self.trigger_ratio is not None and self.trigger_tokens is not None:
-            raise ConfigurationError(
-                f"trigger_ratio={self.trigger_ratio} and trigger_tokens={self.trigger_tokens} exclude one another: set one"
-            )
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
 
@@ -153,6 +152,10 @@ def _is_rule(value: object) -> bool:
 
 
 _RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
+_PROMPT = arguments.Kind(
+    lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,
+    "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
+)
 _KINDS = {
     "reserve_tokens": arguments.TOKENS,
     "keep_recent_tokens": arguments.TOKENS,
@@ -167,6 +170,7 @@ _KINDS = {
     "clear_tool_results": arguments.SWITCH,
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
     "max_summary_tokens": arguments.TOKENS,
+    "summary_prompt": _PROMPT.or_none(),
     "summarizer_window": arguments.TOKENS.or_none(),
     "summary_timeout_seconds": arguments.SECONDS,
     "repair": arguments.SWITCH,

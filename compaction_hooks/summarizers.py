@@ -116,6 +116,7 @@ class SummaryRequest(_Fillable):
         max_tokens: The most the answer may hold, in tokens.
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
         messages: What is to be summarised, uncut, oldest first; for summarisers that are not models.
+        form: Says how the summary is written, in place of our headings; None: with them.
         omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
     """
@@ -129,6 +130,7 @@ class SummaryRequest(_Fillable):
     max_tokens: int
     deadline: float | None = None
     messages: tuple[Message, ...] = ()
+    form: str | None = None
     omitted_items: int = 0
 
     if not TYPE_CHECKING:
@@ -200,6 +202,7 @@ def summary_request(
     request_tokens: int,
     estimate: Callable[[str], int],
     deadline: float | None = None,
+    form: str | None = None,
 ) -> SummaryRequest:
     """Return the question that asks for a summary of these messages.
 
@@ -209,6 +212,7 @@ def summary_request(
         request_tokens: The most that system prompt and prompt may take together. The transcript gets what the rest of them
             leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
         estimate: Size of a text in tokens.
+        form: Says how the summary is written, in place of our headings.
     """
     blank = SummaryRequest(
         system=SYSTEM_PROMPT,
@@ -220,6 +224,7 @@ def summary_request(
         max_tokens=max_tokens,
         deadline=deadline,
         messages=tuple(messages),
+        form=form,
     )
 
     def room(prompt: Prompt) -> int:
@@ -254,14 +259,15 @@ def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
 
 def _prompt(request: SummaryRequest) -> Prompt:
     """The user prompt for this kind of summary."""
-    focus, max_tokens = request.focus, request.max_tokens
+    focus, max_tokens, form = request.focus, request.max_tokens, request.form
     match request.kind:
         case "history":
-            return history_prompt(focus=focus, max_tokens=max_tokens)
+            return history_prompt(focus=focus, max_tokens=max_tokens, form=form)
         case "update":
-            return update_prompt(previous_summary=request.previous_summary or "", focus=focus, max_tokens=max_tokens)
+            previous = request.previous_summary or ""
+            return update_prompt(previous_summary=previous, focus=focus, max_tokens=max_tokens, form=form)
         case "turn_prefix":
-            return turn_prefix_prompt(focus=focus, max_tokens=max_tokens)
+            return turn_prefix_prompt(focus=focus, max_tokens=max_tokens, form=form)
 
 
 # -- judging the answer

@@ -120,6 +120,7 @@ def _part(
         request_tokens=int(window / max(now.gauge.ratio, 1.0)) - max_tokens,
         estimate=now.estimator.estimate_tokens,
         deadline=deadline,
+        form=now.settings.summary_prompt,
     )
 
 

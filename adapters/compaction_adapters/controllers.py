@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict
 
 from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
@@ -16,7 +17,7 @@ from compaction_hooks.stores import RecordStore
 class PolicyKeywords(TypedDict, total=False):
     """The keywords of `CompactionController`, for adapters whose own `model=` means something else.
 
-    `format` is the adapter's business.
+    `format` is the adapter's business. `summary_prompt` is short for the setting of that name.
     """
 
     context_window: int | None
@@ -25,6 +26,7 @@ class PolicyKeywords(TypedDict, total=False):
     store: RecordStore | None
     on_event: EventHandler | Sequence[EventHandler]
     estimator: TokenEstimator | None
+    summary_prompt: str | None
 
 
 class ControllerKeywords(PolicyKeywords, total=False):
@@ -69,7 +71,7 @@ def controller_from(
             f"the first argument must be a CompactionController, not {type(controller).__name__}; "
             "its settings go into keywords such as context_window=..."
         )
-    made = CompactionController(format=format, **keywords) if controller is None else controller
+    made = _made(format, **keywords) if controller is None else controller
     ratio = made.settings.trigger_ratio
     if ratio is not None and not sees_model and made.state().context_window is None:
         raise ConfigurationError(
@@ -77,3 +79,16 @@ def controller_from(
             "set context_window=... (tokens), or trigger_tokens instead"
         )
     return made
+
+
+def _made(
+    format: MessageFormat[Any],
+    *,
+    settings: CompactionSettings | None = None,
+    summary_prompt: str | None = None,
+    **keywords: Any,
+) -> CompactionController[Any]:
+    """Return a new controller; a prompt beside settings takes the place of theirs."""
+    if summary_prompt is not None:
+        settings = replace(settings or CompactionSettings(), summary_prompt=summary_prompt)
+    return CompactionController(format=format, settings=settings, **keywords)

@@ -353,6 +353,13 @@ async def test_usage_that_answers_carry_is_counted_with() -> None:
     assert node.invoke({"messages": told})["llm_input_messages"] is not told
 
 
+def test_a_prompt_of_ones_own_says_how_the_summary_is_written() -> None:
+    summarizer = CountingSummarizer()
+    node = CompactionNode(context_window=WINDOW, summarizer=summarizer, summary_prompt="In French, please.")
+    node.invoke({"messages": [*spoken(30), HumanMessage("?")]})
+    assert "In French, please." in summarizer.asked[0].prompt
+
+
 # -- wrong use
 
 

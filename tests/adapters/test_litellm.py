@@ -55,6 +55,20 @@ async def test_every_way_to_call_is_compacted(name: str, call: Callable[[Callabl
     assert messages == before
 
 
+def test_a_prompt_of_ones_own_says_how_the_summary_is_written() -> None:
+    asked: list[SummaryRequest] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        asked.append(request)
+        return "- facts"
+
+    made = with_compaction(
+        Model().completion, context_window=WINDOW, summarizer=summarize, summary_prompt="In French, please."
+    )
+    made("m", task(TOO_LONG))
+    assert "In French, please." in asked[0].prompt
+
+
 @pytest.mark.parametrize("name", ["completion", "acompletion"])
 async def test_arguments_given_beforehand_count(name: str) -> None:
     model = Model()

@@ -81,6 +81,15 @@ async def test_a_long_run_stays_inside_the_window_and_its_history_whole(kind: st
     assert "Never write." in last.system
 
 
+async def test_a_prompt_of_ones_own_says_how_the_summary_is_written(stage: Stage) -> None:
+    side = stage.side(*steps(30))
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, summary_prompt="In French, please.")
+    await reader(stage.openai(), compaction).run("Read everything.")
+    summaries = [texts(request.messages) for request in side.requests if request.is_summary]
+    assert summaries
+    assert all("In French, please." in summary for summary in summaries)
+
+
 async def test_the_summary_reaches_the_model_as_what_somebody_else_wrote(stage: Stage) -> None:
     """The framework's frame around a `CompactionPart`, in the user's voice, behind the system prompt."""
     side = stage.side(*steps(30))

@@ -92,6 +92,21 @@ def shown(messages: list[Any]) -> str:
     return "\n".join(message.model_dump_json() for message in messages)
 
 
+async def test_a_prompt_of_ones_own_says_how_the_summary_is_written() -> None:
+    prompts: list[str] = []
+
+    def summarize(request: SummaryRequest) -> str:
+        prompts.append(request.prompt)
+        return "- facts"
+
+    settings = CompactionSettings(clear_tool_results=False)
+    hook = compaction_hook(
+        context_window=8_192, settings=settings, summarizer=summarize, summary_prompt="In French, please."
+    )
+    await agent(ScriptedModel(calls=40), hook).prompt("Read everything.")
+    assert "In French, please." in prompts[0]
+
+
 @pytest.mark.parametrize("parallel", [1, 3])
 async def test_a_long_run_stays_inside_the_window(parallel: int) -> None:
     """R99, R73: the view is transient, the agent's own state stays whole; no call loses its result."""

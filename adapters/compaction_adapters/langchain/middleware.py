@@ -61,11 +61,12 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
         model: Writes the summaries, as a chat model or a name for `init_chat_model`. None: the model that is being called.
         trigger: Compact above this size of the whole request: `("fraction", 0.8)` of the window of the model that is called,
-            or `("tokens", n)`. None: above the window less a reserve.
+            or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
         keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
         name: The middleware's name in the graph. "SummarizationMiddleware" takes the place of the one that
             `deepagents.create_deep_agent` brings along; with any other name both would compact.
-        **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
+        **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
+            and `summary_prompt`.
 
     Raises:
         ConfigurationError: a size is malformed or cannot be had (`("messages", n)`), two arguments contradict one another, or both

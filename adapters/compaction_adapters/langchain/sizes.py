@@ -51,8 +51,7 @@ def _settings(
     if trigger is not None:
         if settings.trigger_ratio is not None or settings.trigger_tokens is not None:
             raise ConfigurationError(f"trigger={trigger!r} and the trigger in settings exclude one another: give one")
-        kind, value = _one_trigger(trigger)
-        changes["trigger_ratio" if kind == "fraction" else "trigger_tokens"] = value
+        changes |= _triggers(trigger)
     if keep is not None:
         if settings.keep_recent_tokens != CompactionSettings().keep_recent_tokens:
             raise ConfigurationError(f"keep={keep!r} and settings.keep_recent_tokens exclude one another: give one")
@@ -60,27 +59,37 @@ def _settings(
     return replace(settings, **changes)
 
 
-def _one_trigger(trigger: object) -> tuple[str, float]:
-    """Return the only size in a trigger, in whichever of LangChain's forms it is written."""
+def _triggers(trigger: object) -> dict[str, float]:
+    """Return the settings for a trigger in whichever of LangChain's forms: any of several sizes means the smallest of each kind."""
     alternatives = cast("list[object]", trigger) if isinstance(trigger, list) else [trigger]
-    if len(alternatives) != 1:
+    if not alternatives:
         raise ConfigurationError(
-            f'trigger={trigger!r} holds {len(alternatives)} alternatives: give one, ("fraction", part of the window) or '
-            '("tokens", n)'
+            f'trigger={trigger!r} holds no size: give ("tokens", n), or None for the window less a reserve'
         )
-    clause = alternatives[0]
-    if isinstance(clause, Mapping):
-        sizes = list(cast("Mapping[str, object]", clause).items())
-        if len(sizes) != 1:
-            raise ConfigurationError(f'trigger={trigger!r} must name one of "tokens" and "fraction"')
-        clause = sizes[0]
-    kind, value = _checked("trigger", clause)
-    if kind == "messages":
+    settings: dict[str, float] = {}
+    for alternative in alternatives:
+        kind, value = _checked("trigger", _only_size(alternative))
+        if kind == "messages":
+            raise ConfigurationError(
+                f"trigger={trigger!r}: a number of messages says nothing about a context window: use "
+                '("fraction", part of the window) or ("tokens", n), or call session.compact() where the number matters'
+            )
+        name = "trigger_ratio" if kind == "fraction" else "trigger_tokens"
+        settings[name] = min(value, settings.get(name, value))
+    return settings
+
+
+def _only_size(alternative: object) -> object:
+    """Return a size as a pair; LangChain's clause is a dict of sizes that must all be reached."""
+    if not isinstance(alternative, Mapping):
+        return alternative
+    sizes = list(cast("Mapping[str, object]", alternative).items())
+    if len(sizes) != 1:
         raise ConfigurationError(
-            f"trigger={trigger!r}: a number of messages says nothing about a context window: use "
-            '("fraction", part of the window) or ("tokens", n)'
+            f"trigger={alternative!r} must name one size: to wait for all of several is not supported. Give the largest, or "
+            'a list for any of them, [("tokens", n), ("fraction", part of the window)]'
         )
-    return kind, value
+    return sizes[0]
 
 
 def _kept_tokens(keep: object) -> int:

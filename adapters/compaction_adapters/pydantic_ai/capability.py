@@ -87,6 +87,9 @@ class Compaction(AbstractCapability[AgentDepsT]):
     estimator: TokenEstimator | None = field(default=None, kw_only=True)
     """Sizes texts and messages."""
 
+    summary_prompt: str | None = field(default=None, kw_only=True)
+    """Says how a summary is written, in place of our headings: short for the setting of that name."""
+
     _: KW_ONLY
 
     id: str | None = "compaction_hooks"
@@ -119,6 +122,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
             "store": self.store,
             "on_event": self.on_compaction or None,
             "estimator": self.estimator,
+            "summary_prompt": self.summary_prompt,
         }
         given = {name: value for name, value in keywords.items() if value is not None}
         if self.controller is not None and self.summarizer is not None:
