@@ -86,6 +86,14 @@ class CompactionCallback(CustomLogger):
         self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
         self._overflows: OrderedDict[str, Exception] = OrderedDict()
 
+    def session(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
+        """Return the session of a conversation, by the id that its calls give, as `with_compaction` has it.
+
+        Args:
+            owner: In the proxy, the hash of the API key whose conversation it is.
+        """
+        return self._conversations.named(conversation_id, owner)
+
     # -- before a call
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: object) -> dict[str, Any] | None:

@@ -34,6 +34,10 @@ class Conversations:
         self._controller = controller
         self._session_id = session_id
 
+    def named(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
+        """Return the session with this id, of this owner's conversations if there are several owners."""
+        return self._controller.session(f"{owner}:{conversation_id}" if owner else conversation_id, format=FORMAT)
+
     def session(
         self, arguments: Arguments, messages: Sequence[ChatMessage], owner: str = ""
     ) -> CompactionSession[ChatMessage]:
@@ -43,8 +47,7 @@ class Conversations:
             owner: Who calls, where calls of several owners come together: their conversations stay apart.
         """
         given = self._session_id(arguments) if callable(self._session_id) else self._session_id
-        named = given or _named(arguments) or opening_key(messages)
-        return self._controller.session(f"{owner}:{named}" if owner else named, format=FORMAT)
+        return self.named(given or _named(arguments) or opening_key(messages), owner)
 
 
 def _named(arguments: Arguments) -> str | None:

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
 from compaction_adapters.litellm.calls import Arguments, Callee, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.retries import Sender, next_request
 from compaction_adapters.litellm.summaries import own_summarizer
-from compaction_hooks import CallOptions, CompactionController
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class CompactingFunction(Protocol[P, R_co]):
+    """A function whose messages are kept inside the window, with the sessions of its conversations."""
+
+    __name__: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function."""
+        ...
+
+    def session(self, conversation_id: str, /) -> CompactionSession[ChatMessage]:
+        """Return the session of a conversation, by the id that its calls give: `state()`, `compact()` by hand, `pin()`, `undo()`,
+        `history()`, between its calls. In a new process that has a store, `load()` it first.
+        """
+        ...
 
 
 def with_compaction(
@@ -23,8 +40,8 @@ def with_compaction(
     *,
     session_id: SessionId | None = None,
     **keywords: Unpack[ControllerKeywords],
-) -> Callable[P, R]:
-    """Return a function that is called like the one given and sends the messages that fit.
+) -> CompactingFunction[P, R]:
+    """Return a function that is called like the one given and sends the messages that fit; its `session(id)` is the conversation's.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
     never changed. A stream is guarded up to its first chunk. Where the controller has no summariser, the called model is asked,
@@ -42,21 +59,20 @@ def with_compaction(
     """
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
-    wrapped = _Wrapped(callee, shared, Conversations(shared, session_id))
+    conversations = Conversations(shared, session_id)
+    wrapped = _Wrapped(callee, shared, conversations)
 
-    if callee.is_async:
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
+        return await wrapped.answer(callee.named(args, kwargs))
 
-        @functools.wraps(function)
-        async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
-            return await wrapped.answer(callee.named(args, kwargs))
-
-        return cast("Callable[P, R]", answer)  # R is what awaiting it gives, in a coroutine
-
-    @functools.wraps(function)
     def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
         return wrapped.answer_sync(callee.named(args, kwargs))
 
-    return cast("Callable[P, R]", answer_sync)  # what the function gives
+    made = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
+    made.__dict__["session"] = conversations.named
+    return cast(
+        "CompactingFunction[P, R]", made
+    )  # R is what the function gives, or what awaiting it gives, in a coroutine
 
 
 class _Wrapped:

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import is_
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
@@ -20,6 +21,7 @@ from compaction_adapters.pydantic_ai.events import telling
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
+    named_by,
     options_between,
     options_of,
     pin_evidence,
@@ -27,7 +29,7 @@ from compaction_adapters.pydantic_ai.requests import (
     request_model,
     session_for,
 )
-from compaction_adapters.pydantic_ai.summarizing import asked, check_writes_text, counted_in, writes_text
+from compaction_adapters.pydantic_ai.summarizing import asked, check_writes_text, counted_in, summarizer, writes_text
 from compaction_hooks import (
     CallOptions,
     CompactionController,
@@ -40,8 +42,12 @@ from compaction_hooks import (
     TokenEstimator,
 )
 from compaction_hooks.arguments import check_names
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
+
+_LastCalls: TypeAlias = WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]]
+"""By session, the model that was last called, and what counted beside the messages."""
 
 _OTHER_NAMES = {"on_event": "on_compaction"}
 """What goes by another name here than elsewhere."""
@@ -100,6 +106,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
+    _last_calls: _LastCalls = field(default_factory=_LastCalls, init=False, repr=False, compare=False)
 
     def __new__(cls, *_: object, **keywords: object) -> Self:
         """Refuse a keyword that the capability does not have, and name the one meant."""
@@ -229,15 +236,30 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     # -- between runs, and as a tier of others' compaction
 
-    async def compact(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
+    def session(self, conversation_id: str) -> CompactionSession[ModelMessage]:
+        """Return the session of a conversation: `state()`, `pin()`, `undo()`, `history()`, records, in a run and between runs.
+
+        In a new process that has a store, `load()` it first.
+        """
+        return self._controller.session(conversation_id, format=PydanticAIFormat())
+
+    async def compact(
+        self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
+    ) -> list[ModelMessage]:
         """Compact whatever the size, and return the messages to keep: the shape of pydantic-ai-harness's strategies.
 
-        Messages that cannot be made to fit come back as they are.
+        Messages that cannot be made to fit come back as they are. Later runs with the whole history know the summary too.
+
+        Args:
+            ctx: The run. None between runs: then the messages name the conversation, and its summary is written by the model given
+                as `summarizer`, else by the one that the conversation was last answered by.
+
+        Raises:
+            ConfigurationError: there is no `ctx`, and no message names a conversation.
         """
-        session = session_for(self._controller, ctx, messages)
+        session, model, options = self._between_runs(messages) if ctx is None else self._in_run(messages, ctx)
         pin_evidence(session, messages)
-        kept = _kept(messages, ctx.model)
-        options = self._complete(options_between(ctx, messages), ctx, ctx.model)
+        kept = _kept(messages, model)
         try:
             with counted_in(ctx):
                 result = await session.compact(messages[kept:], focus=self._focus, **options)
@@ -271,11 +293,35 @@ class Compaction(AbstractCapability[AgentDepsT]):
         model: object,
         options: CallOptions,
     ) -> Turn:
+        self._last_calls[session] = model, _lasting(options)
         kept = _kept(messages, model)
         head, rest = messages[:kept], messages[kept:]
         with counted_in(ctx):
             view = await session.transform_context(rest, **options) if rest else rest
         return Turn(ctx=ctx, session=session, options=options, messages=rest, view=view, head=head)
+
+    def _in_run(
+        self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]
+    ) -> tuple[CompactionSession[ModelMessage], object, CallOptions]:
+        session = session_for(self._controller, ctx, messages)
+        return session, ctx.model, self._complete(options_between(ctx, messages), ctx, ctx.model)
+
+    def _between_runs(
+        self, messages: list[ModelMessage]
+    ) -> tuple[CompactionSession[ModelMessage], object, CallOptions]:
+        name = named_by(messages)
+        if name is None:
+            raise ConfigurationError(
+                "compact(messages) needs the name of the conversation, which the messages of a run carry: "
+                "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
+            )
+        session = self.session(name)
+        model, options = self._last_calls.get(session, (None, CallOptions()))
+        writer = self.summarizer if isinstance(self.summarizer, Model | str) else model
+        if isinstance(writer, str) or writes_text(writer):
+            options = options.copy()
+            options["summarizer"] = summarizer(cast("Model[Any] | str", writer))
+        return session, model, options
 
     def _complete(self, options: CallOptions, ctx: RunContext[AgentDepsT], model: object) -> CallOptions:
         """The options, with whom to ask for a summary and whom to tell."""
@@ -296,6 +342,14 @@ class Compaction(AbstractCapability[AgentDepsT]):
         model = own or request_model(ctx.model)
         assert model is not None  # nobody is asked without a model that writes text
         return await asked(model, system, prompt, max_tokens, ctx)
+
+
+def _lasting(options: CallOptions) -> CallOptions:
+    """Return the options without those that belong to a run."""
+    lasting = options.copy()
+    lasting.pop("summarizer", None)
+    lasting.pop("on_event", None)
+    return lasting
 
 
 def _kept(messages: Sequence[ModelMessage], model: object) -> int:

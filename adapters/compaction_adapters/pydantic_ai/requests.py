@@ -38,14 +38,17 @@ def session_for(
     Where neither tells, the session is the run's; outside a run it is used once. In a durable workflow it is this very run's:
     a replay must not find what the run it replays has left in memory, or it would do something else.
     """
-    known = ctx.conversation_id or next(
-        (m.conversation_id for m in reversed(messages) if m.conversation_id), ctx.run_id
-    )
+    known = ctx.conversation_id or named_by(messages) or ctx.run_id
     if known is not None and not ctx.in_durable_context:
         return controller.session(known, format=PydanticAIFormat())
     session = controller.session(f"{known or uuid4()}:{ctx.run_id}", format=PydanticAIFormat())
     controller.close(session.id)  # whoever holds it uses it, and nobody else finds it
     return session
+
+
+def named_by(messages: Sequence[ModelMessage]) -> str | None:
+    """Return the newest conversation id that the messages carry, or None."""
+    return next((message.conversation_id for message in reversed(messages) if message.conversation_id), None)
 
 
 def options_of(

@@ -42,8 +42,8 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
 
 
 @contextmanager
-def counted_in(ctx: RunContext[Any]) -> Generator[None]:
-    """Count what `summarizer` spends meanwhile in this run."""
+def counted_in(ctx: RunContext[Any] | None) -> Generator[None]:
+    """Count what `summarizer` spends meanwhile in this run, if there is one."""
     token = _RUN.set(ctx)
     try:
         yield
