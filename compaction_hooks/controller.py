@@ -21,6 +21,7 @@ from compaction_hooks.idling import IdleWatch
 from compaction_hooks.keeping import remove_all
 from compaction_hooks.measuring import Shared
 from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.record import CompactionRecord
 from compaction_hooks.session import CompactionSession, ConversationMethods, Engine
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
@@ -34,7 +35,8 @@ ChatMessage: TypeAlias = Mapping[str, object]
 logger = logging.getLogger("compaction_hooks")
 
 MAX_SESSIONS = 1_000
-"""Conversations kept in memory at once; the least recently used is let go. With a store nothing is lost by that."""
+"""Conversations kept in memory at once; the least recently used is let go. With a store nothing is lost by that, and without one
+only what automatic compactions made: records of conversations in which something was done by hand stay in memory."""
 DEFAULT_SESSION = "default"
 
 
@@ -139,6 +141,7 @@ class CompactionController(ConversationMethods[M]):
         self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
         self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
         self._formats: dict[str, list[MessageFormat[M] | None]] = {}
+        self._by_hand: dict[str, list[CompactionRecord]] = {}
         self._own: CompactionSession[M] | None = None
         self._idle = IdleWatch()
         calibrations: dict[str | None, Calibration] = {}
@@ -203,30 +206,47 @@ class CompactionController(ConversationMethods[M]):
             others = [other for other in formats if _name(other) != key[1]]
             self._formats[id] = [*others, chosen]
             siblings = [found for other in others if (found := self._sessions.get((id, _name(other))))]
-            if len(self._sessions) > MAX_SESSIONS:
-                old_key, old = self._sessions.popitem(last=False)
-                self._let_go[old_key] = old
-                self._formats[old_key[0]] = [
-                    kept for kept in self._formats.get(old_key[0], []) if _name(kept) != old_key[1]
-                ]
-                if not self._formats[old_key[0]]:
-                    del self._formats[old_key[0]]
+            evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else None
             if id == DEFAULT_SESSION:
                 # Looking a session up costs as much as a call in which nothing is due.
                 self._own = None if others else session
+            by_hand = self._by_hand.pop(id, [])
         self._idle.look(now)
+        if evicted is not None and not self._shared.has_store:
+            self._keep_by_hand(evicted)
+        session.engine.conversation.add_records(by_hand)
         for sibling in siblings:
             session.engine.conversation.take_over(sibling.engine.conversation)
         return session
 
+    def _evict(self) -> CompactionSession[M]:
+        """Stop holding the session used least recently; return it."""
+        (id, name), session = self._sessions.popitem(last=False)
+        self._let_go[id, name] = session
+        self._formats[id] = [kept for kept in self._formats.get(id, []) if _name(kept) != name]
+        if not self._formats[id]:
+            del self._formats[id]
+        return session
+
+    def _keep_by_hand(self, session: CompactionSession[M]) -> None:
+        """Keep the records of an evicted session if something of them was done by hand; no store has them."""
+        conversation = session.engine.conversation
+        with conversation.lock:
+            records = conversation.exported() if conversation.has_work_by_hand else []
+        if records:
+            with self._lock:
+                self._by_hand.setdefault(session.id, []).extend(records)
+
     def close(self, id: str) -> None:
-        """Free one conversation's memory; what the store holds of it stays.
+        """Free one conversation's memory; what the store holds of it stays. Without a store its records and pins are gone then:
+        `export_records()` of the session gives them before, `import_records()` takes them back.
 
         Raises:
             ConfigurationError: the id is no text.
         """
         arguments.check(_ID, {"id": id})
         with self._lock:
+            self._by_hand.pop(id, None)
             for format in self._formats.pop(id, []):
                 self._sessions.pop((id, _name(format)), None)
                 self._let_go.pop((id, _name(format)), None)

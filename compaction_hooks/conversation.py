@@ -17,7 +17,7 @@ from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true, stale_runs_of
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.reasoning import can_leave_out_reasoning
-from compaction_hooks.record import UNKNOWN_RUN, CompactionRecord, Pin, known_products, precedence
+from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.settings import Budget
 from compaction_hooks.tokens import LearnedMedia
 from compaction_hooks.validity import binds_reasoning
@@ -294,6 +294,12 @@ class Conversation(Generic[M]):
         """Return all records, notes of pins among them, and a note of those that were taken back."""
         return [*self.records, *([undo_note(self.undone)] if self.undone else [])]
 
+    @property
+    def has_work_by_hand(self) -> bool:
+        """Whether messages were pinned, or a compaction was made or undone by hand."""
+        made = (record.is_note or record.reason is CompactionReason.MANUAL for record in self.records)
+        return bool(self.undone) or any(made)
+
     def _is_new(self, record: CompactionRecord) -> bool:
         return not self.undone.issuperset(record.takes_back) if record.takes_back else not self.knows(record.id)
 
@@ -526,11 +532,28 @@ class Conversation(Generic[M]):
         return projection
 
     def pin(self, message: M) -> CompactionRecord | None:
-        """Keep a message word for word in every view from now on: this one, where several say the same.
+        """Keep a message word for word for good: this one, where several say the same.
 
         Returns:
             The note that keeps the pin until a compaction does and after it was undone; None if it is here already.
         """
+        pins = self._pins(message)
+        note = pin_note(pins)
+        if not pins or any(record.id == note.id for record in self.records):
+            return None
+        if all(pin.run == UNKNOWN_RUN for pin in pins):
+            self.unseen_pins.append({pin.digest for pin in pins})
+        self.undone.discard(note.id)
+        self.records.append(note)
+        self._records_changed(self.known)
+        self.keep(message)
+        return note
+
+    def keep(self, message: M) -> None:
+        """Keep a message word for word in the views of this process, until a record holds the pin."""
+        self.user_pins.update({pin.digest: pin.run for pin in self._pins(message)})
+
+    def _pins(self, message: M) -> list[Pin]:
         self.settle_format([message])
         history = self.history
         hosts = history.hosts() if history else []
@@ -538,18 +561,8 @@ class Conversation(Generic[M]):
         pieces = self.format.read(message)
         unknown = [UNKNOWN_RUN] * len(pieces)
         runs = unknown if history is None or place is None else map(history.run_of, history.host_pieces(place))
-        pins = [
+        return [
             Pin(run=run, digest=message_digest(piece), is_users=True)
             for piece, run in zip(pieces, runs, strict=True)
             if piece.role != "system"
         ]
-        note = pin_note(pins)
-        if not pins or any(record.id == note.id for record in self.records):
-            return None
-        if place is None:
-            self.unseen_pins.append({pin.digest for pin in pins})
-        self.undone.discard(note.id)
-        self.records.append(note)
-        self._records_changed(self.known)
-        self.user_pins.update({pin.digest: pin.run for pin in pins})
-        return note

@@ -320,7 +320,7 @@ def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
 def test_the_least_recently_used_session_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction_hooks.controller, "MAX_SESSIONS", 2)
     hooks = controller(8_192, summarizer=Scripted())
-    hooks.session("a").compact_sync(long())
+    hooks.session("a").transform_context_sync(long())
     hooks.session("b")
     hooks.session("c")
     assert hooks.session("a").export_records() == []

@@ -100,3 +100,20 @@ def test_a_pin_of_a_message_that_the_next_list_has_is_silent() -> None:
     session.pin(RULE)
     session.transform_context_sync(conversation())
     assert events == []
+
+
+def test_what_was_done_by_hand_survives_a_thousand_other_conversations() -> None:
+    hooks = process()
+    hooks.session("thread").pin(RULE)
+    hooks.session("compacted").compact_sync(conversation(), keep_recent_tokens=300)
+    hooks.session("undone").compact_sync(conversation(), keep_recent_tokens=300)
+    records = hooks.session("undone").export_records()
+    hooks.session("undone").undo()
+    hooks.session("forgotten").pin(RULE)
+    for number in range(1_001):
+        hooks.session(f"other {number}")
+    hooks.forget_sync("forgotten")
+    assert RULE in view_of(hooks, conversation())
+    assert len(hooks.session("compacted").transform_context_sync(conversation())) < len(conversation())
+    assert hooks.session("undone").import_records(records) == 0
+    assert hooks.session("forgotten").export_records() == []

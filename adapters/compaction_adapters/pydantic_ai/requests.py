@@ -149,13 +149,20 @@ def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[Mo
 
     The framework takes both from the messages behind the newest summary: without them it would hide the tools again.
     """
+    conversation = session.engine.conversation
+    with conversation.lock:
+        for evidence in _evidence(messages):
+            conversation.keep(evidence)
+
+
+def _evidence(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
     for message in messages:
         if isinstance(message, ModelRequest):
             found = [part for part in message.parts if _is_evidence(part)]
             if found:
-                session.pin(replace(message, parts=found))
+                yield replace(message, parts=found)
         elif any(map(_is_own_search, message.parts)) and any(map(_has_name, message.parts)):
-            session.pin(message)
+            yield message
 
 
 def _is_evidence(part: object) -> bool:
