@@ -204,7 +204,7 @@ class _Run:
             kept_messages=len(kept) - pinned,
             pinned_messages=pinned,
             cleared_results=cleared,
-            shortened_parts=len(record.reductions) - cleared,
+            shortened_parts=len(record.reductions) - cleared - event.left_out,
             summary=record.rendered,
             read_files=record.read_files,
             modified_files=record.modified_files,

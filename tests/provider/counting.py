@@ -15,6 +15,8 @@ MESSAGE_TOKENS = 4
 """What surrounds a message, as OpenAI's cookbook counts it."""
 IMAGE_TOKENS = 765
 """One image, as OpenAI counts a 1024 x 1024 one in high detail."""
+DOCUMENT_TOKENS = 20_000
+"""One document: a long report, of which a request tells nothing."""
 CACHE_BLOCK_TOKENS = 128
 CACHE_MINIMUM_TOKENS = 1_024
 """OpenAI caches prefixes from 1024 tokens on, in steps of 128."""
@@ -58,8 +60,9 @@ _BESIDE_MESSAGES = 2
 
 def count(pieces: Sequence[str]) -> int:
     """Return the input tokens of a request."""
-    images = sum(piece.count(_IMAGE) for piece in pieces)
-    return sum(map(text_tokens, pieces)) + MESSAGE_TOKENS * (len(pieces) - _BESIDE_MESSAGES) + IMAGE_TOKENS * images
+    images, documents = (sum(piece.count(mark) for piece in pieces) for mark in (_IMAGE, _DOCUMENT))
+    media = IMAGE_TOKENS * images + DOCUMENT_TOKENS * documents
+    return sum(map(text_tokens, pieces)) + MESSAGE_TOKENS * (len(pieces) - _BESIDE_MESSAGES) + media
 
 
 def cached_tokens(pieces: Sequence[str], earlier: Iterable[Sequence[str]]) -> int:
@@ -85,7 +88,7 @@ def _same_chars(one: str, two: str) -> int:
     )
 
 
-_IMAGE = "\x00image\x00"
+_IMAGE, _DOCUMENT = "\x00image\x00", "\x00document\x00"
 
 
 def _rendered(message: Mapping[str, Any]) -> str:
@@ -110,5 +113,7 @@ def _block_texts(block: Mapping[str, Any]) -> list[str]:
             return _texts(block.get("content"))
         case "image" | "image_url":
             return [_IMAGE]
+        case "document" | "file":
+            return [_DOCUMENT]
         case _:
             return [json.dumps(block)]

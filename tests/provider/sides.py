@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from compaction_hooks.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
 from tests.provider.signing import Signer
-from tests.provider.wordings import WORDINGS, Rejection, Sizes, worded
+from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, worded
 
 Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason", "cut"]
 
@@ -95,6 +96,7 @@ class Side:
             input; "length": an empty answer that stopped for its length; "stop_reason": one with the stop reason
             "model_context_window_exceeded"; "cut": the input is rejected, but the window ends an answer that it has no room
             for, as Anthropic says it or, on OpenAI's API, as a stop for its length. That answer is not used up.
+        limit_bytes: A request with a larger body is refused with status 413; None: whatever its size.
         reject_next: So many of the next model requests are refused as too long, whatever their size; the number that is stated
             is then at least one above the window.
         fail_summaries: Summary requests get status 500.
@@ -111,6 +113,7 @@ class Side:
     answers: deque[Answer | Rejection]
     wording: str | None = None
     overflow: Overflow = "reject"
+    limit_bytes: int | None = None
     reject_next: int = 0
     fail_summaries: bool = False
     summary_text: str = SUMMARY_TEXT
@@ -168,6 +171,8 @@ class Side:
         return self.signer.refusal(body) if self.signer else None
 
     def _decide(self, received: Received, wording: str) -> Reply | Rejection:
+        if self.limit_bytes is not None and len(json.dumps(received.body)) > self.limit_bytes:
+            return Rejection(413, anthropic_error("request_too_large", "Request exceeds the maximum size"))
         if not received.is_summary and self.reject_next > 0:
             self.reject_next -= 1
             return self._pretended(received, wording)

@@ -15,8 +15,9 @@ from compaction_adapters.litellm.answers import usage_of
 from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
+from compaction_adapters.litellm.retries import is_too_large
 from compaction_adapters.litellm.summaries import own_summarizer
-from compaction_hooks import CallOptions, CompactionController, CompactionSession, is_context_overflow
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import CompactionError
 
 with local_table():
@@ -179,7 +180,7 @@ class CompactionCallback(CustomLogger):
         known = self._under_way.get(_call_id(kwargs))
         error = kwargs.get("exception")
         patterns = self._controller.settings.overflow_patterns
-        if known is not None and isinstance(error, Exception) and is_context_overflow(error, patterns=patterns):
+        if known is not None and isinstance(error, Exception) and is_too_large(error, patterns):
             _remember(self._overflows, known.session.id, error)
         if known is not None and not known.is_proxied:
             self._under_way.pop(_call_id(kwargs), None)

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from compaction_adapters.litellm.answers import Ending, answer_of
 from compaction_adapters.litellm.calls import Arguments, Callee
-from compaction_hooks import ContextOverflowError, Message, is_context_overflow
+from compaction_hooks import ContextOverflowError, Message, is_context_overflow, parse_overflow
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -128,7 +128,7 @@ class _Retries:
         openai = sys.modules.get("openai")  # of whose errors all of litellm's are
         if openai is None or not isinstance(error, openai.APIError):
             return False
-        if is_context_overflow(error, patterns=self.patterns):
+        if is_too_large(error, self.patterns):
             return False
         if self.left is None:
             self.left = self._number_after(error)
@@ -144,6 +144,12 @@ class _Retries:
         policies = _litellm("router_utils.get_retry_from_policy")
         number: int | None = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self.policy)
         return self.number if number is None else number
+
+
+def is_too_large(error: Exception, patterns: Sequence[str]) -> bool:
+    """Whether a request had too many tokens or bytes, so that the very same would fail again."""
+    info = parse_overflow(error, patterns=patterns)
+    return info is not None and (info.kind == "context_overflow" or info.is_bytes)
 
 
 def _litellm(module: str) -> Any:
