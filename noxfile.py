@@ -195,6 +195,14 @@ def typing(session: nox.Session) -> None:
     session.run("pyright")
 
 
+@nox.session
+def windows(session: nox.Session) -> None:
+    """Write the table of models' windows anew, from the newest genai-prices."""
+    session.install("--upgrade", "genai-prices", *nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("python", "-m", "tests.windows_table")
+    session.run("ruff", "format", "--quiet", "compaction_hooks/known_windows.py")
+
+
 @nox.session(tags=["full"])
 def lint(session: nox.Session) -> None:
     """Rules and format."""

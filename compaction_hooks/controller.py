@@ -27,7 +27,7 @@ from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer
 from compaction_hooks.tokens import CharacterEstimator, GuardedEstimator, TokenEstimator
-from compaction_hooks.windows import ModelWindow, find_window, window_from
+from compaction_hooks.windows import ModelWindow, find_window, unknown_window_advice, window_from
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
@@ -321,8 +321,9 @@ class CompactionController(ConversationMethods[M]):
         self._warned.add(name)
         logger.warning(
             "the context window of %s is unknown: no threshold compaction, overflow recovery only. Set context_window=... on "
-            "the CompactionController, or install genai-prices",
+            "the CompactionController%s",
             f"model {name!r}" if name else "the model (no name given)",
+            unknown_window_advice() if name else ", or model=...",
         )
 
     def _learn_window(self, model: str | None, tokens: int) -> None:
@@ -371,7 +372,7 @@ def _check_window(model: str, settings: CompactionSettings) -> None:
     if find_window(model) is None and settings.default_context_window is None:
         raise ConfigurationError(
             f"trigger_ratio={settings.trigger_ratio} is a part of the context window, and that of model={model!r} is unknown: "
-            "set context_window=... (tokens), use trigger_tokens, or install genai-prices"
+            f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
         )
 
 

@@ -21,9 +21,11 @@ from typing import Final, Protocol
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.installed import package_folder
 from compaction_hooks.messages import Message
+from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.text_classes import text_tokens
 from compaction_hooks.tokens import message_tokens
 from compaction_hooks.values import dataclass
+from compaction_hooks.windows import names_of
 
 _LOGGER: Final = logging.getLogger("compaction_hooks")
 _ENCODINGS: Final = ("o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base")
@@ -32,6 +34,8 @@ _SAME_TEXT_AS: Final = {"o200k_harmony": "o200k_base"}
 """Encodings that differ from another in special tokens only, which are never counted as such."""
 _SHIPPED_IN: Final = {"litellm": "litellm_core_utils/tokenizers", "llama_index": "core/_static/tiktoken_cache"}
 """Packages whose wheels hold rank files under tiktoken's own cache names, and where: litellm 1.106, llama-index-core 0.14."""
+_O200K_NAME: Final = lazy_pattern(r"(?:chat)?gpt-(?:4o|4\.\d|[5-9]|\d\d)|o\d\b|codex-mini")
+"""OpenAI's models since GPT-4o. tiktoken knows a new one only in its next version."""
 _PIECE_CHARS: Final = 4_000
 """Text is encoded in pieces: the time tiktoken takes for a run without blanks grows with its square. A cut adds a token at most."""
 
@@ -70,11 +74,13 @@ class TiktokenEstimator:
 
         Raises:
             MissingExtraError: tiktoken is not installed.
-            ConfigurationError: tiktoken knows no such model. It knows OpenAI's only.
+            ConfigurationError: it is no model of OpenAI, or one that tiktoken does not know.
         """
         if package_folder("tiktoken") is None:
             raise MissingExtraError("TiktokenEstimator", "tiktoken", "tiktoken")
-        name = model.rpartition("/")[2]
+        name = [*names_of(model.strip().lower())][-1]
+        if _O200K_NAME.match(name):
+            return cls("o200k_base")
         try:
             return cls(str(importlib.import_module("tiktoken").encoding_name_for_model(name)))
         except KeyError:

@@ -1,7 +1,7 @@
-"""How large a model's context window is, by the tables other packages bring along.
+"""The size of a model's context window, by tables.
 
-genai-prices and litellm each hold one. Neither is required, nothing is downloaded, and litellm is not imported, for that takes
-seconds and goes to the network; its table is a JSON file in its wheel.
+genai-prices and litellm each hold one, and a small one of current models is part of this package. Nothing is downloaded, and
+litellm is not imported, for that takes seconds and goes to the network; its table is a JSON file in its wheel.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ rest ("Input tokens exceed the configured limit of 272,000 tokens", community.op
 _SPLIT_WINDOW_NAME: Final = lazy_pattern(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
 _DECORATIONS: Final = (
     lazy_pattern(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    lazy_pattern(
+        r"^[a-z][a-z_-]*:(.*[-\d].*)"
+    ),  # a provider before a colon: anthropic:claude-sonnet-5-5; not a variant behind it
     lazy_pattern(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
     lazy_pattern(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
     lazy_pattern(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
@@ -50,25 +53,50 @@ class ModelWindow:
 def find_window(model: str) -> ModelWindow | None:
     """Return the window of a model by genai-prices and litellm, as far as they are installed; where they differ, the smaller.
 
-    A provider in front ("openai/", "bedrock/us.anthropic."), a date or a version behind are left out where the full name
-    is unknown. Where a part of the window is for the answer alone, the rest is returned.
+    If neither knows the model, the table of this package counts, which goes by the beginnings of names.
+    A provider in front ("openai/", "anthropic:", "bedrock/us.anthropic."), a date or a version behind are left out where the full
+    name is unknown. Where a part of the window is for the answer alone, the rest is returned.
 
     Returns:
         None when no table knows the model.
     """
     name = model.strip().lower()
     found = [window for window in (_from_genai_prices(name), _from_litellm(name)) if window]
-    return min(found, key=lambda window: window.tokens, default=None)
+    return min(found, key=lambda window: window.tokens, default=None) or _from_own_table(name)
 
 
 def _from_genai_prices(model: str) -> ModelWindow | None:
-    tokens = next(filter(None, map(_genai_prices_tokens, _names(model))), None)
+    tokens = next(filter(None, map(_genai_prices_tokens, names_of(model))), None)
     return window_from(model, tokens, "genai-prices") if tokens else None
 
 
 def _from_litellm(model: str) -> ModelWindow | None:
-    tokens = next(filter(None, map(_litellm_tokens().get, _names(model))), None)
+    tokens = next(filter(None, map(_litellm_tokens().get, names_of(model))), None)
     return window_from(model, tokens, "litellm") if tokens else None
+
+
+def _from_own_table(model: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(_known_tokens, names_of(model))), None)
+    return window_from(model, tokens, "compaction-hooks' own table") if tokens else None
+
+
+def _known_tokens(name: str) -> int | None:
+    """The window of the longest beginning of a name, word by word."""
+    words = (name.replace(".", "-") if "claude" in name else name).split("-")  # only OpenRouter writes claude-opus-5.5
+    begins = ("-".join(words[:count]) for count in range(len(words), 0, -1))
+    return next(filter(None, map(_known_windows().get, begins)), None)
+
+
+@cache
+def _known_windows() -> Mapping[str, int]:
+    from compaction_hooks.known_windows import KNOWN_WINDOWS
+
+    return {name: tokens for tokens, names in KNOWN_WINDOWS.items() for name in names.split()}
+
+
+def unknown_window_advice() -> str:
+    """Return a clause for errors and warnings: a package to install that may know more models; empty if it is there already."""
+    return "" if _genai_prices() else ", or install genai-prices, which knows more models"
 
 
 def window_from(model: str, tokens: int, source: str) -> ModelWindow:
@@ -79,12 +107,12 @@ def window_from(model: str, tokens: int, source: str) -> ModelWindow:
     return ModelWindow(input_tokens, input_tokens in _INPUT_PART.values(), source)
 
 
-def _names(model: str) -> Iterator[str]:
-    """The names a table may know a model by, the most exact first: "a/b.c-v1:0", then "b.c-v1:0", "c-v1:0", "c"."""
+def names_of(model: str) -> Iterator[str]:
+    """Yield the names that a table may know a model by, the most exact first: "a/b.c-v1:0", then "b.c-v1:0", "c-v1:0", "c"."""
     provider, slash, rest = model.partition("/")
     if slash:
         yield model
-        yield from _names(rest)
+        yield from names_of(rest)
         return
     yield provider
     bare = provider

@@ -112,6 +112,8 @@ def test_an_encoding_that_needs_the_network_or_does_not_exist_is_refused(encodin
     ("model", "encoding"),
     [
         pytest.param("gpt-5", "o200k_base", id="new"),
+        pytest.param("openai:gpt-6-astra", "o200k_base", id="newer than tiktoken"),
+        pytest.param("ft:gpt-4.1-2025-04-14:us:x:y", "o200k_base", id="fine-tuned"),
         pytest.param("openai/gpt-4o-2024-11-20", "o200k_base", id="with provider and date"),
         pytest.param("azure/gpt-4-0613", "cl100k_base", id="old"),
         pytest.param("gpt-oss-120b", "o200k_harmony", id="same ranks, other special tokens"),

@@ -47,7 +47,8 @@ def get_snapshot(): return Snapshot()
 
 @pytest.fixture(autouse=True)
 def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder to install packages in; those really installed are out of sight."""
+    """A folder to install packages in; those really installed are out of sight, and so is the table of this package."""
+    monkeypatch.setattr(windows, "_known_windows", dict)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *(folder for folder in sys.path if "site-packages" not in folder)])
     hidden = {name: sys.modules.pop(name) for name in _table_modules()}
     _forget()

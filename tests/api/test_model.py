@@ -1,0 +1,98 @@
+"""`CompactionController(model=...)`: the window of a model by its name, with no other package installed."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compaction_hooks import CompactionController, windows
+from tests.conversations import talk
+
+WINDOWS = {
+    "gpt-5": 272_000,
+    "gpt-5-mini-2025-08-07": 272_000,
+    "gpt-5.4": 922_000,
+    "openai/gpt-4o": 128_000,
+    "openai:gpt-6-astra": 922_000,
+    "openai-responses:o3": 200_000,
+    "anthropic:claude-sonnet-4-5-20250929": 200_000,
+    "anthropic:claude-opus-5-5": 1_000_000,
+    "claude-opus-4-20250514": 200_000,
+    "openrouter/anthropic/claude-opus-4.6": 1_000_000,
+    "openrouter:anthropic/claude-3.5-sonnet:beta": 200_000,
+    "bedrock/us.anthropic.claude-haiku-4-5-20251001-v1:0": 200_000,
+    "google-gla:gemini-2.5-pro": 1_000_000,
+    "deepseek/deepseek-chat:free": 64_000,
+    "mistral:mistral-large-latest": 262_144,
+    "moonshotai/kimi-k2.6": 262_144,
+    "xai/grok-4-fast-reasoning": 2_000_000,
+}
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without genai-prices and litellm."""
+    monkeypatch.setattr(windows, "_genai_prices", lambda: None)
+    monkeypatch.setattr(windows, "_litellm_tokens", dict)
+    windows.find_window.cache_clear()
+    yield
+    windows.find_window.cache_clear()
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("model", WINDOWS)
+def test_current_models_are_known_out_of_the_box(model: str) -> None:
+    hooks = CompactionController(model=model)
+    hooks.transform_context_sync(talk(1))
+    assert hooks.state().context_window == WINDOWS[model]
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("model", ["gpt-5.9", "gpt-50", "claudette-3", "llama3:8b", "my-model"])
+def test_a_name_that_only_looks_alike_is_unknown(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    hooks = CompactionController(model=model)
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        hooks.transform_context_sync(talk(1))
+    assert hooks.state().context_window is None
+    assert "or install genai-prices" in caplog.text
+
+
+def test_the_advice_to_install_genai_prices_is_not_given_if_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Snapshot:
+        def find_provider_model(self, *_: object) -> tuple[object, object]:
+            raise LookupError
+
+    monkeypatch.setattr(windows, "_genai_prices", Snapshot)
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        CompactionController(model="my-model").transform_context_sync(talk(1))
+    assert "is unknown" in caplog.text
+    assert "genai-prices" not in caplog.text
+
+
+@pytest.mark.usefixtures("alone")
+def test_an_installed_table_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "_litellm_tokens", lambda: {"gpt-4o": 64_000})
+    hooks = CompactionController(model="gpt-4o")
+    hooks.transform_context_sync(talk(1))
+    assert hooks.state().context_window == 64_000
+
+
+def test_the_table_is_the_one_its_script_writes(tmp_path: Path) -> None:
+    """The script still runs; its data may be newer than the table, so only well-known names are compared."""
+    pytest.importorskip("genai_prices")
+    target = tmp_path / "known_windows.py"
+    script = (
+        f"from pathlib import Path; from tests import windows_table as t; t.TARGET = Path({str(target)!r}); t.main()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
+    written: dict[str, dict[int, str]] = {}
+    exec(target.read_text("utf-8"), written)
+    assert "gpt-4o" in written["KNOWN_WINDOWS"][128_000].split()
+    assert "claude-opus-5" in written["KNOWN_WINDOWS"][1_000_000].split()
