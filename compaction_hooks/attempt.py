@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from itertools import chain
@@ -25,7 +25,7 @@ from compaction_hooks.drafts import (
 from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save, Work
 from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.files import FileOperations
+from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.keeping import ask_again, write
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
@@ -114,7 +114,7 @@ class Compaction(Generic[M]):
             format=conversation.format,
             estimator=conversation.estimator,
             user_pins=dict(conversation.user_pins),
-            host_files=_tracked(shared),
+            host_files=_tracked(shared.host_files, conversation.host_files),
             learned=conversation.saved_calibration(standing.measured.model),
             binds_reasoning=conversation.binds_reasoning(standing.measured.model),
         )
@@ -480,13 +480,15 @@ def started(session_id: str, standing: Standing[M], reason: CompactionReason) ->
     )
 
 
-def _tracked(shared: Shared) -> FileOperations:
-    """The host's own file list; none when asking for it fails."""
-    try:
-        return shared.host_files()
-    except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
-        logger.warning("the host's file list could not be had (%s)", described(error))
-        return FileOperations()
+def _tracked(*lists: Callable[[], FileOperations] | None) -> FileOperations:
+    """Return the files that the host itself keeps track of; a list that fails is left out."""
+    found = FileOperations()
+    for files in filter(None, lists):
+        try:
+            found = merge(found, files())
+        except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
+            logger.warning("the host's file list could not be had (%s)", described(error))
+    return found
 
 
 def _extracted(now: Situation[M], plan: SummaryPlan) -> Summarized:

@@ -167,12 +167,22 @@ class CompactionController(ConversationMethods[M]):
     # -- conversations
 
     @overload
-    def session(self, id: str, format: None = None) -> CompactionSession[M]: ...
+    def session(
+        self, id: str, format: None = None, *, host_files: Callable[[], FileOperations] | None = None
+    ) -> CompactionSession[M]: ...
 
     @overload
-    def session(self, id: str, format: MessageFormat[N]) -> CompactionSession[N]: ...
+    def session(
+        self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
+    ) -> CompactionSession[N]: ...
 
-    def session(self, id: str, format: MessageFormat[N] | None = None) -> CompactionSession[M] | CompactionSession[N]:
+    def session(
+        self,
+        id: str,
+        format: MessageFormat[N] | None = None,
+        *,
+        host_files: Callable[[], FileOperations] | None = None,
+    ) -> CompactionSession[M] | CompactionSession[N]:
         """Return the session with this id, made on first use.
 
         Args:
@@ -181,12 +191,14 @@ class CompactionController(ConversationMethods[M]):
                 written in several: each has a session of its own, which takes over the records of the others, and what was undone
                 there, whenever it is asked for here. None: the format last used, or where none is named, the one that the first
                 list is written in.
+            host_files: Gives the files that the host keeps track of in this conversation; they are added to the controller's and to
+                those found in tool calls. None: the function given last.
 
         Raises:
-            ConfigurationError: the id is no text, or the format is no `MessageFormat`.
+            ConfigurationError: the id is no text, the format is no `MessageFormat`, or `host_files` is no function.
         """
         arguments.check(_ID, {"id": id})
-        arguments.check(_KINDS, {"format": format})
+        arguments.check(_KINDS, {"format": format, "host_files": host_files})
         now = self._world.clock().monotonic
         with self._lock:
             formats = self._formats.setdefault(id, [])
@@ -212,9 +224,11 @@ class CompactionController(ConversationMethods[M]):
                 self._own = None if others else session
             by_hand = self._by_hand.pop(id, [])
         self._idle.look(now)
-        if evicted is not None and not self._shared.has_store:
+        if evicted is not None:
             self._keep_by_hand(evicted)
-        session.engine.conversation.add_records(by_hand)
+        session.engine.take_in(by_hand)
+        if host_files is not None:
+            session.engine.conversation.host_files = host_files
         for sibling in siblings:
             session.engine.conversation.take_over(sibling.engine.conversation)
         return session
@@ -229,10 +243,11 @@ class CompactionController(ConversationMethods[M]):
         return session
 
     def _keep_by_hand(self, session: CompactionSession[M]) -> None:
-        """Keep the records of an evicted session if something of them was done by hand; no store has them."""
+        """Keep the records of an evicted session if something was done by hand that no store has."""
         conversation = session.engine.conversation
         with conversation.lock:
-            records = conversation.exported() if conversation.has_work_by_hand else []
+            is_stored = self._shared.has_store and not conversation.unwritten
+            records = conversation.exported() if conversation.has_work_by_hand and not is_stored else []
         if records:
             with self._lock:
                 self._by_hand.setdefault(session.id, []).extend(records)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import field, replace
 from typing import Any, Generic, cast
 
 from compaction_hooks.calibration import Calibration
 from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import Flight, Remove, Save
+from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import M, Media, Message, MessageFormat
@@ -201,6 +202,7 @@ class Conversation(Generic[M]):
         models: The models that views were handed out for.
         frame: What the calls since the last look have in common, while nothing is due; None: the next call looks.
         glanced_at: The list that this very call has read already, and must look at closely.
+        host_files: Gives the files that the host keeps track of in this conversation.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
         binding_models: Models whose provider refused reasoning in this conversation.
         stale_runs: For models that bind reasoning, that of the runs before this one is stale, whatever the record says.
@@ -248,6 +250,7 @@ class Conversation(Generic[M]):
     models: set[str] = field(default_factory=set[str])
     frame: Frame[M] | None = None
     glanced_at: Sequence[M] | None = None
+    host_files: Callable[[], FileOperations] | None = None
     undone: set[str] = field(default_factory=set[str])
     binding_models: set[str | None] = field(default_factory=set["str | None"])
     stale_runs: int = 0

@@ -77,6 +77,16 @@ class Engine(Generic[M]):
             self.conversation.is_format_open = False
             return True
 
+    def take_in(self, records: Iterable[CompactionRecord]) -> int:
+        """Take over records, for the store too; return how many were new."""
+        conversation = self.conversation
+        with conversation.lock:
+            new = conversation.add_records(records)
+            for record in new if self.shared.has_store else ():
+                removals = [Remove(conversation.id, record_id) for record_id in record.takes_back]
+                conversation.unwritten += removals or [Save(conversation.id, record.id, record.to_json())]
+        return len(new)
+
     def save_here(self) -> None:
         """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
         if self.conversation.unwritten and self.driver.can_store_here:
@@ -409,13 +419,7 @@ class CompactionSession(ConversationMethods[M]):
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
                 self._own.driver.run_sync(passed_over(self._own.conversation, error))
-        with self._own.conversation.lock:
-            new = self._own.conversation.add_records(readable)
-            if self._own.shared.has_store:
-                for record in new:
-                    removals = [Remove(self.id, record_id) for record_id in record.takes_back]
-                    self._own.conversation.unwritten += removals or [Save(self.id, record.id, record.to_json())]
-        return len(new)
+        return self._own.take_in(readable)
 
 
 def _call(engine: Engine[M], messages: list[M], options: CallOptions) -> Call[M]:

@@ -16,6 +16,7 @@ from compaction_hooks.testing import check_store
 from tests.stores.kills import check_kills
 from tests.stores.opened import open_store
 from tests.stores.stage import check_two_workers
+from tests.test_stores_damaged import check
 
 sqlite_store = pytest.importorskip("langgraph.store.sqlite", reason="needs langgraph-checkpoint-sqlite")
 
@@ -51,6 +52,12 @@ async def test_keeps_the_contract_with_async_connections() -> None:
     async with aio.AsyncSqliteStore.from_conn_string(":memory:") as store:
         await store.setup()
         await check_store(lambda: BaseStoreRecordStore(store))
+
+
+def test_an_item_that_cannot_be_read_hides_no_record() -> None:
+    store = InMemoryStore()
+    namespace = ("compaction_records", "session default")
+    check(BaseStoreRecordStore(store), lambda: store.put(namespace, "odd", {"text": "no record"}))
 
 
 def test_leaves_what_else_is_in_the_store_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,28 @@ def test_what_was_done_by_hand_survives_a_thousand_other_conversations() -> None
     assert len(hooks.session("compacted").transform_context_sync(conversation())) < len(conversation())
     assert hooks.session("undone").import_records(records) == 0
     assert hooks.session("forgotten").export_records() == []
+
+
+async def test_a_pin_that_an_async_store_was_not_told_yet_survives_other_conversations() -> None:
+    """Within its event loop it is told with the next call; until then the pin is in memory."""
+
+    class Later:
+        def __init__(self) -> None:
+            self.inner = MemoryStore()
+
+        async def load(self, session_id: str) -> Sequence[str]:
+            return self.inner.load(session_id)
+
+        async def append(self, session_id: str, record_id: str, record: str) -> None:
+            self.inner.append(session_id, record_id, record)
+
+        async def remove(self, session_id: str, record_id: str) -> None:
+            self.inner.remove(session_id, record_id)
+
+    store = Later()
+    hooks = process(store)
+    hooks.session("thread").pin(RULE)
+    for number in range(1_001):
+        hooks.session(f"other {number}")
+    await hooks.session("thread").load()
+    assert len(store.inner.load("thread")) == 1
