@@ -71,7 +71,7 @@ def anthropic_model(url: str, **fields: Any) -> Model:
     """A model that tinyagent's binding calls by Anthropic's API."""
     from tinyagent.rust_binding_provider import RustBindingModel
 
-    return RustBindingModel(provider="kimi", id=MODEL, api="anthropic-messages", base_url=url, **fields)
+    return RustBindingModel(**{"provider": "kimi", "id": MODEL, **fields}, api="anthropic-messages", base_url=url)
 
 
 async def stream_anthropic(model: Model, context: Context, options: SimpleStreamOptions) -> StreamResponse:

@@ -48,7 +48,7 @@ class Signer:
     """Signs the reasoning of answers, and refuses what was signed for something else.
 
     Attributes:
-        redacted_every: Each so-manieth answer has a redacted block behind its thinking.
+        redacted_every: Each so-manieth answer has a redacted block behind its thinking; 0: none has.
         refusals: The paths of the blocks that were refused.
         sent: By request that was accepted, the answers in it with their reasoning, and all answers in it.
     """
@@ -90,7 +90,7 @@ class Signer:
         self._answers += 1
         thinking = {"type": "thinking", "thinking": self.thought, "signature": _seal(before, last)}
         made = [thinking]
-        if self._answers % self.redacted_every == 0:
+        if self.redacted_every and self._answers % self.redacted_every == 0:
             made.append({"type": "redacted_thinking", "data": _seal(before, _name(str(thinking["signature"])))})
         seals = tuple(str(block.get("signature") or block.get("data")) for block in made)
         self._together.update(dict.fromkeys(seals, seals))

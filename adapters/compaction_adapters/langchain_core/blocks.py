@@ -171,7 +171,15 @@ def _reasoning(fields: Block) -> Thinking:
     return Thinking(_string(fields, "reasoning") or "\n".join(texts), len(sealed))
 
 
+def _non_standard(fields: Block) -> Part | None:
+    """Read redacted reasoning of Anthropic, which langchain-core has no block of its own for."""
+    value = fields.get("value")
+    is_reasoning = isinstance(value, Mapping) and cast(Block, value).get("type") == "redacted_thinking"
+    return read_block(cast(Block, value)) if is_reasoning else None
+
+
 _READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
     **dict.fromkeys(_MEDIA_TYPES, _data),
     "reasoning": _reasoning,
+    "non_standard": _non_standard,
 }

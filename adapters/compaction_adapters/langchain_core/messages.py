@@ -331,7 +331,8 @@ def _with_repeated_calls(message: AIMessage, texts: Mapping[str, str]) -> AIMess
     return message.model_copy(update=changes)
 
 
-_REASONING_KEYS: Final = ("reasoning_content", "reasoning")
+_REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking_blocks", "reasoning_details")
+"""Where reasoning is beside the content; the last two repeat it with signatures (LiteLLM, OpenRouter)."""
 
 
 def _less_said(message: AIMessage, gone: Collection[int]) -> AIMessage:

@@ -15,7 +15,7 @@ from compaction_adapters.litellm.answers import usage_of
 from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
-from compaction_adapters.litellm.retries import is_too_large
+from compaction_adapters.litellm.retries import is_curable
 from compaction_adapters.litellm.summaries import own_summarizer
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import CompactionError
@@ -28,7 +28,7 @@ V = TypeVar("V")
 logger = logging.getLogger("compaction_hooks")
 
 MAX_CALLS: Final = 1_000
-"""Calls under way, and overflows not yet acted on, that are remembered at once."""
+"""Calls under way, and curable errors not yet acted on, that are remembered at once."""
 _CHAT_CALLS: Final = ("completion", "acompletion")
 _PROXY: Final = "litellm.proxy.proxy_server"
 
@@ -85,7 +85,7 @@ class CompactionCallback(CustomLogger):
         self._controller = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
         self._conversations = Conversations(self._controller, session_id)
         self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
-        self._overflows: OrderedDict[str, Exception] = OrderedDict()
+        self._curable: OrderedDict[str, Exception] = OrderedDict()
 
     def session(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
         """Return the session of a conversation, by the id that its calls give, as `with_compaction` has it.
@@ -141,17 +141,17 @@ class CompactionCallback(CustomLogger):
         callee: Callee,
         arguments: Arguments,
     ) -> list[ChatMessage]:
-        """The messages to send. After an overflow they are fewer, where that can be."""
+        """The messages to send. After an error that other messages cure, they are those."""
         options: CallOptions = {
             **options_of(arguments, callee.router),
             "summarizer": own_summarizer(callee, arguments),
         }
-        overflow = self._overflows.pop(session.id, None)
-        if overflow is not None:
+        curable = self._curable.pop(session.id, None)
+        if curable is not None:
             try:
-                return await session.recover(overflow, messages, **options)
-            except (CompactionError, type(overflow)) as error:
-                logger.warning("an overflow could not be cured (%s)", type(error).__name__)
+                return await session.recover(curable, messages, **options)
+            except (CompactionError, type(curable)) as error:
+                logger.warning("an error could not be cured (%s)", type(error).__name__)
         return await session.transform_context(messages, **options)
 
     # -- after a call
@@ -176,12 +176,12 @@ class CompactionCallback(CustomLogger):
         start_time: object,  # noqa: ARG002
         end_time: object,  # noqa: ARG002
     ) -> None:
-        """Called by litellm with every failed attempt: the next call after an overflow compacts."""
+        """Called by litellm with every failed attempt: the next call is sent what cures an overflow or a refusal of reasoning."""
         known = self._under_way.get(_call_id(kwargs))
         error = kwargs.get("exception")
         patterns = self._controller.settings.overflow_patterns
-        if known is not None and isinstance(error, Exception) and is_too_large(error, patterns):
-            _remember(self._overflows, known.session.id, error)
+        if known is not None and isinstance(error, Exception) and is_curable(error, patterns):
+            _remember(self._curable, known.session.id, error)
         if known is not None and not known.is_proxied:
             self._under_way.pop(_call_id(kwargs), None)
 

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from compaction_adapters.litellm.answers import Ending, answer_of
 from compaction_adapters.litellm.calls import Arguments, Callee
 from compaction_hooks import ContextOverflowError, Message, is_context_overflow, parse_overflow
+from compaction_hooks.validity import is_reasoning_refusal
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -128,7 +129,7 @@ class _Retries:
         openai = sys.modules.get("openai")  # of whose errors all of litellm's are
         if openai is None or not isinstance(error, openai.APIError):
             return False
-        if is_too_large(error, self.patterns):
+        if is_curable(error, self.patterns):
             return False
         if self.left is None:
             self.left = self._number_after(error)
@@ -146,10 +147,11 @@ class _Retries:
         return self.number if number is None else number
 
 
-def is_too_large(error: Exception, patterns: Sequence[str]) -> bool:
-    """Whether a request had too many tokens or bytes, so that the very same would fail again."""
+def is_curable(error: Exception, patterns: Sequence[str]) -> bool:
+    """Whether the very same request would fail again, but not one without reasoning, or with fewer tokens or bytes."""
     info = parse_overflow(error, patterns=patterns)
-    return info is not None and (info.kind == "context_overflow" or info.is_bytes)
+    is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)
+    return is_too_large or is_reasoning_refusal(error)
 
 
 def _litellm(module: str) -> Any:

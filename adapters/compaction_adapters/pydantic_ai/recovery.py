@@ -31,6 +31,7 @@ from compaction_hooks import (
     Message,
     parse_overflow,
 )
+from compaction_hooks.validity import is_reasoning_refusal
 
 R = TypeVar("R")
 
@@ -191,9 +192,14 @@ class RecoveringModel(WrapperModel):
         return await turn.once_more(self.wrapped, first, send_view)
 
     def _is_curable(self, error: Exception, messages: Sequence[ModelMessage]) -> bool:
-        """Whether an error says that the request is too large, of one that may be sent in another form."""
+        """Whether an error is an overflow or a refusal of reasoning, of a request that may be sent in another form.
+
+        The framework itself repeats a request whose reasoning is refused, where it knows that the model binds it.
+        """
         if _is_continuation(messages):
             return False
+        if is_reasoning_refusal(error):
+            return True
         info = parse_overflow(error, patterns=self._controller.settings.overflow_patterns)
         return info is not None and info.is_recoverable
 
