@@ -188,11 +188,19 @@ def proxy(session: nox.Session) -> None:
 
 @nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
-    """mypy and pyright, both strict."""
+    """mypy and pyright, both strict: the packages, the tests, programs on the providers' clients, and those of README.md."""
     groups = [f"{extra}-tests" for extra in ADAPTERS if extra != "pydantic-ai"]  # its openai client is not litellm's
     install(session, "test", "property", "typing", "provider", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path("README.md").read_text(encoding="utf-8")
+        for number, program in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)):
+            # The frameworks' own types are unknown in part.
+            mode = "# pyright: basic\n" if "compaction_adapters" in program else ""
+            (Path(folder) / f"readme_{number}.py").write_text(mode + program, encoding="utf-8")
+        session.run("mypy", folder)
+        session.run("pyright", folder)
 
 
 @nox.session

@@ -5,12 +5,12 @@ A table names the kind of each argument: `settings.py`, `options.py` and `contro
 
 from __future__ import annotations
 
-import inspect
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, TypeGuard, cast
 
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.values import dataclass
 
 SHOWN_CHARS: Final = 80
 """Of a wrong value, an error shows so many characters at most."""
@@ -20,7 +20,8 @@ NEAR_ENOUGH: Final = 0.5
 NOTHING: Final[Mapping[str, str]] = {}
 
 
-class Kind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Kind:
     """One kind of argument.
 
     Attributes:
@@ -28,7 +29,7 @@ class Kind(NamedTuple):
         wanted: What the value must be or have, for the error: "must ...".
     """
 
-    fits: Callable[[Any], bool]
+    fits: Callable[[object], bool]
     wanted: str
 
     def or_none(self) -> Kind:
@@ -36,11 +37,11 @@ class Kind(NamedTuple):
         return Kind(lambda value: value is None or self.fits(value), self.wanted)
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return _is_whole(value) or isinstance(value, float)
 
 
@@ -167,17 +168,17 @@ def check_messages(messages: object) -> None:
     Raises:
         ConfigurationError: it is no list.
     """
+    found = type(messages).__name__
     if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
         return
-    fix = "write list(messages)" if isinstance(messages, Iterable) and not isinstance(messages, str | bytes) else ""
-    if isinstance(messages, Mapping | str):
-        fix = "write [message]"
-    if inspect.isawaitable(messages):
-        fix = "await it"
-    raise ConfigurationError(
-        f"messages must be the list of the conversation's messages, not {type(messages).__name__}"
-        + (f": {fix}" if fix else "")
+    fixes = (
+        (Mapping, "write [message]"),
+        (str, "write [message]"),
+        (Awaitable, "await it"),
+        (Iterable, "write list(messages)"),
     )
+    fix = next((f": {fix}" for kind, fix in fixes if isinstance(messages, kind)), "")
+    raise ConfigurationError(f"messages must be the list of the conversation's messages, not {found}{fix}")
 
 
 def shown(value: object) -> str:

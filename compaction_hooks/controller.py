@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias, TypeVar, cast, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
@@ -345,7 +345,7 @@ class CompactionController(ConversationMethods[M]):
         self._learned[_plain(model or self._model)] = tokens
 
     @property
-    def engine(self) -> Engine[M]:
+    def engine(self) -> Engine[Any]:
         """What the default session runs on."""
         return (self._own or self.session(DEFAULT_SESSION)).engine
 
@@ -376,8 +376,9 @@ _ID = {"id": arguments.SESSION_ID}
 
 def _handlers(on_event: object) -> tuple[EventHandler, ...]:
     """Return the handlers of `on_event=`, which is one or several."""
-    is_several = not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable)
-    handlers = tuple(cast("Iterable[object]", on_event)) if is_several else (on_event,)
+    handlers: tuple[object, ...] = (on_event,)
+    if not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable):
+        handlers = tuple(cast("Iterable[object]", on_event))
     for handler in handlers:
         arguments.check({"on_event": arguments.HANDLER}, {"on_event": handler})
     return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside

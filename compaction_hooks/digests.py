@@ -148,7 +148,7 @@ def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
         return arguments
     deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
     try:
-        value = parsed(arguments, deepest) if arguments.strip() else {}
+        value: object = parsed(arguments, deepest) if arguments.strip() else {}
         if type(value) is not dict:
             return _canonical_json(value)
         # The commonest by far, at half the cost: an encoder takes longer to begin than to write a few words.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import field
 from itertools import groupby
 from types import MappingProxyType
-from typing import Final, Generic, cast, overload
+from typing import Any, Final, Generic, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, message_names
@@ -360,27 +360,11 @@ def _new_texts(
     return new
 
 
-@overload
-def project(
-    messages: Sequence[Mapping[str, object]],
-    record: CompactionRecord | None,
-    *,
-    format: None = None,
-    model: str | None = None,
-) -> list[Mapping[str, object]]: ...
-
-
-@overload
-def project(
-    messages: Sequence[M], record: CompactionRecord | None, *, format: MessageFormat[M], model: str | None = None
-) -> list[M]: ...
-
-
 def project(
     messages: Sequence[M],
     record: CompactionRecord | None,
     *,
-    format: MessageFormat[M] | None = None,
+    format: MessageFormat[Any] | None = None,
     model: str | None = None,
 ) -> list[M]:
     """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
@@ -399,8 +383,7 @@ def project(
     """
     arguments.check_messages(messages)
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
-    # Without a format the overload above has bound M to the dicts that these formats read.
-    chosen = format or cast("MessageFormat[M]", format_of(messages) or OpenAIChatFormat())
+    chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
     known = known_products([] if record is None else [record])
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):

@@ -28,6 +28,8 @@ from compaction_hooks.tokens import LearnedMedia, TokenEstimator
 from compaction_hooks.values import dataclass
 
 R = TypeVar("R")
+T = TypeVar("T")
+"""The type of the messages in one list: that of the host, a client's, a framework's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +99,18 @@ class ConversationMethods(Generic[M]):
     """What can be done with one conversation: `CompactionSession` does it, a controller does it with its default session."""
 
     @property
-    def engine(self) -> Engine[M]:
-        """What the conversation runs on; for adapters that need its parts, not for users."""
+    def engine(self) -> Engine[Any]:
+        """What the conversation runs on; for adapters that need its parts, not for users.
+
+        Its messages have no one type: the list of each call has its own, which is that of the view.
+        """
         raise NotImplementedError
 
     # -- the hook
 
     async def transform_context(
-        self, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
-    ) -> list[M]:
+        self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
         """Return the list to send to the model. Call it before every model call.
 
         Args:
@@ -128,8 +133,8 @@ class ConversationMethods(Generic[M]):
         return (await engine.driver.run(flow, _caller(signal, options))).view
 
     def transform_context_sync(
-        self, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
-    ) -> list[M]:
+        self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
         seen = glance(engine.conversation, engine.shared, messages, _options(options))
@@ -140,8 +145,8 @@ class ConversationMethods(Generic[M]):
 
     async def call(
         self,
-        messages: list[M],
-        send: Callable[[list[M]], Awaitable[R]],
+        messages: list[T],
+        send: Callable[[list[T]], Awaitable[R]],
         signal: Signal | None = None,
         *,
         answer: Callable[[R], Message | None] | None = None,
@@ -167,8 +172,8 @@ class ConversationMethods(Generic[M]):
 
     def call_sync(
         self,
-        messages: list[M],
-        send: Callable[[list[M]], R],
+        messages: list[T],
+        send: Callable[[list[T]], R],
         signal: Signal | None = None,
         *,
         answer: Callable[[R], Message | None] | None = None,
@@ -183,12 +188,12 @@ class ConversationMethods(Generic[M]):
 
     async def compact(
         self,
-        messages: list[M],
+        messages: list[T],
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[M]:
+    ) -> CompactionResult[T]:
         """Compact now, whatever the size; `result.messages` is a new list to store.
 
         Args:
@@ -204,20 +209,20 @@ class ConversationMethods(Generic[M]):
 
     def compact_sync(
         self,
-        messages: list[M],
+        messages: list[T],
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[M]:
+    ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
         flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
         return self.engine.driver.run_sync(flow, _caller(signal, options))
 
     async def recover(
-        self, error: BaseException, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
-    ) -> list[M]:
+        self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
         """Return a smaller list after an overflow the host caught itself.
 
         Raises:
@@ -230,8 +235,8 @@ class ConversationMethods(Generic[M]):
         return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
     def recover_sync(
-        self, error: BaseException, messages: list[M], signal: Signal | None = None, **options: Unpack[CallOptions]
-    ) -> list[M]:
+        self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
         flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
@@ -239,7 +244,7 @@ class ConversationMethods(Generic[M]):
 
     # -- what the host knows
 
-    def report_usage(self, usage: UsageReport, view: list[M] | None = None, model: str | None = None) -> None:
+    def report_usage(self, usage: UsageReport, view: list[Any] | None = None, model: str | None = None) -> None:
         """Tell what the provider counted; later sizes are then counted up to there and estimated beyond.
 
         Args:
@@ -273,7 +278,7 @@ class ConversationMethods(Generic[M]):
         if self.engine.shared.has_store:
             self.engine.driver.run_sync(load(self.engine.conversation))
 
-    def pin(self, message: M) -> None:
+    def pin(self, message: object) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
 
         A message that no list had so far is kept once a list has it; if the next one does not, a `PinMissing` event says so. The
@@ -304,7 +309,7 @@ class ConversationMethods(Generic[M]):
             if self.engine.shared.has_store:
                 conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
             last = conversation.handed_out
-            nothing: Call[M] = Call(messages=[])
+            nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
             tokens, window = record.tokens_before, budget.window if budget else None
             if history is not None:
@@ -334,7 +339,7 @@ class ConversationMethods(Generic[M]):
             last, anchor = conversation.handed_out, conversation.anchor
             counted = anchor.input_tokens if last and anchor and anchor.measured is last.measured else None
             tokens = last.tokens if last and counted is None else counted
-            nothing: Call[M] = Call(messages=[])
+            nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
             record = conversation.current()
             breaker = conversation.breaker
@@ -379,7 +384,7 @@ class CompactionSession(ConversationMethods[M]):
         return self._own.conversation.id
 
     @property
-    def engine(self) -> Engine[M]:
+    def engine(self) -> Engine[Any]:
         """What this conversation runs on."""
         return self._own
 
@@ -422,7 +427,7 @@ class CompactionSession(ConversationMethods[M]):
         return self._own.take_in(readable)
 
 
-def _call(engine: Engine[M], messages: list[M], options: CallOptions) -> Call[M]:
+def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
     """Return a call of these messages and options, once they are seen to be such.
 
     Raises:

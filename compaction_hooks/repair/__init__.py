@@ -11,7 +11,7 @@ where the mended list was stored.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import M, MessageFormat, RepairingFormat
@@ -28,7 +28,7 @@ _NOT_OURS: Final[frozenset[RuleId]] = frozenset(
 translates them."""
 
 
-def repaired(messages: list[M], format: MessageFormat[M]) -> list[M]:
+def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     """Return a list that the format's provider accepts; the very same list when there is nothing to mend.
 
     Pure, and linear in the messages. Messages that need no change are the same objects, in their order. Which rules hold follows
@@ -52,7 +52,7 @@ def repaired(messages: list[M], format: MessageFormat[M]) -> list[M]:
     return Rebuilder(messages, pieces, mender, rules, plan_of(pieces, rules, provider)).run()
 
 
-def _tidied(messages: list[M], format: MessageFormat[M]) -> list[M]:
+def _tidied(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     """Mend what no part shows, where the format knows of such things; the very same list when there is nothing."""
     tidy = getattr(format, "tidy", None)
     if not callable(tidy):
@@ -61,11 +61,11 @@ def _tidied(messages: list[M], format: MessageFormat[M]) -> list[M]:
     return tidied if any(new is not old for new, old in zip(tidied, messages, strict=True)) else messages
 
 
-def _repairing(format: MessageFormat[M]) -> RepairingFormat[M]:
+def _repairing(format: MessageFormat[Any]) -> RepairingFormat[Any]:
     missing = [name for name in ("request", "answer", "drop", "rename") if not callable(getattr(format, name, None))]
     if missing:
         raise ConfigurationError(
             f"repair=True needs a format that can mend messages: {format.name} lacks {', '.join(missing)} "
             "(see compaction_hooks.messages.RepairingFormat)"
         )
-    return cast("RepairingFormat[M]", format)  # it has every method
+    return cast("RepairingFormat[Any]", format)  # it has every method

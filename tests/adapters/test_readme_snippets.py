@@ -4,6 +4,7 @@ provider. Each runs where its framework is installed.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def snippet(heading: str) -> str:
 
 @pytest.mark.parametrize("heading", SNIPPETS)
 def test_a_snippet_is_short(heading: str) -> None:
-    assert 0 < len(snippet(heading).splitlines()) < 15
+    assert 0 < len([line for line in snippet(heading).splitlines() if line]) < 15
 
 
 @pytest.mark.parametrize("heading", SNIPPETS)
@@ -83,6 +84,21 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
         monkeypatch.setenv("OPENAI_BASE_URL", provider.openai_url)
         monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is downloaded
         yield provider.conversation("none", answers=[Answer("It is ported.")] * 3)
+
+
+def test_the_program_with_the_model_call_inside_runs(model: Side) -> None:
+    pytest.importorskip("openai")
+    program = README.read_text(encoding="utf-8").split("With the model call inside", 1)[1]
+    made: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(program.partition("```python\n")[2].partition("```")[0], str(README), "exec"), made)
+
+    async def asked() -> Any:
+        async with made["client"]:
+            return await made["ask"]([{"role": "user", "content": "Port the parser."}])
+
+    answer = asyncio.run(asked())
+    assert answer.choices[0].message.content == "It is ported."
+    assert len(model.requests) == 1
 
 
 def programs(page: str) -> list[str]:

@@ -278,6 +278,6 @@ def test_a_message_of_no_known_shape_is_a_typed_error_that_names_the_field() -> 
     ):
         driven = rig("sync")
         with pytest.raises(ValueError, match=named):
-            driven.session.transform_context_sync([odd])  # type: ignore[list-item]
+            driven.session.transform_context_sync([odd])
         driven.check_idle()
         driven.transform([user("x")])
