@@ -38,6 +38,7 @@ class Call(Generic[M]):
         model: The model of this very call; None: the controller's.
         context_window: Its window in tokens, where the caller knows it.
         max_output_tokens: What this call asks the model for at most; None: what the settings say.
+        trigger_tokens, trigger_ratio: Compact above these, in place of the settings of these names; None for both: as they say.
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
         repair: Whether to mend a broken history in what is handed out; None: as the settings say.
@@ -48,6 +49,8 @@ class Call(Generic[M]):
     model: str | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None
+    trigger_tokens: int | None = None
+    trigger_ratio: float | None = None
     system: object = None
     tools: object = None
     repair: bool | None = None
@@ -56,7 +59,8 @@ class Call(Generic[M]):
     @property
     def options(self) -> tuple[object, ...]:
         """Whatever the size of a view depends on beside the messages."""
-        return self.model, self.context_window, self.max_output_tokens, self.system, self.tools, self.repair
+        window = self.model, self.context_window, self.max_output_tokens, self.trigger_tokens, self.trigger_ratio
+        return *window, self.system, self.tools, self.repair
 
 
 @dataclass(slots=True)
@@ -168,15 +172,18 @@ def pressure_of(conversation: Conversation[M], calibration: Calibration, measure
 
 def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None while its window is unknown; the smaller one if the window cut its answer."""
+    settings = shared.settings
+    if call.trigger_tokens is not None or call.trigger_ratio is not None:
+        settings = replace(settings, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
     window = shared.find_window(call.model, call.context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
     if call.cut_at is not None and (window is None or call.cut_at < window.tokens):
         # The provider lowers the limit of an answer by itself: the whole of it need not fit.
-        wished = min(requested or shared.settings.max_output_tokens or 0, call.cut_at // 2)
-        return shared.settings.budget(max(call.cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
+        wished = min(requested or settings.max_output_tokens or 0, call.cut_at // 2)
+        return settings.budget(max(call.cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
     if window is None:
         return None
-    return shared.settings.budget(
+    return settings.budget(
         max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only, max_output_tokens=requested
     )
 

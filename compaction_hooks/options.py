@@ -16,6 +16,8 @@ class CallOptions(TypedDict, total=False):
         model: The model of this call, for its window; None: the controller's.
         context_window: That model's window in tokens, where the host knows it; one given to the controller holds before it.
         max_output_tokens: What this call asks the model for at most, in tokens; None: what the settings say.
+        trigger_tokens: Compact this call above so many tokens. It and `trigger_ratio` take the place of both settings.
+        trigger_ratio: Compact this call above this part of the window; of the two the lower holds.
         system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
         repair: Whether to mend a broken history in the list that is handed out; None: as the settings say.
@@ -26,6 +28,8 @@ class CallOptions(TypedDict, total=False):
     model: str | None
     context_window: int | None
     max_output_tokens: int | None
+    trigger_tokens: int | None
+    trigger_ratio: float | None
     system: object
     tools: object
     repair: bool | None
@@ -39,6 +43,8 @@ _KINDS: Final = {
     "model": arguments.MODEL_NAME.or_none(),
     "context_window": arguments.TOKENS.or_none(),
     "max_output_tokens": arguments.TOKENS.or_none(),
+    "trigger_tokens": arguments.TOKENS.or_none(),
+    "trigger_ratio": arguments.RATIO.or_none(),
     "repair": arguments.SWITCH.or_none(),
     "summarizer": arguments.SUMMARIZER.or_none(),
     "on_event": arguments.HANDLER.or_none(),

@@ -152,8 +152,14 @@ def _is_rule(value: object) -> bool:
 
 
 _RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
+
+
+def _is_prompt(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
+
+
 _PROMPT = arguments.Kind(
-    lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,
+    _is_prompt,
     "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
 )
 _KINDS = {

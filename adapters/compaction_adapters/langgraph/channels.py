@@ -145,7 +145,8 @@ def _no_view_channel(key: str) -> str:
     return (
         f"the graph has no channel {key!r}, so that LangGraph would drop the list for the model. Call the model that "
         'compact.wrap(model) returns, with state["messages"]: it finds the list itself. Or read the list from the state, and '
-        f"declare it there: {declared}. Or, with compact.view(state) in the model node: CompactionNode(output_key=None)"
+        f"declare it there: {declared}. Or, if the model node itself calls compact.wrap(model) or compact.view(state): "
+        "CompactionNode(output_key=None)"
     )
 
 

@@ -20,13 +20,13 @@ from compaction_adapters.langchain_core import (
     TokenWatch,
     chat_model_in,
     max_output_tokens,
-    model_options,
     passed_on,
     read_answer,
     stream_events,
     without_response_ids,
 )
 from compaction_adapters.langgraph.conversations import Asked, Conversations
+from compaction_adapters.langgraph.run_options import options_of_model, run_options
 from compaction_adapters.langgraph.streams import stream_writer
 from compaction_hooks import CallOptions, ContextOverflowError, Message
 from compaction_hooks.errors import ConfigurationError
@@ -95,7 +95,6 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         self._model = model
         self._conversations = conversations
         self._given = options
-        self._options = _facts(model, options)
 
     def invoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """Return the model's answer."""
@@ -148,7 +147,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     ) -> _Call[Answer]:
         config = ensure_config(config)
         asked = self._conversations.asked(config, _messages(input))
-        options: CallOptions = {**self._options}
+        options = _facts(self._model, self._given, config)
         if arguments:
             options["max_output_tokens"] = max_output_tokens(self._model, arguments)
             options["tools"] = arguments.get("tools", options.get("tools"))
@@ -161,7 +160,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
             asked,
             config,
             arguments,
-            {**options, "on_event": None if write is None else stream_events(write)},
+            {**options, **run_options(config), "on_event": None if write is None else stream_events(write)},
         )
 
     @contextmanager
@@ -212,9 +211,11 @@ def is_chat_model(model: object) -> bool:
     return isinstance(model, BaseChatModel)
 
 
-def _facts(model: object, given: CallOptions) -> CallOptions:
+def _facts(model: object, given: CallOptions, config: RunnableConfig) -> CallOptions:
     """What a session is told of every call of this model, where it is one. A system prompt is among its messages."""
-    own = model_options(model) or CallOptions(model=given.get("model"), context_window=given.get("context_window"))
+    own = options_of_model(model, config) or CallOptions(
+        model=given.get("model"), context_window=given.get("context_window")
+    )
     return {**own, "summarizer": given.get("summarizer") or own.get("summarizer")}
 
 

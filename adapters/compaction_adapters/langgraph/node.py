@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import isfunction, ismethod
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
 
@@ -22,6 +24,7 @@ from compaction_adapters.langchain_core import (
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Channels, Values, node_schema
 from compaction_adapters.langgraph.conversations import Conversation, Conversations
 from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
+from compaction_adapters.langgraph.run_options import ModelOfRun, options_of_model, run_options, runtime_of
 from compaction_adapters.langgraph.streams import keep_out_of_messages, stream_writer
 from compaction_hooks import (
     CallOptions,
@@ -49,7 +52,8 @@ class CompactionNode(Runnable[Any, Values]):
     Args:
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
         model: The chat model that the model node calls, where it is not one that `wrap` returned. It tells its name, window and
-            bound tools, and writes the summaries where no `summarizer` is given.
+            bound tools, and writes the summaries where no `summarizer` is given. A function `(state, runtime) -> model` picks it
+            anew in each call of the node.
         messages_key: Where the state has its messages.
         output_key: Where the list for the model is put if the model node reads it from the state; `CompactionState` declares it. A
             model that `wrap` returned finds the list itself: only a channel declared for views is filled then. None: never.
@@ -67,7 +71,7 @@ class CompactionNode(Runnable[Any, Values]):
         self,
         controller: CompactionController[Any] | None = None,
         *,
-        model: BaseChatModel | Runnable[LanguageModelInput, Any] | None = None,
+        model: BaseChatModel | Runnable[LanguageModelInput, Any] | ModelOfRun | None = None,
         messages_key: str = "messages",
         output_key: str | None = VIEW_KEY,
         trim: bool = False,
@@ -76,13 +80,18 @@ class CompactionNode(Runnable[Any, Values]):
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
         _check_keys(messages_key, output_key)
-        self._options = _options(model, system, tools)
-        self._wrapped: CallOptions | None = None
+        picks_model = isfunction(model) or ismethod(model)
+        self._pick_model = cast("ModelOfRun", model) if picks_model else None
+        self._options = _options(None if picks_model else model, system, tools)
+        self._is_fixed = frozenset(name for name in ("context_window", "summarizer") if keywords.get(name) is not None)
+        self._wrapped: object = None
         window = self._options.get("context_window")
         given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
-        if controller is None and model is not None:
+        if controller is None and "model" in self._options:
             given["model"] = self._options.get("model")
-        self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=window is not None)
+        self.controller = controller_from(
+            controller, given, FORMAT, taker=type(self), sees_model=picks_model or window is not None
+        )
         self.schema = node_schema(messages_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
@@ -101,7 +110,7 @@ class CompactionNode(Runnable[Any, Values]):
         config = ensure_config(config)
         conversation, messages = self._opened(input, config)
         puts_view = self._puts_view(conversation.channels)
-        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
+        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, input, config))
         return self._update(conversation, messages, view, config, puts_view=puts_view)
 
     async def ainvoke(
@@ -114,7 +123,7 @@ class CompactionNode(Runnable[Any, Values]):
         config = ensure_config(config)
         conversation, messages = self._opened(input, config)
         puts_view = self._puts_view(conversation.channels)
-        view = await conversation.session.transform_context(messages, **self._options_in(conversation, config))
+        view = await conversation.session.transform_context(messages, **self._options_in(conversation, input, config))
         return self._update(conversation, messages, view, config, puts_view=puts_view)
 
     def __call__(self, state: Any, config: RunnableConfig | None = None) -> Values:
@@ -127,14 +136,14 @@ class CompactionNode(Runnable[Any, Values]):
         """Return the list for a model that `wrap` did not return, from within the model node, as the state is now."""
         config = ensure_config(config)
         conversation, messages = self._opened(state, config)
-        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, config))
+        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, state, config))
         return self._written(conversation, messages, view, config)
 
     async def aview(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
         """As `view`, for nodes that are awaited."""
         config = ensure_config(config)
         conversation, messages = self._opened(state, config)
-        view = await conversation.session.transform_context(messages, **self._options_in(conversation, config))
+        view = await conversation.session.transform_context(messages, **self._options_in(conversation, state, config))
         return self._written(conversation, messages, view, config)
 
     def wrap(self, model: Runnable[LanguageModelInput, Answer]) -> CompactingModel[Answer]:
@@ -145,7 +154,7 @@ class CompactionNode(Runnable[Any, Values]):
         for the one that was called last in a conversation, and for the first one before any call.
         """
         if self._wrapped is None:
-            self._wrapped = model_options(model)
+            self._wrapped = model
         if is_chat_model(model):
             chat_model = cast("Runnable[LanguageModelInput, AIMessage]", model)
             return cast("CompactingModel[Answer]", CompactingChatModel(chat_model, self._conversations, self._options))
@@ -172,21 +181,43 @@ class CompactionNode(Runnable[Any, Values]):
         messages = cast("list[BaseMessage]", messages)
         return self._conversations.of(config, state, messages), messages
 
-    def _options_in(self, conversation: Conversation, config: RunnableConfig) -> CallOptions:
+    def _options_in(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
         write = stream_writer(config)
         return {
-            **(self._wrapped or {}),
-            **self._conversations.last_call(conversation.session),
+            **self._model_options(conversation, state, config),
             **self._options,
+            **self._run_options(config),
             "on_event": None if write is None else stream_events(write),
         }
+
+    def _model_options(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
+        """Return what is known of the model that will be called: the one picked, or the one called last, or the first wrapped."""
+        if self._pick_model is not None:
+            return options_of_model(self._pick_model(state, runtime_of(config)), config)
+        wrapped = {} if self._wrapped is None else options_of_model(self._wrapped, config)
+        last = self._conversations.last_call(conversation.session)
+        # What a configurable model was in an earlier run says nothing about this one.
+        return {**last, **wrapped} if isinstance(self._wrapped, DynamicRunnable) else {**wrapped, **last}
+
+    def _run_options(self, config: RunnableConfig) -> CallOptions:
+        """Return the options a run brings along.
+
+        Raises:
+            ConfigurationError: one of them was given to the node, for all runs.
+        """
+        options = run_options(config)
+        for name in self._is_fixed.intersection(options):
+            raise ConfigurationError(
+                f"{name} is given to CompactionNode, for all runs, and by this run: give it in one place"
+            )
+        return options
 
     def _puts_view(self, channels: Channels) -> bool:
         """Return whether the view goes into the state."""
         channels.demand_records()
         if self._output_key is None:
             return False
-        is_found = self._trim or self._wrapped is not None
+        is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         return channels.takes_view(self._output_key, is_found=is_found)
 
     def _update(

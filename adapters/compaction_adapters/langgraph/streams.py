@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-_RUNTIME: Final = "__pregel_runtime"
-"""`langgraph._internal._constants.CONFIG_KEY_RUNTIME`: what `langgraph.config.get_stream_writer` reads."""
+from compaction_adapters.langgraph.run_options import runtime_of
 
 
 def stream_writer(config: RunnableConfig) -> Callable[[Any], object] | None:
     """Return what writes to the custom stream of the run; None outside a graph."""
-    configurable = cast("Mapping[str, Any]", config.get("configurable") or {})
-    return getattr(configurable.get(_RUNTIME), "stream_writer", None)
+    return getattr(runtime_of(config), "stream_writer", None)
 
 
 def keep_out_of_messages(config: RunnableConfig, view: Iterable[BaseMessage]) -> None:
