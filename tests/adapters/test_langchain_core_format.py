@@ -377,7 +377,7 @@ def test_usage_that_only_the_response_metadata_hold_is_read() -> None:
         ({"finish_reason": "tool_calls"}, "tool_calls"),
         ({"finish_reason": "MAX_TOKENS"}, "length"),
         ({"stop_reason": "tool_use"}, "tool_calls"),
-        ({"stop_reason": "model_context_window_exceeded"}, "length"),
+        ({"stop_reason": "model_context_window_exceeded"}, "window"),
         ({"done_reason": "length"}, "length"),
         ({"status": "completed"}, "complete"),
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),

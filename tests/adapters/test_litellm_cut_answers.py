@@ -30,6 +30,16 @@ READ_FILE = {
 }
 
 
+def test_a_logger_of_ones_own_is_called_too(stage: Stage) -> None:
+    """The raw response is read by a `logger_fn`."""
+    stage.side()
+    seen: list[Any] = []
+    with_compaction(litellm.completion)(
+        messages=[user("Hi.")], logger_fn=lambda details: seen.append(details["log_event_type"]), **stage.openai()
+    )
+    assert seen == ["pre_api_call", "post_api_call"]
+
+
 @pytest.mark.parametrize("told", [BELIEVED, None], ids=["told larger", "untold"])
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(stage: Stage, api: str, told: int | None) -> None:

@@ -227,6 +227,22 @@ def test_an_overflow_may_be_an_empty_answer(
     assert side.remaining == 1
 
 
+def test_the_window_may_cut_an_answer_that_it_has_no_room_for(provider: LoopbackProvider, ask: Caller) -> None:
+    side = provider.conversation("key", window=120, overflow="cut", answers=[Answer("Sunny and warm. " * 200)])
+    chat, anthropic = ask.chat(USER).json(), ask.anthropic(USER).json()
+    assert chat["choices"][0]["finish_reason"] == "length"
+    assert anthropic["stop_reason"] == "model_context_window_exceeded"
+    assert chat["usage"]["total_tokens"] == 120
+    assert side.remaining == 1
+    assert ask.chat(LONG_USER).status_code == 400
+
+
+def test_a_request_may_have_too_many_bytes(provider: LoopbackProvider, ask: Caller) -> None:
+    side = provider.conversation("key", window=100_000, answers=[Answer("Sunny.")])
+    side.limit_bytes = 5_000
+    assert [ask.chat(message).status_code for message in (USER, LONG_USER)] == [200, 413]
+
+
 def test_the_next_requests_can_be_rejected_whatever_their_size(provider: LoopbackProvider, ask: Caller) -> None:
     side = provider.conversation("key", answers=[Answer("Sunny.")])
     side.reject_next = 2
