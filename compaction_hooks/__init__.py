@@ -25,6 +25,8 @@ from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer, Summary, SummaryRequest
 from compaction_hooks.tokens import TokenEstimator
 
+__version__ = "0.1.0"
+
 __all__ = [
     "CallOptions",
     "CompactionController",

@@ -9,7 +9,7 @@
     options  session  idling
     controller
     __init__
-    adapters  replay  testing
+    adapters  replay  testing  __main__
 
 Each row may import from its own row and the rows above it, never from a row below. The rooms of the last row use public names
 only, and no adapter imports another. This map is the only place where the rows are written: the tests below read it.
@@ -45,6 +45,7 @@ PUBLIC_MODULES = {
     "compaction_hooks.messages",
     "compaction_hooks.repair",
     "compaction_hooks.replay",
+    "compaction_hooks.replay.__main__",
     "compaction_hooks.stores",
     "compaction_hooks.testing",
     "compaction_hooks.validity",

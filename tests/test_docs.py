@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
+
+import compaction_hooks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -90,6 +91,5 @@ def test_the_program_of_the_replay_page_runs(
 
 
 def test_the_newest_entry_of_the_changelog_is_the_version_that_is_built() -> None:
-    built = tomllib.loads(text("pyproject.toml"))["project"]["version"]
     entries = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.MULTILINE)
-    assert entries[0][0] == built
+    assert entries[0][0] == compaction_hooks.__version__

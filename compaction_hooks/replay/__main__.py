@@ -1,4 +1,4 @@
-"""Entry points: the command `compaction-hooks`, and `python -m compaction_hooks.replay FILE...`."""
+"""Entry points: the command `compaction-hooks`, `python -m compaction_hooks`, and `python -m compaction_hooks.replay FILE...`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,30 @@ from collections.abc import Sequence
 from compaction_hooks.errors import MissingExtraError
 
 MISSING_EXTRA = 2
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells report it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `compaction-hooks` and return its exit code; without the extra, say how to install it.
+    """Run `compaction-hooks` and return its exit code: 130 after Ctrl-C; without the extra, say how to install it.
 
     Args:
         arguments: Without the program's name; None: those of this process.
     """
     try:
         from compaction_hooks.replay.cli import run
+
+        code = run(arguments)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("rich", "typer"):
             raise
         sys.stderr.write(f"error: {MissingExtraError('compaction-hooks replay', 'rich and typer', 'cli')}\n")
         return MISSING_EXTRA
-    return run(arguments)
+    if code == INTERRUPTED:
+        sys.stderr.write("interrupted\n")
+    return code
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from compaction_hooks import CompactionSettings, ContextOverflowError
+from compaction_hooks import CompactionSettings, ContextOverflowError, __version__
 from compaction_hooks.replay import as_json
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.numbers import parse_tokens, short
@@ -32,11 +32,12 @@ MINIMUM_WINDOW: Final = 1_024
 """The controller takes no window to be smaller."""
 PROGRESS_AFTER_SECONDS: Final = 0.5
 """Shorter work gets no progress bar."""
+NAME_CHARS, BAR_CHARS = 30, 20
+"""Widths beside the bar's two numbers; all of it fits 80 columns."""
 
 BAD_INPUT: Final = 2
-INTERRUPTED: Final = 130
-"""128 and the number of SIGINT, as shells report it."""
-NOBODY_READS: Final = 1
+UNWRITTEN: Final = 1
+"""Of a report that cannot be written: its reader went away, or the disk is full."""
 
 _UsageError = cast("type[Exception]", typer.BadParameter.__base__)  # typer exports only this child of it
 _QUIET: Final = logging.NullHandler()
@@ -49,10 +50,13 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 after bad input, 130 after Ctrl-C.
+    """Run the command line and return its exit code: 0, 2 after bad input, 1 where the report cannot be written, 130 after Ctrl-C.
 
     Args:
         arguments: Without the program's name; None: those of this process. None at all: the help.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C too, where typer does not see it.
     """
     logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report says it, and says it once
     for stream in (sys.stdout, sys.stderr):
@@ -60,17 +64,41 @@ def run(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a summary may be in any script, whatever the terminal can show
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)
+        code = int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return code
     except _UsageError as wrong:
         message = clean(getattr(wrong, "format_message", wrong.__str__)())
         sys.stderr.write(f"error: {' '.join(message.split())} (see compaction-hooks replay --help)\n")
         return BAD_INPUT
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+    except typer.Abort:  # as older versions of typer say it
+        raise KeyboardInterrupt from None
+    except OSError as problem:  # of the output: what cannot be read is a ReplayError
+        _give_up_output(problem)
+        return UNWRITTEN
+
+
+def _give_up_output(problem: OSError) -> None:
+    """Say why, unless the reader went away by itself; drop what the buffer still holds, or it would fail again at the end."""
+    if not isinstance(problem, BrokenPipeError):
+        sys.stderr.write(f"error: the report cannot be written ({problem.strerror})\n")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"compaction-hooks {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+]
 
 
 @app.callback()
-def compaction_hooks() -> None:
+def compaction_hooks(version: Version = False) -> None:
     """Keeps LLM agents' conversations inside the context window."""
 
 
@@ -78,7 +106,7 @@ def _tokens(value: object) -> int:
     """A number of tokens from the command line, or the default."""
     number = parse_tokens(str(value))
     if number is None:
-        raise typer.BadParameter(f"{value!r} is no number of tokens; write 16k, 200000 or 1M")
+        raise typer.BadParameter(f"{str(value)[:40]!r} is no number of tokens; write 16k, 200000 or 1M")
     return number
 
 
@@ -92,7 +120,7 @@ def _window(value: object) -> int:
 Files = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         help="Sessions of Claude Code, Codex, Gemini CLI, OpenCode, OpenHands, mini-swe-agent, pi and others, message dumps of "
         "LangChain and pydantic-ai, OpenAI or Anthropic message lists; JSON or JSON Lines, plain or gzipped.",
         show_default=False,
@@ -145,17 +173,10 @@ def replay_files(
     """
     settings = CompactionSettings(keep_recent_tokens=keep, reserve_tokens=reserve)
     replayer = _Replayer(window=window, settings=settings, uses_recorded_usage=usage)
-    try:
-        if as_data:
-            _print_json(replayer, files)
-        else:
-            _print_reports(replayer, files, shows_summaries=summary)
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # What is still in the buffer must not fail once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(NOBODY_READS) from None
+    if as_data:
+        _print_json(replayer, files)
+    else:
+        _print_reports(replayer, files, shows_summaries=summary)
     raise typer.Exit(BAD_INPUT if replayer.errors else 0)
 
 
@@ -221,7 +242,6 @@ def _print_reports(replayer: _Replayer, files: Sequence[Path], *, shows_summarie
 def _print_json(replayer: _Replayer, files: Sequence[Path]) -> None:
     found = as_json.report(list(replayer.replayed(files)), replayer.errors)
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
-    sys.stdout.flush()
 
 
 class _Bar:
@@ -230,12 +250,12 @@ class _Bar:
     def __init__(self, name: str, calls: int) -> None:
         columns = (
             TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            BarColumn(BAR_CHARS),
             MofNCompleteColumn(),
             TextColumn("calls"),
         )
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(clean(name), total=calls)
+        self._task = self._progress.add_task(_ending(clean(name)), total=calls)
         self._since = time.monotonic()
         self._is_shown = False
 
@@ -258,3 +278,7 @@ class _Bar:
         if self._is_shown:
             self._progress.stop()
             self._is_shown = False
+
+
+def _ending(name: str) -> str:
+    return name if len(name) <= NAME_CHARS else f"…{name[1 - NAME_CHARS :]}"

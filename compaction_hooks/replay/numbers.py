@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 
+_MOST_TOKENS = 10**12
+"""More is a slip of the keyboard."""
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 _WRITTEN = re.compile(r"(\d+(?:[_,]\d{3})*(?:\.\d+)?)\s?([km]?)", re.IGNORECASE)
 
 
 def parse_tokens(text: str) -> int | None:
-    """Return the number of tokens a text names; None when it names none above zero.
+    """Return the number of tokens a text names; None when it names none from 1 to a million million.
 
-    >>> [parse_tokens(text) for text in ("16k", "1.5M", "200000", "200_000", "0", "-5", "much")]
-    [16000, 1500000, 200000, 200000, None, None, None]
+    >>> [parse_tokens(text) for text in ("16k", "1.5M", "200000", "200_000", "0", "-5", "much", "9" * 400)]
+    [16000, 1500000, 200000, 200000, None, None, None, None]
     """
     match = _WRITTEN.fullmatch(text.strip())
     if match is None:
         return None
-    number = float(re.sub("[_,]", "", match[1]))
-    return int(number * _FACTORS[match[2].lower()]) or None
+    number = float(re.sub("[_,]", "", match[1])) * _FACTORS[match[2].lower()]
+    return int(number) if 1 <= number <= _MOST_TOKENS else None
 
 
 def short(number: int) -> str:

@@ -27,7 +27,7 @@ from compaction_hooks.replay.readers import (
     qwen_code,
 )
 from compaction_hooks.replay.readers.folders import load_folder
-from compaction_hooks.replay.readers.lines import Line, SessionFile, load
+from compaction_hooks.replay.readers.lines import Line, SessionFile, load, unreadable
 from compaction_hooks.replay.readers.notes import Skipped
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
@@ -85,7 +85,10 @@ def read_sessions(path: str | os.PathLike[str]) -> Iterator[RecordedSession]:
             hold a session of its own is broken. The text names file, line and fix.
     """
     given = Path(path)
-    files = load_folder(given) if given.is_dir() else []
+    try:
+        files = load_folder(given) if given.is_dir() else []
+    except OSError as problem:
+        raise unreadable(given, problem) from None
     if len(files) > 1:
         yield from _sessions_of(files, given)
     else:

@@ -153,8 +153,8 @@ def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
     if found or not depth:
         return found
     # What went into a run is the beginning of what came out of it: the longest counts.
-    for name in _CONTAINERS:
-        inner = _messages(fields(value.get(name)), depth - 1)
+    for inner_value in filter(is_object, map(value.get, _CONTAINERS)):
+        inner = _messages(inner_value, depth - 1)
         found = max(found, inner, key=lambda lists: sum(map(len, lists)))
     return found
 

@@ -23,6 +23,7 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 8192
 """Enough to find a NUL byte in any binary file worth the name."""
 
+_DECODER: Final = json.JSONDecoder()
 _GIVE_A_SESSION: Final = "give a session file: JSON or JSON Lines"
 
 
@@ -126,7 +127,12 @@ def _bytes(path: Path) -> tuple[bytes, bool]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
         raise ReplayError(path, f"is a damaged gzip file ({broken})", "copy it again") from None
     except OSError as problem:
-        raise ReplayError(path, f"cannot be read ({problem.strerror})", "check its permissions") from None
+        raise unreadable(path, problem) from None
+
+
+def unreadable(path: Path, problem: OSError) -> ReplayError:
+    """Return the error of a path that the system refuses to open."""
+    return ReplayError(path, f"cannot be read ({problem.strerror})", "check the path and its permissions")
 
 
 def _decompressed(raw: bytes) -> tuple[bytes, bool]:
@@ -157,16 +163,16 @@ def _json_lines(path: Path, content: str) -> SessionFile:
     problems: list[tuple[int, str]] = []
     broken: list[tuple[int, str]] = []
     # Not splitlines: JSON text may hold line separators that are no line ends here.
-    texts = content.split("\n")
+    texts = [line.strip() for line in content.split("\n")]
+    last = max((number for number, line in enumerate(texts, 1) if line), default=0)
     for number, line in enumerate(texts, 1):
-        values, rest = _objects(line.strip())
+        values, rest = _objects(line)
         lines.extend(Line(number, value) for value in values if is_object(value))
         problems.extend((number, f"{_kind(value)} instead of an object") for value in values if not is_object(value))
         if len(values) > 1:
             problems.append((number, f"{len(values)} objects on one line, all read"))
         if rest:
-            is_last = not any(text.strip() for text in texts[number:])
-            broken.append((number, f"{'cut off' if is_last and lines else 'not JSON'}: {rest[:40]!r}"))
+            broken.append((number, f"{'cut off' if number == last and lines else 'not JSON'}: {rest[:40]!r}"))
             problems.append(broken[-1])
     if not lines:
         number, problem = problems[0]
@@ -178,10 +184,9 @@ def _json_lines(path: Path, content: str) -> SessionFile:
 def _objects(line: str) -> tuple[list[object], str]:
     """The JSON values that stand one after the other in `line`, and what is left when no more can be read."""
     values: list[object] = []
-    decoder = json.JSONDecoder()
     while line:
         try:
-            value, end = decoder.raw_decode(line)
+            value, end = _DECODER.raw_decode(line)
         except (ValueError, RecursionError):
             break
         values.append(value)

@@ -1,0 +1,167 @@
+"""What goes wrong around the command: paths, numbers, the output, Ctrl-C. Each costs a line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+pytest.importorskip("typer", reason="needs the extra cli")
+pytest.importorskip("rich", reason="needs the extra cli")
+
+import compaction_hooks
+from compaction_hooks.replay import ReplayError, cli, read_sessions
+from compaction_hooks.replay.__main__ import main
+from tests.cases import folded
+from tests.replay.generated import long_conversation, short_conversation, write_sessions
+
+Capture = pytest.CaptureFixture[str]
+FULL_DISK = Path("/dev/full")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_sessions(tmp_path / "session.jsonl", short_conversation())
+
+
+def command(*arguments: object, output: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    line = [sys.executable, "-m", "compaction_hooks", *map(str, arguments)]
+    if output is None:
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+    with output.open("w") as stream:
+        return subprocess.run(line, stdout=stream, stderr=subprocess.PIPE, text=True, check=False)
+
+
+# -- paths and numbers
+
+
+@folded("name", {"a name": "a" * 300, "a path": "a/" * 3_000})
+def test_a_name_too_long_for_the_system_is_told(name: str, capsys: Capture) -> None:
+    assert main(["replay", name]) == 2
+    assert capsys.readouterr().err == f"error: {Path(name)}: cannot be read (File name too long); " + (
+        "check the path and its permissions\n"
+    )
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["itself", "a file in it"])
+def test_a_folder_one_may_not_enter_is_told(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Root may enter any folder, so the refusal of the system is put in its place."""
+    path = tmp_path / "closed" / ("session.jsonl" if inside else "")
+
+    def refuse(self: Path, **_: object) -> object:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert main(["replay", str(path)]) == 2
+    assert capsys.readouterr().err == f"error: {path}: cannot be read (Permission denied); " + (
+        "check the path and its permissions\n"
+    )
+
+
+@folded("digits", ["9" * 400, "9" * 5_000, "9" * 13, f"1.{'9' * 400}e5"])
+def test_a_window_of_hundreds_of_digits_is_refused_in_a_short_line(digits: str, capsys: Capture) -> None:
+    assert main(["replay", "session.jsonl", "--window", digits]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: Invalid value for '--window': '{digits[:40]}' is no number of tokens")
+    assert len(said) < 200
+
+
+LINES = 50_000
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        pytest.param(json.dumps({"level": "info", "text": "served"}), "not a session of a kind", id="objects"),
+        pytest.param("served at 12:00", "not JSON: 'served at 12:00'", id="text"),
+        pytest.param("17", "a number instead of an object", id="numbers"),
+    ],
+)
+def test_a_long_log_that_is_no_session_is_refused_at_once(line: str, problem: str, tmp_path: Path) -> None:
+    """Within a second of this process's own time on a machine of today; twice that here, for slower ones."""
+    log = tmp_path / "service.log"
+    log.write_text(f"{line}\n" * LINES, encoding="utf-8")
+    began = time.process_time()
+    with pytest.raises(ReplayError, match=re.escape(problem)):
+        list(read_sessions(log))
+    assert time.process_time() - began < 2
+
+
+# -- the output
+
+
+@pytest.mark.skipif(not FULL_DISK.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("options", [[], ["--json"], ["--help"]], ids=["a report", "JSON", "the help"])
+def test_a_full_disk_is_told(options: list[str], file: Path) -> None:
+    done = command("replay", file, *options, output=FULL_DISK)
+    assert done.stderr == "error: the report cannot be written (No space left on device)\n"
+    assert done.returncode == 1
+
+
+def test_the_bar_fits_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
+    file = write_sessions(tmp_path / f"{'long-name-' * 20}.jsonl", short_conversation())
+    assert main(["replay", str(file)]) == 0
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", capsys.readouterr().err))
+    shown = [line for line in lines if line]
+    assert shown
+    assert max(map(len, shown)) <= 80
+    assert all(line.startswith("…") and ".jsonl " in line and line.endswith("/2 calls") for line in shown)
+
+
+# -- Ctrl-C
+
+
+class InterruptAt:
+    """Ctrl-C at the n-th call of any Python function."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            self._left -= 1
+            if self._left == 0:
+                raise KeyboardInterrupt
+
+
+def interrupted(arguments: Sequence[str], calls: int) -> int:
+    before = sys.getprofile()
+    sys.setprofile(InterruptAt(calls))
+    try:
+        return main(arguments)
+    finally:
+        sys.setprofile(before)
+
+
+@folded("calls", [2, 20, 200, 1_000, 3_000, 7_000, 20_000, 40_000, 80_000])
+def test_ctrl_c_at_any_moment_costs_one_line(calls: int, tmp_path: Path, capsys: Capture) -> None:
+    file = write_sessions(tmp_path / "session.jsonl", long_conversation())
+    assert interrupted(["replay", str(file), "--window", "8k"], calls) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+# -- the version, the help, the ways to start it
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert command("--version").stdout == f"compaction-hooks {compaction_hooks.__version__}\n"
+
+
+def test_the_help_names_the_files_once(capsys: Capture) -> None:
+    assert main(["replay", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "FILE" in said
+    assert "FILE...}" not in said
