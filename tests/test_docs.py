@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ PAGES = [
     "CHANGELOG.md",
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
 ]
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ON_GITHUB = re.compile(rf"\]\({re.escape(PROJECT['urls']['Homepage'])}/(?:blob|tree)/main/")
+"""How the README names files: a package page shows it too, from where a relative link leads nowhere."""
 
 RUN_BY = {
     "docs/overflow.md": "test_docs.py",
@@ -50,8 +55,10 @@ def anchors(page: str) -> set[str]:
 
 def links(page: str) -> list[tuple[str, str]]:
     """The links of a page within the project: the page or file meant, and the place on it, or ""."""
-    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page))
-    here = (ROOT / page).parent
+    found: list[tuple[str, str]] = re.findall(
+        r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", ON_GITHUB.sub("](", prose(page))
+    )
+    here = ROOT if page == "README.md" else (ROOT / page).parent
     return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
 
 
@@ -63,6 +70,21 @@ def test_links_to_files_lead_somewhere(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_links_to_headings_lead_somewhere(page: str) -> None:
     assert not [(target, anchor) for target, anchor in links(page) if anchor and anchor not in anchors(target)]
+
+
+def test_the_readme_can_be_read_from_a_package_page() -> None:
+    assert re.findall(r"\]\((?!https:|#)[^)]*\)", prose("README.md")) == []
+
+
+def test_the_package_page_leads_to_pages_that_are_there() -> None:
+    pages = {name: url.removeprefix(PROJECT["urls"]["Homepage"]) for name, url in PROJECT["urls"].items()}
+    assert pages == {
+        "Homepage": "",
+        "Documentation": "/tree/main/docs",
+        "Changelog": "/blob/main/CHANGELOG.md",
+        "Issues": "/issues",
+    }
+    assert all((ROOT / path.split("main/")[1]).exists() for path in pages.values() if "main/" in path)
 
 
 def test_the_readme_leads_to_every_page() -> None:
