@@ -9,6 +9,7 @@ import pytest
 from compaction_hooks import CompactionController, CompactionRecord, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, Thinking
+from compaction_hooks.testing import CheckedSession
 from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
 
 BINDING = "claude-sonnet-5-5"
@@ -304,3 +305,31 @@ def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
     assert [(found.rule, found.index) for found in problems(view, "anthropic", stale_until=3)] == [
         ("stale_reasoning", 1)
     ]
+
+
+# -- the kit
+
+
+def test_the_kit_checks_the_views_of_a_binding_model() -> None:
+    controller = CompactionController(format=AnthropicFormat(), context_window=6_000)
+    session = CheckedSession(controller.session("s"), AnthropicFormat())
+    messages = conversation(anthropic_thoughts, anthropic_result, 1)
+    for step in range(1, 30):
+        session.transform_context(messages, model=BINDING)
+        messages += [anthropic_thoughts(step), anthropic_result(step)]
+    assert session.figures.compactions >= 2
+
+
+def test_a_view_that_still_shows_stale_reasoning_is_not_put_in_force() -> None:
+    class Keeping(AnthropicFormat):
+        """Leaves nothing out."""
+
+        def drop(self, message: Any, parts: Any, /) -> Any:
+            return {**message}
+
+    events = list[Any]()
+    controller = CompactionController(format=Keeping(), context_window=8_000, on_event=events.append)
+    messages = conversation(anthropic_thoughts, anthropic_result, 12)
+    result = controller.session("s").compact_sync(messages, keep_recent_tokens=1_500, model=BINDING)
+    assert result.messages is messages
+    assert events[-1].why == "invalid: stale_reasoning"

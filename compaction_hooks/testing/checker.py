@@ -36,7 +36,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.testing.asked import AskedSummaries
 from compaction_hooks.testing.promises import BrokenPromise, check_view, demand
 from compaction_hooks.testing.taken import Settled, Taken
-from compaction_hooks.validity import RuleId, problems, provider_named
+from compaction_hooks.validity import RuleId, binds_reasoning, problems, provider_named
 
 R = TypeVar("R")
 
@@ -117,6 +117,8 @@ class CheckedSession(Generic[M]):
         self._is_stale = False
         self._is_stale_for_good = False
         self._shown: list[M] = []
+        self._model: str | None = None
+        self._is_undone = False
 
     # -- what a session does
 
@@ -213,6 +215,7 @@ class CheckedSession(Generic[M]):
     def undo(self) -> CompactionRecord | None:
         """Take back the newest compaction."""
         self._settled = self._last = None
+        self._is_undone = True
         return self.session.undo()
 
     def pin(self, message: M) -> None:
@@ -253,7 +256,7 @@ class CheckedSession(Generic[M]):
         return Taken(list(messages), [copies[id(message)][1] for message in messages])
 
     def _hearing(self, options: CallOptions) -> CallOptions:
-        others = options.get("on_event")
+        others, self._model = options.get("on_event"), options.get("model")
 
         def on_event(event: CompactionEvent) -> None:
             self.events.append(event)
@@ -318,10 +321,11 @@ class CheckedSession(Generic[M]):
                 if problem.rule in MENDED
             ]
             demand(not left, "valid", f"repaired, and still {left[:3]}")
-        elif not records:
+        elif not records and not (self._is_undone and binds_reasoning(self._model)):
             demand(view is messages, "same objects", "nothing was ever compacted, and another list comes back")
         if not self._is_stale:
-            check_view(taken.messages, shown, format=self._format, summaries=[record.rendered for record in records])
+            summaries = [record.rendered for record in records]
+            check_view(taken.messages, shown, format=self._format, summaries=summaries, model=self._model)
         self.figures.calls += 1
 
     def _check_fits(self, view: list[M]) -> None:
@@ -344,6 +348,10 @@ class CheckedSession(Generic[M]):
     def _check_finished(self, taken: Taken[M]) -> None:
         """Check the compactions of this call: how much smaller, how long after the last, with a summary of their own."""
         window = self.session.state().context_window
+        if self._finished() and binds_reasoning(self._model):
+            shown = self._read(self._shown)
+            stale = [one for one in problems(shown, stale_until=len(shown)) if one.rule == "stale_reasoning"]
+            demand(not stale, "valid", "reasoning from before the compaction is shown to a model that binds it")
         for event in self._finished():
             before, after = event.tokens_before, event.tokens_after
             is_rescue = window is not None and before > window
@@ -427,7 +435,8 @@ class CheckedSession(Generic[M]):
 
     def _check_elsewhere(self, messages: list[M], view: list[M]) -> None:
         """Check that the records and equal messages give the same view in a session that has seen nothing."""
-        if self._is_stale:
+        # Another process does not know when a compaction was undone: what it shows of reasoning is refused once.
+        if self._is_stale or (self._is_undone and binds_reasoning(self._model)):
             return
         records = self.session.export_records()
         given_lists = [(copy.deepcopy(messages), "equal messages")]
@@ -449,7 +458,7 @@ class CheckedSession(Generic[M]):
             settings=CompactionSettings(auto_compact=False, repair=repair),
         ).session("elsewhere")
         elsewhere.import_records(self.session.export_records())
-        return list(elsewhere.transform_context_sync(list(messages)))
+        return list(elsewhere.transform_context_sync(list(messages), model=self._model))
 
     def _read(self, messages: Sequence[M]) -> list[Message]:
         return [piece for message in messages for piece in self._format.read(message)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, TypeAlias
 
 from compaction_hooks import Message, MessageFormat
 from compaction_hooks.messages import M, Part, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.validity import provider_named, worsened
+from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_named, worsened
 
 Promise: TypeAlias = Literal[
     "fits",
@@ -50,7 +50,12 @@ def demand(holds: object, promise: Promise, text: str) -> None:
 
 
 def check_view(
-    messages: Sequence[M], view: Sequence[M], *, format: MessageFormat[M], summaries: Collection[str] = ()
+    messages: Sequence[M],
+    view: Sequence[M],
+    *,
+    format: MessageFormat[M],
+    summaries: Collection[str] = (),
+    model: str | None = None,
 ) -> None:
     """Check that a view is valid and holds what it must of a list: system messages, summary, pins, the newest messages.
 
@@ -59,12 +64,13 @@ def check_view(
         view: What was made from it.
         format: How both are written; its name tells the provider whose rules apply, else all rules do.
         summaries: Texts of the messages that stand for what was summarised (`CompactionRecord.rendered`).
+        model: The model that the view is for. Where it binds reasoning, kept messages may lack theirs, all of it or none.
 
     Raises:
         BrokenPromise: a system message or the current request is missing or changed; what is kept are not the host's own objects
             in their order; something stands there that nobody said; a provider rejects more than it rejects in `messages`.
     """
-    _Comparison(messages, view, format, summaries).check()
+    _Comparison(messages, view, format, summaries, binds_reasoning(model)).check()
 
 
 @dataclass(slots=True)
@@ -73,6 +79,7 @@ class _Comparison(Generic[M]):
     view: Sequence[M]
     format: MessageFormat[M]
     summaries: Collection[str]
+    binds_reasoning: bool
 
     def check(self) -> None:
         host = [self.format.read(message) for message in self.messages]
@@ -113,11 +120,15 @@ class _Comparison(Generic[M]):
             place, at = len(host) - 1 - step, len(shown) - 1 - step
             is_same = self.view[at] is self.messages[place]
             asked = request[1] if request is not None and request[0] == place else None
-            if not is_same and not _stands_for(shown[at], host[place], asked):
+            original = _without_reasoning(host[place]) if self._lacks_reasoning(shown[at]) else host[place]
+            if not is_same and not _stands_for(shown[at], original, asked):
                 break
             step += 1
         demand(step or not host, "same objects", "the newest message is missing")
         self._check_head(host, shown, len(shown) - step, len(host) - step)
+
+    def _lacks_reasoning(self, shown: Sequence[Message]) -> bool:
+        return self.binds_reasoning and not any(is_reasoning(part) for piece in shown for part in piece.parts)
 
     def _check_head(
         self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], end: int, host_end: int
@@ -146,6 +157,10 @@ class _Comparison(Generic[M]):
                 demand(text in self.summaries, "same objects", f"message {at} of the view is nobody's: {pieces!r:.300}")
                 demand(not has_summary and last_pin < 0, "same objects", "the summary is not what comes first")
                 has_summary = True
+
+
+def _without_reasoning(pieces: Sequence[Message]) -> list[Message]:
+    return [replace(one, parts=tuple(part for part in one.parts if not is_reasoning(part))) for one in pieces]
 
 
 def _stands_for(shown: Sequence[Message], original: Sequence[Message], asked: int | None) -> bool:
