@@ -13,6 +13,7 @@ from compaction_hooks.effects import Flight, Remove, Save
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.media import LearnedMedia
 from compaction_hooks.messages import M, Media, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true, stale_runs_of
@@ -20,7 +21,6 @@ from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.reasoning import can_leave_out_reasoning
 from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.settings import Budget
-from compaction_hooks.tokens import LearnedMedia
 from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
 

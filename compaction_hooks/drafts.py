@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Generic
 
 from compaction_hooks.digests import DIGEST_RULE, text_digest
+from compaction_hooks.media import media_in
 from compaction_hooks.messages import M, Message, ToolCall
 from compaction_hooks.planning import Summarized, SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record, stale_runs_of
@@ -18,15 +19,13 @@ from compaction_hooks.reductions import (
     MINIMUM_KEPT_CHARS,
     Reducible,
     Reduction,
-    Removable,
     reducible_parts,
     reducible_texts,
-    removable_media,
     shortening,
 )
+from compaction_hooks.removable import Removable, removable_media
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.situation import Situation
-from compaction_hooks.tokens import media_in
 from compaction_hooks.validity import is_alike, problems, provider_named, worsened
 from compaction_hooks.values import dataclass
 

@@ -14,13 +14,14 @@ from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measu
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
+from compaction_hooks.media import media_in
 from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.overflow import OverflowInfo
 from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
-from compaction_hooks.tokens import OTHER_MEDIA_TOKENS, context_tokens, is_usable, media_in
+from compaction_hooks.tokens import OTHER_MEDIA_TOKENS, context_tokens, is_usable
 from compaction_hooks.values import dataclass
 from compaction_hooks.windows import ModelWindow
 

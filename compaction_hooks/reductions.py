@@ -17,9 +17,9 @@ from compaction_hooks.digests import canonical_arguments, text_digest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, Piece
 from compaction_hooks.json_text import parsed
+from compaction_hooks.media import media_in, without_media
 from compaction_hooks.messages import M, Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
-from compaction_hooks.tokens import media_in
 from compaction_hooks.transcript import shortened
 from compaction_hooks.values import dataclass
 
@@ -32,8 +32,6 @@ LEAST_KEPT_CHARS = 80
 """The same where nothing else makes it fit: one line, so that it can be seen what stood there."""
 MARKER_TOKENS = 19
 """Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
-PLACEHOLDER_NAME_CHARS = 80
-"""The most that a placeholder shows of a file's name, id or URL."""
 HEAD_RATIO = 0.6
 """Of what is kept of a shortened text, the part from its beginning. Codex and OpenHands keep both ends too."""
 
@@ -141,31 +139,6 @@ def with_text(part: Part, text: str) -> Part:
             return Text(text)
         case _:
             return part
-
-
-def without_media(part: Part) -> str:
-    """Return the text in place of a user's media, or of a result that holds media: it says what was left out.
-
-    >>> without_media(Media("application/pdf", "file-123", is_reference=True, name="report.pdf"))
-    '[Left out, the request was too large with it: application/pdf "report.pdf"]'
-    """
-    match part:
-        case Media():
-            return _placeholder(part)
-        case ToolResult():
-            return "\n".join(filter(None, (part.text, *map(_placeholder, part.media))))
-        case _:
-            return ""
-
-
-def _placeholder(media: Media) -> str:
-    if media.name:
-        name = json.dumps(" ".join(media.name.split())[:PLACEHOLDER_NAME_CHARS], ensure_ascii=False)
-    elif media.is_reference:
-        name = media.identity[:PLACEHOLDER_NAME_CHARS]
-    else:
-        name = f"sha256 {media.identity[:12]}"
-    return f"[Left out, the request was too large with it: {media.media_type} {name}]"
 
 
 def part_digest(kind: PartKind, text: str) -> str:
@@ -403,58 +376,6 @@ def reducible_texts(
         if (piece := history.piece(place.piece)).message.role in ("user", "assistant")
         for shown in [_shown(piece, place.number, place.text, in_force.get(("text", run[0], place.ordinal)), estimate)]
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Removable:
-    """Media that could be left out of a view.
-
-    Attributes:
-        tokens: The estimate that this saves, before calibration.
-        chars: The characters of a request that this saves.
-    """
-
-    reduction: Reduction
-    tokens: int
-    chars: int
-
-
-def removable_media(
-    history: History[M],
-    first_run: int,
-    estimate: Estimate,
-    reductions: Sequence[Reduction] = (),
-    *,
-    spared: Collection[int] = (),
-) -> list[Removable]:
-    """Return the media of users and tools that a view shows from run `first_run` on, oldest first.
-
-    Never those of the current request, and none of a result that is shown smaller: it has lost them. The other arguments are
-    those of `reducible_texts`.
-    """
-    in_force = by_place(reductions)
-    found: list[Removable] = []
-    for run in _runs(history, first_run, history.run_count):
-        is_reduced: set[tuple[int, int]] = set()
-        for place in _run_places(run):
-            if (place.kind, run[0], place.ordinal) in in_force:
-                is_reduced.add((place.piece, place.number))
-            is_asked_for = place.kind == "media" and place.piece != history.request and place.piece not in spared
-            is_ours = history.piece(place.piece).message.role == "assistant"
-            if is_asked_for and not is_ours and (place.piece, place.number) not in is_reduced:
-                found.append(_removable(place, run[0], estimate))
-    return found
-
-
-def _removable(place: Place, run: int, estimate: Estimate) -> Removable:
-    digest = part_digest("media", place.text)
-    left = with_text(place.part, without_media(place.part))
-    before, after = (estimate(Message(role="other", parts=(part,))) for part in (place.part, left))
-    return Removable(
-        Reduction(kind="media", run=run, ordinal=place.ordinal, digest=digest, shown_digest=digest),
-        tokens=before - after,
-        chars=sum(media.data_chars for media in media_in(place.part)),
-    )
 
 
 def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:

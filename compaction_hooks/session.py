@@ -18,13 +18,14 @@ from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.keeping import load, passed_over, write
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
+from compaction_hooks.media import LearnedMedia
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.options import OPTION_NAMES, CallOptions, check_options
 from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
 from compaction_hooks.timebox import Signal, is_async
-from compaction_hooks.tokens import LearnedMedia, TokenEstimator
+from compaction_hooks.tokens import TokenEstimator
 from compaction_hooks.values import dataclass
 
 R = TypeVar("R")

@@ -19,7 +19,6 @@ from compaction_hooks.messages import (
     Media,
     Message,
     Opaque,
-    Part,
     StopReason,
     Text,
     Thinking,
@@ -126,49 +125,6 @@ class GuardedEstimator:
             self._has_failed = True
             logger.warning("the token estimator %s: characters are counted instead", problem)
         return instead(what)
-
-
-class LearnedMedia:
-    """An estimator that knows how large some media are, which no message tells.
-
-    Args:
-        estimator: Sizes everything else.
-    """
-
-    def __init__(self, estimator: TokenEstimator) -> None:
-        self._estimator = estimator
-        self._unseen: dict[str, int] = {}
-
-    @property
-    def name(self) -> str:
-        """The estimator's name; a host's may have none."""
-        return str(getattr(self._estimator, "name", ""))
-
-    def learn(self, media: Media, tokens: int) -> None:
-        """Take in that media hold so many tokens more than the estimator says."""
-        self._unseen[media.identity] = self._unseen.get(media.identity, 0) + tokens
-
-    def estimate_tokens(self, text: str, /) -> int:
-        """Return the tokens of a bare text."""
-        return self._estimator.estimate_tokens(text)
-
-    def estimate_message_tokens(self, message: Message, /) -> int:
-        """Return the tokens of a message."""
-        tokens = self._estimator.estimate_message_tokens(message)
-        if not self._unseen:
-            return tokens
-        return tokens + sum(self._unseen.get(media.identity, 0) for part in message.parts for media in media_in(part))
-
-
-def media_in(part: Part) -> tuple[Media, ...]:
-    """Return the media that a part is or holds."""
-    match part:
-        case Media():
-            return (part,)
-        case ToolResult(media=media):
-            return media
-        case _:
-            return ()
 
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:
