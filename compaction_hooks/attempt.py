@@ -322,14 +322,9 @@ class Compaction(Generic[M]):
             self.is_outdated, self._standing = True, standing
             return (yield from self._stay(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
         end: Instant = yield Now()
-        logger.info(
-            "compacted session %s (%s): %d to %d tokens",
-            conversation.id,
-            self._order.reason,
-            self._standing.pressure,
-            draft.record.tokens_after,
-        )
-        yield Emit(self._finished(draft, len(view), end.seconds_since(start)))
+        event = self._finished(draft, len(view), end.seconds_since(start))
+        logger.info("%s", event)
+        yield Emit(event)
         return self._result(view, CompactionOutcome.COMPACTED, draft)
 
     @property
@@ -450,21 +445,19 @@ class Compaction(Generic[M]):
     def _tell_failure(self, start: Instant, error: BaseException | None = None) -> Flow[None]:
         end: Instant = yield Now()
         cause = error or (self._failure.error if self._failure else ContextOverflowError("it does not fit"))
-        is_over_window = not self._standing.fits_window
-        if is_over_window:
-            logger.error("session %s does not fit the context window and cannot be compacted", self._conversation.id)
-        yield Emit(
-            CompactionFailed(
-                session_id=self._conversation.id,
-                reason=self._order.reason,
-                error=described(cause),
-                tokens=self._standing.pressure,
-                is_over_window=is_over_window,
-                is_breaker_open=self._conversation.breaker.opened_at is not None,
-                duration_seconds=end.seconds_since(start),
-                usage=self._spent,
-            )
+        event = CompactionFailed(
+            session_id=self._conversation.id,
+            reason=self._order.reason,
+            error=described(cause),
+            tokens=self._standing.pressure,
+            is_over_window=not self._standing.fits_window,
+            is_breaker_open=self._conversation.breaker.opened_at is not None,
+            duration_seconds=end.seconds_since(start),
+            usage=self._spent,
         )
+        if event.is_over_window:
+            logger.error("%s", event)
+        yield Emit(event)
 
 
 def started(session_id: str, standing: Standing[M], reason: CompactionReason) -> CompactionStarted:

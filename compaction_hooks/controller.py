@@ -164,6 +164,12 @@ class CompactionController(ConversationMethods[M]):
             summary_timeout_seconds=self.settings.summary_timeout_seconds,
         )
 
+    def __repr__(self) -> str:
+        """Return the model, where one is named, and how many conversations are in memory."""
+        model = f"{self._model!r}, " if self._model else ""
+        count = len(self._formats)
+        return f"CompactionController({model}{count:,} session{'' if count == 1 else 's'})"
+
     # -- conversations
 
     @overload

@@ -1,5 +1,8 @@
 """What happened, for people and for tracing. Events carry numbers and names, never message text.
 
+`str(event)` is the line that the log has, of 80 columns unless an error has more to say. Only `CompactionFinished.record` quotes
+the conversation, in its summary; no `str`, `repr` or log line of an event shows it.
+
 Every event names its conversation (`session_id`), and those of a compaction what was the occasion (`reason`); durations are in
 seconds, from the start of the attempt.
 """
@@ -7,11 +10,16 @@ seconds, from the start of the attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from dataclasses import field
+from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
 from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.values import dataclass
+
+LINE_CHARS: Final = 80
+"""An event's line has so many characters at most, if its figures and its error leave the session's id 12 of them."""
+SHORTEST_ID_CHARS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,10 @@ class CompactionStarted:
     trigger_tokens: int | None
     context_window: int | None
 
+    def __str__(self) -> str:
+        size = f"{self.tokens_before:,} tokens in {self.messages_before:,} messages"
+        return _line(self.session_id, f"compacting ({self.reason}), {size}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFinished:
@@ -48,7 +60,7 @@ class CompactionFinished:
         usage: What the summary cost, or None when unknown or free.
         used_fallback: Whether the summariser failed in this very attempt and the rungs that need no model were used.
         left_out: Images, documents and sounds in whose place the view has a line that names them.
-        record: The record.
+        record: The record. Its summary quotes the conversation; `repr` leaves it out.
     """
 
     session_id: str
@@ -62,9 +74,13 @@ class CompactionFinished:
     duration_seconds: float
     usage: Usage | None
     used_fallback: bool
-    record: CompactionRecord
+    record: CompactionRecord = field(repr=False)
     unseen_messages: int = 0
     left_out: int = 0
+
+    def __str__(self) -> str:
+        tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"
+        return _line(self.session_id, f"compacted ({self.reason}), {tokens} in {self.duration_seconds:,.1f} s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,9 @@ class CompactionSkipped:
     tokens: int
     duration_seconds: float = 0.0
     usage: Usage | None = None
+
+    def __str__(self) -> str:
+        return _line(self.session_id, f"not compacted ({self.reason}), {self.tokens:,} tokens: {self.why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +128,10 @@ class CompactionFailed:
     duration_seconds: float = 0.0
     usage: Usage | None = None
 
+    def __str__(self) -> str:
+        over = " do not fit the context window" if self.is_over_window else ""
+        return _line(self.session_id, f"compaction failed ({self.reason}), {self.tokens:,} tokens{over}: {self.error}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailed:
@@ -124,6 +147,10 @@ class StoreFailed:
     action: Literal["load", "save", "remove", "read"]
     error: str
 
+    def __str__(self) -> str:
+        happened = "a record was skipped" if self.action == "read" else f"the store failed to {self.action} records"
+        return _line(self.session_id, f"{happened}: {self.error}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinMissing:
@@ -137,8 +164,18 @@ class PinMissing:
     session_id: str
     count: int
 
+    def __str__(self) -> str:
+        return _line(self.session_id, f"{self.count:,} pinned messages are not in the list")
+
 
 CompactionEvent: TypeAlias = (
     CompactionStarted | CompactionFinished | CompactionSkipped | CompactionFailed | StoreFailed | PinMissing
 )
 EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
+
+
+def _line(session_id: str, text: str) -> str:
+    """Return a line on a conversation; an id that is too long for the line loses its end."""
+    most = max(LINE_CHARS - len(": ") - len(text), SHORTEST_ID_CHARS)
+    name = " ".join(session_id.split())
+    return f"{name if len(name) <= most else name[: most - 1] + '…'}: {text}"

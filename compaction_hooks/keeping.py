@@ -150,8 +150,12 @@ def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecor
 
 def passed_over(conversation: Conversation[M], error: RecordError) -> Flow[None]:
     """Report a record that cannot be read."""
-    logger.warning("a record was skipped: %s", error)
-    yield Emit(StoreFailed(session_id=conversation.id, action="read", error=described(error)))
+    yield from _report(StoreFailed(session_id=conversation.id, action="read", error=described(error)))
+
+
+def _report(event: StoreFailed) -> Flow[None]:
+    logger.warning("%s", event)
+    yield Emit(event)
 
 
 def _rests(conversation: Conversation[M]) -> Flow[bool]:
@@ -163,7 +167,6 @@ def _failed(
     conversation: Conversation[M], action: Literal["load", "save", "remove"], error: BaseException
 ) -> Flow[None]:
     """Report what the store could not do, and leave it alone for a while."""
-    logger.warning("the store failed to %s records of session %s (%s)", action, conversation.id, described(error))
     now: Instant = yield Now()
     conversation.store_rests_until = now.monotonic + STORE_REST_SECONDS
-    yield Emit(StoreFailed(session_id=conversation.id, action=action, error=described(error)))
+    yield from _report(StoreFailed(session_id=conversation.id, action=action, error=described(error)))

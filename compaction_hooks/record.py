@@ -8,6 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar, cast
 
+from compaction_hooks.arguments import shown
 from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, text_digest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
@@ -190,10 +191,12 @@ class CompactionRecord:
         fields = _mapping(fields, "a record")
         version = _field(fields, "version", int, 1)
         if version > RECORD_VERSION:
-            raise RecordError(f"version={version} is newer than {RECORD_VERSION}: update compaction-hooks to read it")
+            raise RecordError(
+                f"version={shown(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
+            )
         reason = _field(fields, "reason", str)
         if reason not in tuple(CompactionReason):
-            raise RecordError(f"reason={reason!r} is not one of {', '.join(CompactionReason)}")
+            raise RecordError(f"reason={shown(reason)} is not one of {', '.join(CompactionReason)}")
         return CompactionRecord(
             id=_field(fields, "id", str),
             parent=_optional_text(fields, "parent"),

@@ -13,6 +13,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeAlias, cast, get_args
 
+from compaction_hooks.arguments import shown
 from compaction_hooks.digests import canonical_arguments, text_digest
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, Piece
@@ -91,22 +92,23 @@ class Reduction:
         Raises:
             RecordError: a field is missing or of the wrong type.
         """
-        kind, digest, shown = (fields.get(name) for name in ("kind", "digest", "shown_digest"))
+        kind, digest, shown_digest = (fields.get(name) for name in ("kind", "digest", "shown_digest"))
         numbers = [fields.get(name) for name in ("run", "ordinal", "head_chars", "tail_chars")]
         run, ordinal, head, tail = (n if isinstance(n, int) else None for n in numbers)
         known = _KINDS.get(kind) if isinstance(kind, str) else None
-        if known is None or not isinstance(digest, str) or not isinstance(shown, str):
-            raise RecordError(
-                f"reductions: kind={kind!r}, digest={digest!r}, shown_digest={shown!r} is not a reduction"
-            )
+        if known is None or not isinstance(digest, str) or not isinstance(shown_digest, str):
+            found = f"kind={shown(kind)}, digest={shown(digest)}, shown_digest={shown(shown_digest)}"
+            raise RecordError(f"reductions: {found} is not a reduction")
         if run is None or ordinal is None or head is None or tail is None:
-            raise RecordError(f"reductions: run, ordinal, head_chars and tail_chars must be numbers, not {numbers}")
+            raise RecordError(
+                f"reductions: run, ordinal, head_chars and tail_chars must be numbers, not {shown(numbers)}"
+            )
         return Reduction(
             kind=known,
             run=run,
             ordinal=ordinal,
             digest=digest,
-            shown_digest=shown,
+            shown_digest=shown_digest,
             head_chars=head,
             tail_chars=tail,
         )

@@ -379,6 +379,15 @@ class CompactionSession(ConversationMethods[M]):
         self._make_engine = make
         self._own = make()
 
+    def __repr__(self) -> str:
+        """Return the id and how full the context is."""
+        if self._own.conversation.handed_out is None:
+            return f"CompactionSession({self.id!r}, no call yet)"
+        state = self.state()
+        window = "" if state.context_window is None else f" of {state.context_window:,}"
+        count = f"{state.compaction_count} compaction{'' if state.compaction_count == 1 else 's'}"
+        return f"CompactionSession({self.id!r}, {state.context_tokens or 0:,}{window} tokens, {count})"
+
     @property
     def id(self) -> str:
         """The session's name."""

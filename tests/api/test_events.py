@@ -1,0 +1,145 @@
+"""What is printed of events, sessions and controllers: a line that fits the terminal, and no text of the conversation."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionEvent,
+    CompactionFailed,
+    CompactionFinished,
+    CompactionReason,
+    CompactionSettings,
+    CompactionSkipped,
+    CompactionStarted,
+    PinMissing,
+    StoreFailed,
+)
+from compaction_hooks.errors import RecordError
+from tests.conversations import Scripted, prose, steps, user
+
+SECRET = "xyzzy"
+THRESHOLD = CompactionReason.THRESHOLD
+
+
+def events_of(messages: list[Any], window: int = 8_192) -> list[CompactionEvent]:
+    """Everything that is told of one call, of a summariser that quotes the conversation too."""
+    heard: list[CompactionEvent] = []
+    summarizer = Scripted(f"## Goal\n- {SECRET}")
+    settings = CompactionSettings(clear_tool_results=False)
+    hooks = CompactionController(context_window=window, summarizer=summarizer, settings=settings, on_event=heard.append)
+    hooks.session("thread-1").transform_context_sync(messages)
+    return heard
+
+
+def test_the_line_of_an_event_is_the_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "compaction_hooks"):
+        started, finished = events_of([user(SECRET), *steps(30)])
+    assert isinstance(started, CompactionStarted)
+    assert isinstance(finished, CompactionFinished)
+    tokens = f"{finished.tokens_before:,} to {finished.tokens_after:,} tokens"
+    assert str(finished) == f"thread-1: compacted (threshold), {tokens} in {finished.duration_seconds:.1f} s"
+    assert [record.getMessage() for record in caplog.records] == [str(finished)]
+
+
+def test_what_does_not_fit_is_logged_with_the_figures_of_its_event(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "compaction_hooks"):
+        failed = events_of([user(prose(9_000))])[-1]
+    assert isinstance(failed, CompactionFailed)
+    line = f"thread-1: compaction failed (threshold), {failed.tokens:,} tokens do not fit the context window: "
+    assert str(failed).startswith(line)
+    assert [record.getMessage() for record in caplog.records] == [str(failed)]
+
+
+def test_no_event_shows_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "compaction_hooks"):
+        heard = [*events_of([user(SECRET), *steps(30)]), *events_of([user(SECRET + prose(9_000))])]
+    assert {type(event) for event in heard} == {CompactionStarted, CompactionFinished, CompactionFailed}
+    assert SECRET not in caplog.text
+    assert not [event for event in heard if SECRET in str(event) + repr(event) + f"{event}"]
+    assert any(SECRET in event.record.summary for event in heard if isinstance(event, CompactionFinished))
+
+
+@pytest.mark.parametrize("id", ["thread-1", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "user\n42", "x" * 500])
+def test_an_event_without_an_error_fits_a_line_of_the_terminal(id: str) -> None:
+    finished = next(event for event in events_of([user("go"), *steps(30)]) if isinstance(event, CompactionFinished))
+    large: list[CompactionEvent] = [
+        CompactionStarted(
+            session_id=id,
+            reason=CompactionReason.OVERFLOW,
+            tokens_before=1_048_576,
+            messages_before=12_345,
+            trigger_tokens=1_000_000,
+            context_window=1_048_576,
+        ),
+        CompactionFinished(
+            session_id=id,
+            reason=THRESHOLD,
+            tokens_before=1_048_576,
+            tokens_after=123_456,
+            messages_before=1_234,
+            messages_after=56,
+            compacted_messages=1_178,
+            summary_messages=1,
+            duration_seconds=12.5,
+            usage=None,
+            used_fallback=False,
+            record=finished.record,
+        ),
+        CompactionSkipped(session_id=id, reason=THRESHOLD, why="nothing to summarise", tokens=1_048_576),
+        PinMissing(session_id=id, count=3),
+    ]
+    for event in large:
+        assert len(str(event)) <= 80
+        assert "\n" not in str(event)
+        assert str(event).startswith(id.split()[0][:8])
+
+
+def test_a_stores_failure_is_a_line_with_its_error() -> None:
+    event = StoreFailed(session_id="thread-1", action="save", error="OSError: disk full")
+    assert str(event) == "thread-1: the store failed to save records: OSError: disk full"
+    event = StoreFailed(session_id="thread-1", action="read", error="RecordError: not JSON")
+    assert str(event) == "thread-1: a record was skipped: RecordError: not JSON"
+
+
+def test_a_session_and_a_controller_are_written_in_short() -> None:
+    hooks = CompactionController(model="gpt-5", context_window=8_192, summarizer=Scripted())
+    session = hooks.session("thread-1")
+    assert repr(session) == "CompactionSession('thread-1', no call yet)"
+    session.transform_context_sync([user(SECRET), *steps(30)])
+    tokens = session.state().context_tokens
+    assert repr(session) == f"CompactionSession('thread-1', {tokens:,} of 8,192 tokens, 1 compaction)"
+    assert repr(hooks) == "CompactionController('gpt-5', 1 session)"
+    assert repr(CompactionController()) == "CompactionController(0 sessions)"
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        {"reason": SECRET * 200_000},
+        {"version": 10**4_000},
+        {"reductions": [{"kind": SECRET * 200_000}]},
+        {"reductions": [{"kind": "result", "digest": "a", "shown_digest": "b", "run": [SECRET] * 100_000}]},
+        {"pins": SECRET * 200_000},
+    ],
+    ids=lambda poison: ", ".join(poison),
+)
+def test_a_poisoned_record_is_named_in_a_short_text(poison: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """It may hold anything, of any size: what it holds is not repeated."""
+    heard: list[CompactionEvent] = []
+    hooks = CompactionController(context_window=8_192, summarizer=Scripted(), on_event=heard.append)
+    session = hooks.session("thread-1")
+    session.transform_context_sync([user("go"), *steps(30)])
+    (record,) = session.export_records()
+    damaged = {**record, "id": "another", **poison}
+    assert session.import_records([damaged]) == 0
+    assert isinstance(heard[-1], StoreFailed)
+    assert len(str(heard[-1])) + len(repr(heard[-1])) + len(caplog.records[-1].getMessage()) < 1_500
+    with pytest.raises(RecordError) as raised:
+        type(session.history()[0]).from_json(json.dumps(damaged))
+    assert len(str(raised.value)) < 500
