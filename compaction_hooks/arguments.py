@@ -41,7 +41,8 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number and no boolean."""
     return _is_whole(value) or isinstance(value, float)
 
 
@@ -74,8 +75,8 @@ SESSION_ID: Final = Kind(TEXT.fits, 'be a text that names the conversation, such
 TEXTS: Final = Kind(_are_texts, "be several texts, such as a tuple of them")
 SWITCH: Final = Kind(lambda value: isinstance(value, bool), "be True or False")
 TOKENS: Final = whole("tokens")
-SECONDS: Final = Kind(lambda value: _is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
-RATIO: Final = Kind(lambda value: _is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
+SECONDS: Final = Kind(lambda value: is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
+RATIO: Final = Kind(lambda value: is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
 ERROR: Final = Kind(lambda value: isinstance(value, BaseException), "be the exception that the model call raised")
 MODEL_NAME: Final = Kind(TEXT.fits, 'be the name of a model, such as "gpt-5"')
 FUNCTION: Final = Kind(callable, "be a function")

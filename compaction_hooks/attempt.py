@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
@@ -10,6 +11,7 @@ from itertools import chain
 from typing import Generic
 
 from compaction_hooks.conversation import Conversation, HandedOut, Unfit
+from compaction_hooks.cut_point import turns_tokens
 from compaction_hooks.drafts import (
     Draft,
     breach,
@@ -76,6 +78,7 @@ class Order:
 
     Attributes:
         keep: Recent tokens to keep.
+        turns: The user's last turns to keep whole, if they are more.
         may_ask: Whether the summariser may be asked; not when another caller's attempt just failed.
         must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
         only_media: Whether the request was too large in bytes: media are left out, and nothing else is done.
@@ -84,6 +87,7 @@ class Order:
 
     reason: CompactionReason
     keep: int
+    turns: int = 0
     may_ask: bool = True
     focus: str | None = None
     must_fit: bool = False
@@ -101,15 +105,16 @@ class Compaction(Generic[M]):
         self._shared = shared
         self._standing = standing
         self._order = order
+        keep = max(order.keep, math.ceil(standing.gauge.ratio * turns_tokens(standing.history, order.turns)))
         self._situation = Situation(
             history=standing.history,
             record=standing.record,
             projection=standing.projection,
-            budget=budget,
+            budget=budget.keeping(keep),
             gauge=standing.gauge,
             reason=order.reason,
             pressure=standing.pressure,
-            keep=order.keep,
+            keep=keep,
             settings=shared.settings,
             format=conversation.format,
             estimator=conversation.estimator,

@@ -129,6 +129,9 @@ class CompactionController(ConversationMethods[M]):
             raise ConfigurationError(
                 f"trigger_tokens={trigger} is above context_window={context_window}: lower the trigger"
             )
+        keep = self.settings.keep_recent_tokens
+        if keep is not None and context_window is not None and keep > context_window:
+            raise ConfigurationError(f"keep_recent_tokens={keep} is above context_window={context_window}: keep less")
         if self.settings.trigger_ratio is not None and model is not None and context_window is None:
             _check_window(model, self.settings)
         self._model = model

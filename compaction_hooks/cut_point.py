@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from compaction_hooks.history import History
@@ -40,6 +40,31 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
         return None
     fitting = next((run for run in candidates if fits(run)), candidates[-1])
     return _turn_nearby(history, fitting, candidates)
+
+
+def turns_tokens(history: History[M], turns: int) -> int:
+    """Return the tokens, before calibration, of the user's last turns and all that follows them; 0 for no turns."""
+    first = None
+    for index in islice(_turns_newest_first(history), turns):
+        first = index
+    if first is None:
+        return 0
+    run = history.run_of(first)
+    while run > history.base and not history.is_boundary(run):  # the user spoke right after a tool's result
+        run -= 1
+    return history.tokens(history.run_start(run))
+
+
+def _turns_newest_first(history: History[M]) -> Iterator[int]:
+    """Yield the pieces with which the user's turns begin. Several messages in a row are one turn."""
+    later = None
+    for index in range(history.piece_count - 1, -1, -1):
+        role = history.piece(index).message.role
+        if later is not None and role != "user":
+            yield later
+        later = index if role == "user" else None
+    if later is not None:
+        yield later
 
 
 def _walk_back(history: History[M], keep_tokens: int) -> int:

@@ -119,10 +119,10 @@ class ConversationFlow(Generic[M]):
             return self._as_it_stands(standing, outcome)
 
         def order(now: Standing[M], budget: Budget) -> Order:
-            keep = keep_recent_tokens
+            keep, turns = keep_recent_tokens, 0
             if keep is None:
-                keep = min(budget.keep, int(now.pressure * MANUAL_KEEP_RATIO))
-            return Order(reason=CompactionReason.MANUAL, keep=keep, focus=focus, must_fit=True)
+                keep, turns = min(budget.keep, int(now.pressure * MANUAL_KEEP_RATIO)), budget.keep_turns
+            return Order(reason=CompactionReason.MANUAL, keep=keep, turns=turns, focus=focus, must_fit=True)
 
         _, result = yield from self._compacted(call, order)
         return result
@@ -444,7 +444,11 @@ def _named_model(error: BaseException) -> str | None:
 def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = False) -> OrderFor[Any]:
     """The order that nobody gave by hand."""
     return lambda standing, budget: Order(
-        reason=reason, keep=_keep(standing, budget, reason), may_ask=may_ask, must_fit=must_fit
+        reason=reason,
+        keep=_keep(standing, budget, reason),
+        turns=0 if reason is CompactionReason.OVERFLOW else budget.keep_turns,
+        may_ask=may_ask,
+        must_fit=must_fit,
     )
 
 

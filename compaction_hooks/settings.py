@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from compaction_hooks import arguments
@@ -16,7 +16,7 @@ RESERVE_RATIO = 0.25
 KEEP_RECENT_TOKENS = 20_000
 """Recent messages kept word for word. klaude-code, pi, TunaCode and Opal use this number."""
 KEEP_RECENT_RATIO = 0.35
-"""Of the window, the most the kept messages may take (klaude-code)."""
+"""Of the window, the most that is kept unless the settings say how much (klaude-code)."""
 EMERGENCY_KEEP_RATIO = 0.20
 """Of the window, the most that is kept after an overflow (Opal)."""
 MANUAL_KEEP_RATIO = 0.25
@@ -57,7 +57,11 @@ class CompactionSettings:
 
     Attributes:
         reserve_tokens: Tokens left free for the answer, at most 25 % of the window.
-        keep_recent_tokens: Tokens of recent messages kept word for word, at most 35 % of the window.
+        keep_recent_tokens: Tokens of recent messages kept word for word, as far as 90 % of the threshold hold them with the
+            summary. None: 20,000, at most 35 % of the window. After an overflow at most 20 % of the window.
+        keep_recent_ratio: The same as a part of the window. Excludes `keep_recent_tokens`.
+        keep_turns: At least so many of the user's last turns are kept whole, as far as 90 % of the threshold hold them; not after
+            an overflow.
         trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
         trigger_tokens: Compact above this many tokens instead; of this and `trigger_ratio` the lower holds.
         max_output_tokens: What the host asks the model for, in tokens. Where the known window is input and output
@@ -88,7 +92,9 @@ class CompactionSettings:
     """
 
     reserve_tokens: int = RESERVE_TOKENS
-    keep_recent_tokens: int = KEEP_RECENT_TOKENS
+    keep_recent_tokens: int | None = None
+    keep_recent_ratio: float | None = None
+    keep_turns: int | None = None
     trigger_ratio: float | None = None
     trigger_tokens: int | None = None
     max_output_tokens: int | None = None
@@ -111,8 +117,31 @@ class CompactionSettings:
 
     def __post_init__(self) -> None:
         arguments.check(_KINDS, {name: getattr(self, name) for name in _KINDS})
+        self._check_keep()
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
+
+    def _check_keep(self) -> None:
+        tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio
+        if tokens is not None and ratio is not None:
+            raise ConfigurationError(
+                f"keep_recent_tokens={tokens} and keep_recent_ratio={ratio} exclude one another: set one"
+            )
+        if tokens is not None and self.trigger_tokens is not None and tokens > self.trigger_tokens:
+            raise ConfigurationError(
+                f"keep_recent_tokens={tokens} is above trigger_tokens={self.trigger_tokens}: keep less or raise the trigger"
+            )
+        if ratio is not None and self.trigger_ratio is not None and ratio > self.trigger_ratio:
+            raise ConfigurationError(
+                f"keep_recent_ratio={ratio} is above trigger_ratio={self.trigger_ratio}: keep less or raise the trigger"
+            )
+
+    def _keep(self, window: int) -> int:
+        if self.keep_recent_ratio is not None:
+            return int(window * self.keep_recent_ratio)
+        if self.keep_recent_tokens is not None:
+            return self.keep_recent_tokens
+        return _usual_keep(window)
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -131,7 +160,7 @@ class CompactionSettings:
         if self.trigger_tokens is not None:
             trigger = min(trigger, self.trigger_tokens)
         target = int(trigger * TARGET_RATIO)
-        keep = min(self.keep_recent_tokens, int(window * KEEP_RECENT_RATIO))
+        keep = self._keep(window)
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
         if self.summarizer_window is not None:
             summary = min(summary, int(self.summarizer_window * SUMMARY_SUMMARIZER_RATIO))
@@ -140,6 +169,7 @@ class CompactionSettings:
             trigger=trigger,
             target=target,
             keep=keep,
+            keep_turns=self.keep_turns or 0,
             emergency_keep=min(keep, int(window * EMERGENCY_KEEP_RATIO)),
             protect_results=min(PROTECT_RESULT_TOKENS, int(window * PROTECT_RESULT_RATIO)),
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
@@ -147,10 +177,16 @@ class CompactionSettings:
         )
 
 
+def _usual_keep(window: int) -> int:
+    """Return the tokens kept if no setting says how many."""
+    return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
+
+
 def _is_rule(value: object) -> bool:
     return value in ("never", "first") or (type(value) is int and value >= 0)
 
 
+_PART = "be a part of the window above 0 and up to 0.9"
 _RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
 
 
@@ -164,7 +200,9 @@ _PROMPT = arguments.Kind(
 )
 _KINDS = {
     "reserve_tokens": arguments.TOKENS,
-    "keep_recent_tokens": arguments.TOKENS,
+    "keep_recent_tokens": arguments.TOKENS.or_none(),
+    "keep_recent_ratio": arguments.Kind(lambda value: arguments.is_number(value) and 0 < value <= 0.9, _PART).or_none(),
+    "keep_turns": arguments.whole("turns").or_none(),
     "trigger_ratio": arguments.RATIO.or_none(),
     "trigger_tokens": arguments.TOKENS.or_none(),
     "max_output_tokens": arguments.TOKENS.or_none(),
@@ -189,14 +227,15 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one context window allows, all in tokens.
+    """What one context window allows, in tokens unless another unit is named.
 
     Attributes:
         window: The model's context window.
         trigger: A view above this is compacted (strictly above).
         target: A view holds at most this after a compaction.
         keep: Recent messages kept word for word.
-        emergency_keep: The same after an overflow.
+        keep_turns: The user's last turns that are kept whole, a number of turns.
+        emergency_keep: The tokens kept after an overflow.
         protect_results: Newest tool results that are not cleared.
         minimum_clear: What clearing must gain.
         summary: The most a summary may hold.
@@ -206,7 +245,15 @@ class Budget:
     trigger: int
     target: int
     keep: int
+    keep_turns: int
     emergency_keep: int
     protect_results: int
     minimum_clear: int
     summary: int
+
+    def keeping(self, keep: int) -> Budget:
+        """Return the budget whose target holds so many kept tokens next to a summary, up to 90 % of the trigger."""
+        if keep <= _usual_keep(self.window):
+            return self
+        most = int(self.trigger * (1 - MINIMUM_GAIN_RATIO))
+        return replace(self, target=max(self.target, min(keep + 2 * self.summary, most)))

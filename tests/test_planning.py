@@ -50,7 +50,7 @@ class Flat:
 def budget(**tokens: int) -> Budget:
     """A budget that bounds nothing, but for what is given."""
     roomy = dict.fromkeys(
-        ("window", "trigger", "target", "keep", "emergency_keep", "protect_results", "summary"), 1_000_000
+        ("window", "trigger", "target", "keep", "keep_turns", "emergency_keep", "protect_results", "summary"), 1_000_000
     )
     return Budget(**{**roomy, "summary": 1_000, "minimum_clear": 0, **tokens})
 

@@ -133,12 +133,12 @@ Window = Annotated[
     ),
 ]
 Keep = Annotated[
-    int,
+    int | None,
     typer.Option(
         parser=_tokens,
         metavar="TOKENS",
         help="Recent messages kept word for word, as far as the window allows.",
-        show_default=short(_DEFAULTS.keep_recent_tokens),
+        show_default=short(_DEFAULTS.budget(DEFAULT_WINDOW).keep),
     ),
 ]
 Reserve = Annotated[
@@ -161,7 +161,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the same as JSON, an
 def replay_files(
     files: Files,
     window: Window = DEFAULT_WINDOW,
-    keep: Keep = _DEFAULTS.keep_recent_tokens,
+    keep: Keep = None,
     reserve: Reserve = _DEFAULTS.reserve_tokens,
     summary: WithSummaries = False,
     usage: WithUsage = False,
