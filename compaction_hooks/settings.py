@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from compaction_hooks import arguments
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.values import dataclass
 
 RESERVE_TOKENS = 16_384

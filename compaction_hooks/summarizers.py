@@ -366,7 +366,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
         return f"the summary was withheld (finish reason {ending})"
     if all(map(_says_nothing, summary.text.splitlines())):
         return "the summary is empty"
-    if _is_prompt_read(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
+    if _asks_for_headings(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
         return f"the summary has none of the headings that were asked for, in {len(summary.text)} characters: the model refused"
     if _is_echo(summary.text, request):
         return "the summary repeats the prompt or the transcript, or continues the conversation"
@@ -394,8 +394,10 @@ def _too_long(text: str, request: SummaryRequest) -> str:
     return f"the summary has {len(text):,} characters, at most {request.max_tokens} tokens are accepted"
 
 
-def _is_prompt_read(request: SummaryRequest) -> bool:
-    """Whether the summariser looked at our prompt: a host's own one may ask for whatever it likes."""
+def _asks_for_headings(request: SummaryRequest) -> bool:
+    """Whether the summariser was asked in our words: it looked at the prompt, and that has no form of the host's."""
+    if request.form is not None:
+        return False
     try:
         return bool(object.__getattribute__(request, "prompt"))
     except AttributeError:
