@@ -167,7 +167,7 @@ def test_a_summary_stands_before_kept_messages_of_which_some_are_cleared() -> No
     hooks = controller(16_384, summarizer=Scripted())
     hooks.transform_context_sync(messages)
     cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
-    summed = hooks.compact_sync(messages, keep_recent_tokens=6_000).record
+    summed = hooks.compact_sync(messages, keep_recent_tokens=5_700).record
     assert summed is not None
     kept = tuple(item for item in cleared.reductions if item.run >= summed.covered_runs)
     both = replace(summed, reductions=kept)
