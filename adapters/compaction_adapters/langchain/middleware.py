@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Unpack, cast
+from weakref import WeakKeyDictionary
 
 from langchain.agents.middleware.types import (
     AgentMiddleware,
@@ -16,6 +17,7 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from compaction_adapters.controllers import PolicyKeywords, controller_from
@@ -25,8 +27,14 @@ from compaction_adapters.langchain.records import CHANNEL, CompactionState, stor
 from compaction_adapters.langchain.requests import call_options
 from compaction_adapters.langchain.sessions import Sessions, current_config
 from compaction_adapters.langchain.sizes import controller_keywords
-from compaction_adapters.langchain_core import FORMAT, ModelContextOverflowError, PassedOn, records_update
-from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError
+from compaction_adapters.langchain_core import (
+    FORMAT,
+    ModelContextOverflowError,
+    PassedOn,
+    ThreadMethods,
+    records_update,
+)
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     from compaction_adapters.langchain.sizes import Trigger
 
 
-class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
+class CompactionMiddleware(ThreadMethods, AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
     """Keeps an agent's conversation inside the context window of whichever model is called.
 
     The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record
@@ -96,6 +104,8 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         self.tools = []
         self._name = name
         self._sessions = Sessions(self.controller)
+        self._channel, self._messages_key = CHANNEL, "messages"
+        self._called: WeakKeyDictionary[CompactionSession[BaseMessage], CallOptions] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -103,12 +113,27 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         return self._name
 
     def session(self, thread_id: str) -> CompactionSession[BaseMessage]:
-        """Return the session of a thread: its state for a status line, manual compaction, pins, undo.
+        """Return the session of a thread: its state for a status line, its history, pins, undo.
 
-        What is done with it goes into the thread's checkpoint with the next model call. In a process that has not seen the thread
-        since its start, it is filled by that call only.
+        What is done with it goes into the thread's checkpoint with the next model call; `compact`, `undo` and `pin` of the
+        middleware itself write it there at once. In a process that has not seen the thread, `load` fills the session.
         """
         return self._sessions.named(thread_id)
+
+    def _options_of(self, request: ModelRequest[ContextT], session: CompactionSession[BaseMessage]) -> CallOptions:
+        """Return the options of a call, and remember those of its model for a compaction by hand."""
+        options = call_options(request)
+        self._called[session] = {**options, "on_event": None}
+        return options
+
+    def _session_of(self, thread: str) -> CompactionSession[BaseMessage]:
+        return self.session(thread)
+
+    def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:  # noqa: ARG002
+        return {**self._called.get(session, {}), **given}
+
+    def _forget_carried(self, session: CompactionSession[BaseMessage]) -> None:
+        self._sessions.drop(session)
 
     def wrap_model_call(
         self,
@@ -123,7 +148,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         session = self._sessions.of(request)
         call: ModelCall[ContextT, ResponseT] = ModelCall(request)
         messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
-        options = call_options(request)
+        options = self._options_of(request, session)
         try:
             answer = session.call_sync(messages, call.sender(handler), answer=call.read, **options)
         except ContextOverflowError as error:
@@ -141,7 +166,7 @@ class CompactionMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Resp
         session = self._sessions.of(request)
         call: ModelCall[ContextT, ResponseT] = ModelCall(request)
         messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
-        options = call_options(request)
+        options = self._options_of(request, session)
         try:
             answer = await session.call(messages, call.async_sender(handler), answer=call.read, **options)
         except ContextOverflowError as error:

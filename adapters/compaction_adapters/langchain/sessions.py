@@ -64,6 +64,10 @@ class Sessions:
         """Keep a session's records for conversations that begin with the same messages, whatever came of the call."""
         self._carried.keep(session, request.messages)
 
+    def drop(self, session: CompactionSession[BaseMessage]) -> None:
+        """Forget a session's records for conversations that begin alike."""
+        self._carried.drop(session)
+
     def _name(self, runtime: object) -> str:
         config = current_config()
         with self._lock:

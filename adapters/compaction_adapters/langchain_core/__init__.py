@@ -24,6 +24,7 @@ from compaction_adapters.langchain_core.models import (
 from compaction_adapters.langchain_core.overflow import ModelContextOverflowError
 from compaction_adapters.langchain_core.records import records_update, union_records
 from compaction_adapters.langchain_core.runs import conversation_id, stream_events, thread_id
+from compaction_adapters.langchain_core.threads import ThreadMethods
 from compaction_adapters.langchain_core.watching import TokenWatch
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "ModelContextOverflowError",
     "ModelLike",
     "PassedOn",
+    "ThreadMethods",
     "TokenWatch",
     "bound_arguments",
     "chat_model_in",

@@ -56,6 +56,13 @@ class CarriedRecords:
             while len(self._records) > MAX_CARRIED:
                 self._records.popitem(last=False)
 
+    def drop(self, session: CompactionSession[BaseMessage]) -> None:
+        """Keep the records of a session no longer."""
+        conversation = session.engine.conversation
+        with conversation.lock, self._lock:
+            for record in conversation.records:
+                self._records.pop(record.id, None)
+
 
 def _beginning(messages: Sequence[BaseMessage]) -> str:
     """The text a conversation begins with: enough to pass over nearly all others without reading this one."""

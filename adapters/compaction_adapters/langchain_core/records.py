@@ -18,14 +18,21 @@ _UNDONE: Final = "undone"
 def union_records(left: Iterable[Mapping[str, object]] | None, right: Iterable[Mapping[str, object]] | None) -> Records:
     """Join two lists of records, each once, in the order they came: the reducer of a record channel.
 
-    Left out is what either side says is undone, and all but the newest `MOST_RECORDS`.
+    Left out is what either side says is undone, and all records but the newest `MOST_RECORDS`. Notes of pins stay.
     """
     joined = {str(record.get("id")): record for record in [*(left or ()), *(right or ())]}
-    return [record for record in joined.values() if not record.get(_UNDONE)][-MOST_RECORDS:]
+    kept = [record for record in joined.values() if not record.get(_UNDONE)]
+    records = [record for record in kept if not _is_note(record)]
+    return [*(record for record in kept if _is_note(record)), *records[-MOST_RECORDS:]]
+
+
+def _is_note(record: Mapping[str, object]) -> bool:
+    """Return whether this only keeps pins: it covers nothing."""
+    return record.get("covered_digest") == ""
 
 
 def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, object]]) -> Records:
-    """Return what a state's channel must be told after a call: the record in force where it lacks it, and what was undone.
+    """Return what a state's channel must be told: the record in force and notes of pins where it lacks them, and what was undone.
 
     Only the record in force: those of other branches of the thread are in the checkpoints of these branches.
 
@@ -33,11 +40,13 @@ def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, 
         held: The records the state holds.
     """
     conversation = session.engine.conversation
+    known = {str(one.get("id")) for one in held}
     with conversation.lock:
         history = conversation.history
         record = None if history is None else conversation.newest_true(history)
-        undone = conversation.undone.intersection(str(one.get("id")) for one in held)
-    is_new = record is not None and all(one.get("id") != record.id for one in held)
+        undone = conversation.undone & known
+        notes = [note for note in conversation.records if note.is_note and note.pins]
     # Through JSON: a checkpointer's serialiser would keep tuples and enums, and warn of them or refuse them.
-    new = [json.loads(json.dumps(record.to_dict()))] if record is not None and is_new else []
+    found = [*notes, record] if record is not None else notes
+    new = [json.loads(json.dumps(one.to_dict())) for one in found if one.id not in known]
     return [*new, *({"id": record_id, _UNDONE: True} for record_id in sorted(undone))]

@@ -150,6 +150,10 @@ class Conversations:
             values[RUN_KEY] = conversation.run
         return values
 
+    def drop(self, session: CompactionSession[BaseMessage]) -> None:
+        """Forget a session's records for conversations that begin alike."""
+        self._carried.drop(session)
+
     # -- what node and model tell one another
 
     def note_handed_out(

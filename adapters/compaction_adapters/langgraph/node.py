@@ -17,6 +17,7 @@ from langgraph.types import Overwrite
 from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords, controller_from
 from compaction_adapters.langchain_core import (
     FORMAT,
+    ThreadMethods,
     model_options,
     stream_events,
     without_response_ids,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
 Answer = TypeVar("Answer")
 
 
-class CompactionNode(Runnable[Any, Values]):
+class CompactionNode(ThreadMethods, Runnable[Any, Values]):
     """Keeps a conversation inside the context window: put it in front of the model node.
 
     `graph.add_node("compact", compact)`, or `create_react_agent(compact.wrap(model), ..., pre_model_hook=compact)`. The model node
@@ -94,7 +95,8 @@ class CompactionNode(Runnable[Any, Values]):
         )
         self.schema = node_schema(messages_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
-        self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
+        self._channel, self._messages_key = RECORDS_KEY, messages_key
+        self._output_key, self._trim = output_key, trim
         self._conversations = Conversations(self.controller, messages_key)
         # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is known only now.
         setattr(self, "__call__", MethodType(_typed(type(self).__call__, self.schema), self))  # noqa: B010 - of this one
@@ -161,15 +163,25 @@ class CompactionNode(Runnable[Any, Values]):
         return CompactingModel(model, self._conversations, self._options)
 
     def session(self, thread: str) -> CompactionSession[BaseMessage]:
-        """Return the session of a thread: its state for a status line, manual compaction, pins, undo.
+        """Return the session of a thread: its state for a status line, its history, pins, undo.
 
-        What is done with it goes into the thread's checkpoint with the next call of the node. In a process that has not seen
-        the thread since its start, it is filled by that call only.
+        What is done with it goes into the thread's checkpoint with the next call of the node; `compact`, `undo` and `pin` of the
+        node itself write it there at once. In a process that has not seen the thread, `load` fills the session.
         """
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
         return self._conversations.named(cast(str, self._conversations.name(config)))
 
     # -- helpers
+
+    def _session_of(self, thread: str) -> CompactionSession[BaseMessage]:
+        return self.session(thread)
+
+    def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
+        known = self._called_model(session, config) if self._pick_model is None else CallOptions()
+        return {**known, **self._options, **self._run_options(config), **given}
+
+    def _forget_carried(self, session: CompactionSession[BaseMessage]) -> None:
+        self._conversations.drop(session)
 
     def _opened(self, state: Mapping[str, Any], config: RunnableConfig) -> tuple[Conversation, list[BaseMessage]]:
         messages = state.get(self._messages_key)
@@ -191,11 +203,15 @@ class CompactionNode(Runnable[Any, Values]):
         }
 
     def _model_options(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
-        """Return what is known of the model that will be called: the one picked, or the one called last, or the first wrapped."""
+        """Return what is known of the model that will be called."""
         if self._pick_model is not None:
             return options_of_model(self._pick_model(state, runtime_of(config)), config)
-        wrapped = {} if self._wrapped is None else options_of_model(self._wrapped, config)
-        last = self._conversations.last_call(conversation.session)
+        return self._called_model(conversation.session, config)
+
+    def _called_model(self, session: CompactionSession[BaseMessage], config: RunnableConfig) -> CallOptions:
+        """Return what is known of the model that was called last, or of the first wrapped one."""
+        wrapped = CallOptions() if self._wrapped is None else options_of_model(self._wrapped, config)
+        last = self._conversations.last_call(session)
         # What a configurable model was in an earlier run says nothing about this one.
         return {**last, **wrapped} if isinstance(self._wrapped, DynamicRunnable) else {**wrapped, **last}
 
