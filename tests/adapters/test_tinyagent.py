@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("tinyagent")
 
 from compaction_adapters.tinyagent import TinyAgentFormat, compaction_hook, usage_of
-from tinyagent import Agent, AgentOptions
+from tinyagent import Agent, AgentOptions, extract_text
 from tinyagent.agent_types import (
     AgentMessage,
     AgentTool,
@@ -142,6 +143,28 @@ async def test_kept_messages_are_the_agents_own_objects() -> None:
 async def test_below_the_threshold_the_list_itself_comes_back() -> None:
     messages: list[AgentMessage] = [UserMessage(content=[TextContent(text="hello")])]
     assert await compaction_hook(context_window=8_192)(messages, None) is messages
+
+
+@pytest.mark.parametrize("how", ["hook.prompt", "agent.prompt"])
+async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
+    """tinyagent's loop does not look at the signal that `agent.abort()` sets: it would make all 40 calls."""
+
+    class Aborting(ScriptedModel):
+        async def __call__(self, model: Model, context: Context, options: object) -> Reply:
+            if len(self.sent) == 2:
+                hook.abort()
+            return await super().__call__(model, context, options)
+
+    hook, model = compaction_hook(context_window=100_000), Aborting(calls=40)
+    run = hook.attach(agent(model, hook))
+    hook.abort()  # nothing runs yet: it is no concern of the next run
+    prompt = partial(hook.prompt, run) if how == "hook.prompt" else run.prompt
+    answer = await prompt("Read.")
+    assert len(model.sent) == 3
+    assert isinstance(answer, AssistantMessage)
+    assert answer.stop_reason == "aborted"
+    model.sent += [[]] * 3
+    assert extract_text(await prompt("Go on.")) == "All read."
 
 
 async def test_abort_during_a_summary_goes_on_uncompacted() -> None:

@@ -120,6 +120,7 @@ class CompactionHook:
         self._loop: asyncio.Task[object] | None = None
         self._has_streamed = False
         self._giving_up = asyncio.Event()
+        self._is_gone_on_with = False
 
     @property
     def session(self) -> CompactionSession[AgentMessage]:
@@ -128,12 +129,20 @@ class CompactionHook:
         return self._open_session(self._session_id or named or self._own_id)
 
     async def __call__(self, messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
-        """Return the list to send, see `CompactionSession.transform_context`. `signal` is the run's."""
+        """Return the list to send, see `CompactionSession.transform_context`. `signal` is the run's.
+
+        Raises:
+            RuntimeError: `abort()` was called in this run; tinyagent ends it with an answer whose stop reason is "aborted".
+        """
         self._loop = asyncio.current_task()
         if self._agent is not None and (signal is None or signal is not self._signal):
             # What a run was started with holds to its end, whatever is set on the agent meanwhile.
             self._signal, self._options = signal, self._options_of(self._agent)
-        return await self.session.transform_context(messages, signal, **self._options)
+        view = await self.session.transform_context(messages, signal, **self._options)
+        if self._giving_up.is_set():
+            # tinyagent's loop does not look at its own signal: it would make every other model call of the run.
+            raise RuntimeError("Request was aborted")
+        return view
 
     # -- the agent
 
@@ -160,6 +169,8 @@ class CompactionHook:
             self._has_streamed = False
         elif event.type == "message_update":
             self._has_streamed = True
+        elif event.type == "agent_end" and not self._is_gone_on_with:
+            self._giving_up = asyncio.Event()
 
     def _options_of(self, agent: Agent) -> CallOptions:
         model = agent.state.model
@@ -239,20 +250,26 @@ class CompactionHook:
             return await self._gone_on(agent) is not None
 
     def abort(self) -> None:
-        """Abort the agent's run; also the compaction before an overflowed run goes on, which `agent.abort()` does not reach."""
-        self._giving_up.set()
-        if self._agent is not None:
+        """End the agent's run before its next model call; also the compaction before an overflowed run goes on.
+
+        `agent.abort()` reaches neither: only tools and the stream function see its signal.
+        """
+        if self._agent is not None and (self._is_gone_on_with or self._agent.state.is_streaming):
+            self._giving_up.set()
             self._agent.abort()
 
     @contextmanager
     def _cancelling_the_loop(self) -> Generator[None]:
         """tinyagent runs its loop in a task that outlives a cancelled `prompt`, and a stream that is no longer read."""
+        self._giving_up, self._is_gone_on_with = asyncio.Event(), True
         try:
             yield
         except (asyncio.CancelledError, GeneratorExit):
             if self._loop is not None and self._loop is not asyncio.current_task():
                 self._loop.cancel()
             raise
+        finally:
+            self._giving_up, self._is_gone_on_with = asyncio.Event(), False
 
     # -- recovery
 
@@ -278,7 +295,8 @@ class CompactionHook:
 
     async def _called_again(self, run: EndedRun) -> AgentMessage | None:
         """Return what the run came to when its last model call was made once more; None when that was no use."""
-        self._giving_up = asyncio.Event()
+        if self._giving_up.is_set():
+            return None
         options = self._options_of(run.agent)
         try:
             answer = await self.session.call(run.kept, run.send, self._giving_up, answer=read_answer, **options)
