@@ -8,7 +8,7 @@ import pytest
 
 from compaction_hooks.testing import Script
 from tests.cases import sampled
-from tests.provider import recorded_scripts
+from tests.provider.recorded import recorded_scripts
 
 MINIMUM_TOKENS = 40_000
 MOST_ANSWERS = 150

@@ -1,7 +1,9 @@
-"""A loopback provider that behaves like the real ones where it matters to compaction. Needs starlette and uvicorn."""
+"""A loopback provider that behaves like the real ones where it matters to compaction. Needs starlette and uvicorn.
+
+The examples use it, so it needs no pytest.
+"""
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
-from tests.provider.recorded import recorded_scripts, script_of
 from tests.provider.server import LoopbackProvider
 from tests.provider.sides import Overflow, Received, Side
 from tests.provider.signing import Signer
@@ -20,7 +22,5 @@ __all__ = [
     "Signer",
     "Turn",
     "long_script",
-    "recorded_scripts",
-    "script_of",
     "tools_of",
 ]

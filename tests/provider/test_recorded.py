@@ -9,8 +9,8 @@ import pytest
 
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
 from tests.data import needs_data, sessions
-from tests.provider import recorded_scripts, script_of
 from tests.provider.counting import count, pieces_of
+from tests.provider.recorded import recorded_scripts, script_of
 
 
 def call(name: str, arguments: str = "{}") -> dict[str, Any]:

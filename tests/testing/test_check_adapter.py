@@ -17,7 +17,8 @@ from compaction_hooks import CompactionController, CompactionSession, ContextOve
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_session, long_script
 from tests.data import needs_data
-from tests.provider import LoopbackProvider, recorded_scripts
+from tests.provider import LoopbackProvider
+from tests.provider.recorded import recorded_scripts
 from tests.testing.plain import Body, Chat, PlainConversation, PlainHarness
 
 FACTS = {str(fact): fact for fact in ADAPTER_FACTS}
