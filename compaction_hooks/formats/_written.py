@@ -30,9 +30,8 @@ ANTHROPIC_BLOCKS: Final = (
     "web_search_tool_result",
     "web_fetch_tool_result",
     "code_execution_tool_result",
-    "image",
-    "document",
 )
+"""Without these no call has its result. Documents and images may be in any format: LiteLLM takes them among chat messages."""
 CHAT_BLOCKS: Final = ("image_url", "input_audio")
 RESPONSES_BLOCKS: Final = ("input_text", "output_text", "input_image", "input_file", "computer_screenshot")
 _BLOCKS: Final[Mapping[object, str]] = {
@@ -65,8 +64,8 @@ def first_written_in(messages: Iterable[object]) -> str | None:
 
 def _block_of(block: Fields) -> str | None:
     kind = block.get("type")
-    if kind in ("image", "document") and fields_of(block.get("source")) is None:
-        return None  # such as MCP's images, which any tool result may hold
+    if kind in ("image", "document") and fields_of(block.get("source")) is not None:
+        return "anthropic"
     return _BLOCKS.get(kind) if isinstance(kind, str) else None
 
 
@@ -76,10 +75,8 @@ def foreign_blocks(*kinds: str) -> dict[str, BlockReader]:
 
 
 def _refuse_block(block: Fields) -> Part | None:
-    name = _block_of(block)
-    if name is None:
-        return None
-    raise _foreign(f"a content block of type {block.get('type')!r}", name)
+    kind = block.get("type")
+    raise _foreign(f"a content block of type {kind!r}", _BLOCKS[kind])
 
 
 def refuse_chat_message(fields: Fields) -> None:
