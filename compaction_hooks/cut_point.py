@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Final
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import M
+from compaction_hooks.messages import M, StopReason
 
 TURN_SLACK_RATIO = 0.25
 """Of what would be kept, how much may be given up so that the kept part begins with a user's words (KDCube prefers
@@ -18,9 +19,9 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     """Choose the first run to keep.
 
     Walks from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may
-    begin a context: one where the speaker changes and no call is open, so never a tool result. From there on forward to
-    the first run with which the view `fits`; a run that a user opens is preferred when it costs little of what is kept.
-    When none fits, the last step is kept alone.
+    begin a context: one where the speaker changes and no call is open, so never a tool result, and that is not an answer cut
+    short. From there on forward to the first run with which the view `fits`; a run that a user opens is preferred when it
+    costs little of what is kept. When none fits, the last step is kept alone.
 
     Args:
         after: What earlier records cover, in runs; the cut lies above it.
@@ -33,13 +34,22 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     runs = range(max(after, history.base) + 1, history.run_count)
     first = bisect_left(runs, _walk_back(history, keep_tokens), key=history.run_start)
     # No more is looked at than is kept, however much lies before it.
-    candidates = [run for run in runs[first:] if history.is_boundary(run)]
+    candidates = [run for run in runs[first:] if _may_begin(history, run)]
     if not candidates:
-        candidates = list(islice((run for run in reversed(runs[:first]) if history.is_boundary(run)), 1))
+        candidates = list(islice((run for run in reversed(runs[:first]) if _may_begin(history, run)), 1))
     if not candidates:
         return None
     fitting = next((run for run in candidates if fits(run)), candidates[-1])
     return _turn_nearby(history, fitting, candidates)
+
+
+def _may_begin(history: History[M], run: int) -> bool:
+    """Whether what is kept may begin with a run: not with an answer that was aborted or failed, which says half of something."""
+    return history.is_boundary(run) and history.piece(history.run_start(run)).message.stop_reason not in _PARTIAL
+
+
+_PARTIAL: Final[tuple[StopReason | None, ...]] = ("aborted", "error")
+"""How partial answers ended."""
 
 
 def turns_tokens(history: History[M], turns: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from compaction_hooks.values import dataclass
 
@@ -215,6 +215,19 @@ class MessageFormat(Protocol[M]):
         The place of a user's `Media` is taken by a text of the user. Everything else, unknown fields included, is the same
         object as before. Media inside a rewritten result is dropped.
         """
+        ...
+
+
+@runtime_checkable
+class CachingFormat(MessageFormat[M], Protocol[M]):
+    """A format whose messages can carry the mark of a prompt cache, as Anthropic's `cache_control`."""
+
+    def cache_mark(self, message: M, /) -> object | None:
+        """The last mark in a message; None without one."""
+        ...
+
+    def with_cache_mark(self, summary: M, mark: object, /) -> M:
+        """A copy of a summary that carries this mark at its end, and reads as the summary does."""
         ...
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, cast
 
 from compaction_hooks import arguments
+from compaction_hooks.cache_marks import MovedMark, move_mark
 from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, message_names
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
@@ -62,6 +63,7 @@ class Projection(Generic[M]):
         is_settled: Whether all that the record shows smaller, and all stale reasoning, could be there; not in a list that was cut
             off before its end, and that may grow again.
         stale_runs: Before this run the view leaves out reasoning; 0 where it shows all of it.
+        moved_mark: The cache mark that the summary has from a message it covers; None if none of them has one.
     """
 
     prefix: Sequence[M]
@@ -74,6 +76,7 @@ class Projection(Generic[M]):
     rewritten: Mapping[int, Rewritten[M]] = field(default_factory=dict[int, Rewritten[M]])
     is_settled: bool = True
     stale_runs: int = 0
+    moved_mark: MovedMark[M] | None = None
 
     @property
     def is_identity(self) -> bool:
@@ -82,11 +85,18 @@ class Projection(Generic[M]):
 
     def view(self, history: History[M]) -> list[M]:
         """Return the list to send: a new list; what is kept are the objects of the host."""
-        return [*self.prefix, *history.hosts(self.rest)]
+        return [*self._prefix_for(history.host), *history.hosts(self.rest)]
 
     def view_of(self, messages: Sequence[M]) -> list[M]:
         """Return the list to send for the list that the history was read from, which may hold copies of the same messages."""
-        return [*self.prefix, *messages[self.rest :]]
+        return [*self._prefix_for(messages.__getitem__), *messages[self.rest :]]
+
+    def _prefix_for(self, host: Callable[[int], M]) -> Sequence[M]:
+        """The prefix, in which the summary has a cache mark only while the covered message still has it: providers allow few."""
+        moved = self.moved_mark
+        if moved is None or moved.is_still_at(host(moved.host)):
+            return self.prefix
+        return [moved.unmarked if message is moved.marked else message for message in self.prefix]
 
     @property
     def reductions(self) -> list[Reduction]:
@@ -108,6 +118,7 @@ class _Draft(Generic[M]):
     messages: list[M] = field(default_factory=list[M])
     borrowed: list[int] = field(default_factory=list[int])
     tokens: int = 0
+    moved_mark: MovedMark[M] | None = None
 
     def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
         """Add single pieces: their messages, or new ones with only these pieces."""
@@ -131,7 +142,10 @@ class _Draft(Generic[M]):
         pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
         self.add(history.systems(cut))
         summary = self.format.summary(record.rendered)
-        self.messages.append(summary)
+        covered = range(history.piece(cut).host if cut < history.piece_count else history.host_count)
+        shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
+        self.moved_mark = move_mark(history, self.format, summary, [host for host in covered if host not in shown])
+        self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
         self.tokens += sum(map(estimate, self.format.read(summary)))
         self.add(pinned)
         return cut, pinned
@@ -193,7 +207,19 @@ def apply_record(
         return Projection((), 0, 0, (), 0, (), favoured, is_settled=is_settled, stale_runs=stale_runs)
     tokens = draft.tokens - sum(shown.saved for shown in rewritten.values())
     borrowed = tuple(draft.borrowed)
-    return Projection(draft.messages, rest, tokens, pinned, cut, borrowed, favoured, rewritten, is_settled, stale_runs)
+    return Projection(
+        draft.messages,
+        rest,
+        tokens,
+        pinned,
+        cut,
+        borrowed,
+        favoured,
+        rewritten,
+        is_settled,
+        stale_runs,
+        draft.moved_mark,
+    )
 
 
 def stale_runs_of(record: CompactionRecord | None) -> int:

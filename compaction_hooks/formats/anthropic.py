@@ -31,6 +31,7 @@ from compaction_hooks.formats._common import (
     thinking_block,
     without_items,
 )
+from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import (
     CHAT_BLOCKS,
     RESPONSES_BLOCKS,
@@ -42,7 +43,7 @@ from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
 
 
-class AnthropicFormat:
+class AnthropicFormat(DictSummaries):
     """Anthropic messages as dicts, TypedDicts or SDK objects.
 
     A user message that mixes tool results with text or images has one piece for each run of results ("tool") and each run
@@ -71,8 +72,8 @@ class AnthropicFormat:
         return tuple([build_message("tool" if is_result else "user", run, fields) for is_result, run in pieces])
 
     def summary(self, text: str, /) -> Fields:
-        """Return a new user message with this text."""
-        return {"role": "user", "content": text}
+        """Return a new user message with this text, and with `summary_fields`."""
+        return {"role": "user", "content": text, **self._summary_fields}
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""

@@ -28,6 +28,7 @@ from compaction_hooks.formats._common import (
     without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import unreadable
 from compaction_hooks.messages import (
     Media,
@@ -54,7 +55,7 @@ _PLAIN_CALL_FIELDS: Final = frozenset({"id", "type", "function"})
 _SIGNED_FIELDS: Final = frozenset({"extra_content", "provider_specific_fields"})
 
 
-class OpenAIChatFormat:
+class OpenAIChatFormat(DictSummaries):
     """Chat completions messages as dicts, TypedDicts or SDK objects; one message is one piece.
 
     Read beyond the documented fields: `reasoning_content`, `reasoning`, `reasoning_details` and `thinking_blocks` (what DeepSeek,
@@ -115,8 +116,8 @@ class OpenAIChatFormat:
         return all(map(_is_call_of, calls, parts[count:]))
 
     def summary(self, text: str, /) -> Fields:
-        """Return a new user message with this text."""
-        return {"role": "user", "content": text}
+        """Return a new user message with this text, and with `summary_fields`."""
+        return {"role": "user", "content": text, **self._summary_fields}
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""

@@ -29,6 +29,7 @@ from compaction_hooks.formats._common import (
     without_items,
 )
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
+from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import refuse_chat_message
 from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
@@ -66,7 +67,7 @@ _BLANK_SCREEN: Final = (
 """A white image of one pixel: a computer's output must be a screenshot, so a cleared one becomes this."""
 
 
-class OpenAIResponsesFormat:
+class OpenAIResponsesFormat(DictSummaries):
     """Responses items as dicts, TypedDicts or SDK objects; one item is one piece.
 
     Reasoning, calls and the model's messages all have role "assistant", so a reasoning item is never cut off from the call or
@@ -98,12 +99,12 @@ class OpenAIResponsesFormat:
         return (build_message(speaker, (_part(kind, fields),), fields),)
 
     def summary(self, text: str, /) -> Fields:
-        """Return a new user message with this text."""
-        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        """Return a new user message with this text, and with `summary_fields`."""
+        return {**self.request(text), **self._summary_fields}
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""
-        return self.summary(text)
+        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
         """Return the output item that this type of call wants; a computer's is a blank screenshot, without the text.

@@ -42,9 +42,8 @@ def read_block(block: object) -> Part:
     if call := _call(fields):
         return call
     if is_of_anthropic(fields):
-        return _ANTHROPIC.read({"role": "assistant" if "thinking" in str(kind) else "user", "content": [fields]})[
-            0
-        ].parts[0]
+        role = "user" if kind in _OF_A_USER else "assistant"
+        return _ANTHROPIC.read({"role": role, "content": [fields]})[0].parts[0]
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     part = reader(fields) if reader else None
     return part or _OPENAI.read({"role": "user", "content": [fields]})[0].parts[0]
@@ -71,12 +70,16 @@ def rewritten_block(block: object, text: str) -> object:
     return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
 
 
+_OF_A_USER: Final = ("document", "image", "tool_result")
+_OF_ANTHROPIC: Final = (*_OF_A_USER, "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use")
+
+
 def is_of_anthropic(block: Block) -> bool:
     """Whether a block is one that only Anthropic writes this way."""
-    kind = block.get("type")
-    return kind in ("document", "thinking", "redacted_thinking", "tool_result") or (
-        kind == "image" and "source" in block
-    )
+    kind = _string(block, "type")
+    if kind == "image":
+        return "source" in block
+    return kind in _OF_ANTHROPIC or kind.endswith("_tool_result")  # results of its hosted tools
 
 
 def call_id(block: object) -> str | None:

@@ -33,7 +33,7 @@ from compaction_adapters.langchain_core.blocks import (
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import as_json_text, json_object
+from compaction_hooks.formats import as_json_text, json_object, last_cache_mark, marked_content
 from compaction_hooks.messages import Part, PartAddress, Role, Thinking, ToolCall, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
@@ -75,6 +75,14 @@ class LangChainFormat:
             id=f"compaction-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}",
             additional_kwargs={"lc_source": SUMMARY_SOURCE},
         )
+
+    def cache_mark(self, message: BaseMessage, /) -> object | None:
+        """Return the last `cache_control` in a message's blocks; None without one."""
+        return last_cache_mark(message.content)
+
+    def with_cache_mark(self, summary: BaseMessage, mark: object, /) -> BaseMessage:
+        """Return a copy of a summary whose text is a block with this `cache_control`."""
+        return summary.model_copy(update={"content": marked_content(summary.content, mark)})
 
     def request(self, text: str, /) -> BaseMessage:
         """Return a human message with this text."""

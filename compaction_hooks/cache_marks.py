@@ -1,0 +1,43 @@
+"""The mark of a prompt cache on a message that is summarised: the summary takes it over, so that the host's caching goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import CachingFormat, M, MessageFormat
+from compaction_hooks.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MovedMark(Generic[M]):
+    """A mark that a summary has from a message it covers.
+
+    Attributes:
+        host: Index of that message.
+        mark: The mark.
+        find: Finds the mark of a message.
+        marked, unmarked: The summary with the mark and without it.
+    """
+
+    host: int
+    mark: object
+    find: Callable[[M], object]
+    marked: M
+    unmarked: M
+
+    def is_still_at(self, message: M) -> bool:
+        """Whether the covered message still has the mark: a host that moved it on counts one less, and providers allow few."""
+        return self.find(message) == self.mark
+
+
+def move_mark(history: History[M], format: MessageFormat[M], summary: M, covered: Sequence[int]) -> MovedMark[M] | None:
+    """Return a summary with the last mark of the host messages it covers; None if they have none, or the format knows no marks."""
+    if not isinstance(format, CachingFormat):
+        return None
+    for host in reversed(covered):
+        mark = format.cache_mark(history.host(host))
+        if mark is not None:
+            return MovedMark(host, mark, format.cache_mark, format.with_cache_mark(summary, mark), summary)
+    return None

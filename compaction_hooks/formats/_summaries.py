@@ -1,0 +1,58 @@
+"""Summary messages of the formats that are dicts: fields that a host wants in them, and the mark of a prompt cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.formats._common import Fields, fields_of, list_of, message_fields
+
+_SAYING: Final = frozenset({"role", "content", "type"})
+
+
+class DictSummaries:
+    """The part of a format that is about its summaries.
+
+    Args:
+        summary_fields: Added to each summary's dict, for the host's own use. OpenAI and Anthropic refuse fields they do not know:
+            take them off before you send a view, or choose some that your gateway takes.
+
+    Raises:
+        ConfigurationError: a field is one in which messages say something.
+    """
+
+    _summary_fields: Fields = MappingProxyType({})
+
+    def __init__(self, *, summary_fields: Fields | None = None) -> None:
+        fields: object = summary_fields or {}
+        if not isinstance(fields, Mapping) or not _SAYING.isdisjoint(fields):
+            raise ConfigurationError(
+                f"summary_fields={summary_fields!r} must be a dict of further fields, without role, content and type"
+            )
+        self._summary_fields = dict(fields)
+
+    def cache_mark(self, message: Fields, /) -> object | None:
+        """Return the last `cache_control` of a message, in its blocks or beside them; None without one."""
+        fields = message_fields(message)
+        return last_cache_mark(fields.get("content")) or fields.get("cache_control") or None
+
+    def with_cache_mark(self, summary: Fields, mark: object, /) -> Fields:
+        """Return a copy of a summary whose last block has this `cache_control`."""
+        return {**summary, "content": marked_content(summary.get("content"), mark)}
+
+
+def last_cache_mark(content: object) -> object | None:
+    """Return the `cache_control` of the last block that has one, blocks in a tool's result included; None without one."""
+    for block in reversed(list_of(content) or ()):
+        fields = fields_of(block) or {}
+        if mark := fields.get("cache_control") or last_cache_mark(fields.get("content")):
+            return mark
+    return None
+
+
+def marked_content(content: object, mark: object) -> list[object]:
+    """Return a content as a list of blocks, the last of them with this `cache_control`."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else [*(list_of(content) or ())]
+    return [*blocks[:-1], {**(fields_of(blocks[-1]) or {}), "cache_control": mark}]

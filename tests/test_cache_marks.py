@@ -1,0 +1,117 @@
+"""A `cache_control` on messages that a summary covers moves to the summary, so that the host's prompt caching goes on."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from tests.conversations import Scripted, prose
+
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+SHORT = {"type": "ephemeral"}
+FORMATS = [AnthropicFormat(), OpenAIChatFormat()]
+
+
+def said(role: str, text: str, mark: Mapping[str, str] | None = None) -> dict[str, Any]:
+    block = {"type": "text", "text": text}
+    return {"role": role, "content": [{**block, "cache_control": mark} if mark else block]}
+
+
+def conversation(*marked: int, system: bool = False) -> list[Any]:
+    """Ten messages, some of them marked; the first mark lives an hour, the others the usual five minutes."""
+    messages: list[Any] = [said("system", "Be careful.", HOUR)] if system else []
+    for number in range(10):
+        mark = None if number not in marked else HOUR if number == min(marked) else SHORT
+        messages.append(said("user" if number % 2 == 0 else "assistant", f"{number}: {prose(200)}", mark))
+    return messages
+
+
+def hook(form: Any) -> CompactionController[Any]:
+    settings = CompactionSettings(auto_compact=False)
+    return CompactionController(
+        context_window=1_000_000, format=form, summarizer=Scripted("## Goal\n- go on"), settings=settings
+    )
+
+
+def marks(messages: Sequence[Any]) -> list[Any]:
+    return [
+        (place, block["cache_control"])
+        for place, message in enumerate(messages)
+        for block in message["content"]
+        if isinstance(block, dict) and "cache_control" in block
+    ]
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_the_last_mark_of_what_is_covered_moves_to_the_summary(form: Any) -> None:
+    messages = conversation(1, 4, 9)
+    before = copy.deepcopy(messages)
+    view = hook(form).compact_sync(messages, keep_recent_tokens=450).messages
+    assert marks(view) == [(0, SHORT), (len(view) - 1, SHORT)]
+    assert "go on" in view[0]["content"][0]["text"]
+    assert messages == before
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_without_a_mark_the_summary_is_a_plain_text(form: Any) -> None:
+    view = hook(form).compact_sync(conversation(9), keep_recent_tokens=450).messages
+    assert isinstance(view[0]["content"], str)
+
+
+def test_a_system_message_keeps_its_own_mark() -> None:
+    view = hook(OpenAIChatFormat()).compact_sync(conversation(system=True), keep_recent_tokens=450).messages
+    assert marks(view) == [(0, HOUR)]
+
+
+def test_a_mark_inside_a_tools_result_or_beside_the_content_counts() -> None:
+    inside = {"type": "text", "text": "read", "cache_control": HOUR}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [inside]}
+    call = {"type": "tool_use", "id": "c", "name": "read", "input": {}}
+    start = [said("user", prose(300)), {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    view = hook(AnthropicFormat()).compact_sync([*start, *conversation()], keep_recent_tokens=450).messages
+    assert marks(view) == [(0, HOUR)]
+    messages = conversation()
+    messages[2] = {"role": "user", "content": f"2: {prose(200)}", "cache_control": SHORT}
+    assert marks(hook(OpenAIChatFormat()).compact_sync(messages, keep_recent_tokens=450).messages) == [(0, SHORT)]
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_the_view_stays_the_same_between_compactions_and_in_another_process(form: Any) -> None:
+    hooks, messages = hook(form), conversation(4)
+    first = hooks.compact_sync(messages, keep_recent_tokens=450)
+    assert first.record is not None
+    record = CompactionRecord.from_json(first.record.to_json())
+    for number in range(3):
+        messages = [*messages, said("user", f"Next {number}."), said("assistant", "Yes.")]
+        view = hooks.transform_context_sync(messages)
+        assert view[: len(first.messages)] == first.messages
+        assert project(json.loads(json.dumps(messages)), record, format=form) == view
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_a_host_that_moves_its_mark_on_never_sends_one_more_than_it_has(form: Any) -> None:
+    """Anthropic takes four; a host that keeps count of its own would be refused."""
+    hooks = hook(form)
+    assert len(marks(hooks.compact_sync(conversation(4), keep_recent_tokens=450).messages)) == 1
+    moved = [*conversation(), said("user", "Next.", SHORT)]
+    for messages in (moved, [*moved, said("assistant", "Yes.")], copy.deepcopy(moved)):
+        assert len(marks(hooks.transform_context_sync(messages))) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_a_marked_summary_at_the_head_of_a_list_is_recognised(form: Any) -> None:
+    """A host may store the view and go on with it."""
+    hooks = hook(form)
+    stored = hooks.compact_sync(conversation(4), keep_recent_tokens=450).messages
+    grown = [*stored, *conversation()]
+    again = hooks.compact_sync(grown, keep_recent_tokens=450)
+    assert again.record is not None
+    assert again.record.base is not None
+    assert marks(again.messages) == [(0, HOUR)]
+    assert again.record.compaction_count == 2
