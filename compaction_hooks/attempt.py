@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from itertools import chain
 from typing import Generic
 
-from compaction_hooks.conversation import Conversation, HandedOut, Unfit
+from compaction_hooks.conversation import Conversation
+from compaction_hooks.cooldown import Unfit
 from compaction_hooks.cut_point import turns_tokens
 from compaction_hooks.drafts import (
     Draft,
@@ -27,7 +28,7 @@ from compaction_hooks.drafts import (
 from compaction_hooks.effects import Aborted, Emit, Flow, Instant, Now, Save, Work
 from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.files import FileOperations, merge
+from compaction_hooks.files import ask_host_files
 from compaction_hooks.keeping import ask_again, write
 from compaction_hooks.measuring import Shared, Standing, look, note_handed_out
 from compaction_hooks.messages import M, Usage
@@ -36,6 +37,7 @@ from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.reductions import Reducible
 from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.situation import Situation
+from compaction_hooks.sizes import HandedOut
 from compaction_hooks.summarizing import SummaryFailed, summarize, summarize_by_rule
 from compaction_hooks.values import dataclass
 
@@ -119,7 +121,7 @@ class Compaction(Generic[M]):
             format=conversation.format,
             estimator=conversation.estimator,
             user_pins=dict(conversation.user_pins),
-            host_files=_tracked(shared.host_files, conversation.host_files),
+            host_files=ask_host_files(shared.host_files, conversation.host_files),
             learned=conversation.saved_calibration(standing.measured.model),
             binds_reasoning=conversation.binds_reasoning(standing.measured.model),
         )
@@ -476,17 +478,6 @@ def started(session_id: str, standing: Standing[M], reason: CompactionReason) ->
         trigger_tokens=budget.trigger if budget else None,
         context_window=budget.window if budget else None,
     )
-
-
-def _tracked(*lists: Callable[[], FileOperations] | None) -> FileOperations:
-    """Return the files that the host itself keeps track of; a list that fails is left out."""
-    found = FileOperations()
-    for files in filter(None, lists):
-        try:
-            found = merge(found, files())
-        except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
-            logger.warning("the host's file list could not be had (%s)", described(error))
-    return found
 
 
 def _extracted(now: Situation[M], plan: SummaryPlan) -> Summarized:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias
 
 from compaction_hooks.answers import is_cut_by_window, read_quietly
 from compaction_hooks.attempt import Compaction, CompactionOutcome, CompactionResult, Order, started
-from compaction_hooks.conversation import Conversation, HandedOut
+from compaction_hooks.conversation import Conversation
 from compaction_hooks.digests import message_digest
 from compaction_hooks.effects import (
     Answered,
@@ -48,6 +48,7 @@ from compaction_hooks.messages import M, Message
 from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.record import CompactionReason
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.sizes import HandedOut
 from compaction_hooks.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens import context_tokens
 from compaction_hooks.validity import is_reasoning_refusal

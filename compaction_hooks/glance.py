@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compaction_hooks.conversation import Conversation, Frame, HandedOut, Measured
+from compaction_hooks.conversation import Conversation
 from compaction_hooks.measuring import Shared, Standing, calibration_of, pressure_of, take_embedded_usage, terms_of
 from compaction_hooks.messages import M
+from compaction_hooks.sizes import Frame, HandedOut, Measured
 
 
 def glance(

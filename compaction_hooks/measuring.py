@@ -10,7 +10,7 @@ from typing import Generic
 
 from compaction_hooks.answers import is_cut_by_window
 from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
-from compaction_hooks.conversation import Anchor, Conversation, HandedOut, Measured, Terms
+from compaction_hooks.conversation import Conversation
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
@@ -21,6 +21,7 @@ from compaction_hooks.projection import Projection
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
+from compaction_hooks.sizes import Anchor, HandedOut, Measured, Terms
 from compaction_hooks.tokens import OTHER_MEDIA_TOKENS, context_tokens, is_usable
 from compaction_hooks.values import dataclass
 from compaction_hooks.windows import ModelWindow

@@ -4,7 +4,7 @@
     formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     media  cut_point  reductions  removable  summarizers  extractive  record  cache_marks
     notes  reasoning  projection  validity  repair  situation  planning  drafts  stores  events
-    effects  timebox  conversation  keeping  measuring  glance  summarizing  attempt  flow
+    effects  timebox  sizes  cooldown  conversation  keeping  measuring  glance  summarizing  attempt  flow
     drivers
     options  session  idling
     controller

@@ -1,6 +1,7 @@
 """Facts that code, not a model, carries over: which files were touched, and what the compacted part did."""
 
 from compaction_hooks.files.digest import MAX_LISTED, CommandOutcome, CompactionDigest, HiddenBlock, ToolUse, digest
+from compaction_hooks.files.host import ask_host_files
 from compaction_hooks.files.operations import (
     FileOperations,
     calls_made,
@@ -18,6 +19,7 @@ __all__ = [
     "FileOperations",
     "HiddenBlock",
     "ToolUse",
+    "ask_host_files",
     "calls_made",
     "digest",
     "file_operations",
