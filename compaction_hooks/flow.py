@@ -41,7 +41,6 @@ from compaction_hooks.measuring import (
     look,
     note_handed_out,
     report_usage,
-    requested_output,
     same_model,
 )
 from compaction_hooks.messages import M, Message
@@ -251,13 +250,16 @@ class ConversationFlow(Generic[M]):
         """Remember the length at which the model's answers end: more room for the answer did not make it longer."""
         if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
             return
-        if 0 < second.usage.output_tokens <= first.usage.output_tokens:
+        if first.usage.output_tokens == second.usage.output_tokens > 0:
             self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
 
     def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
-        requested, window = requested_output(self._shared, call), sent.budget.window if sent.budget else None
-        is_cut = is_cut_by_window(answer, requested=requested, window=window)
-        return is_cut and self._shared.settings.compact_on_overflow
+        settings, limit = self._shared.settings, self._shared.answer_limits.get(call.model or self._shared.model)
+        if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
+            return False
+        requested = call.max_output_tokens or settings.max_output_tokens
+        window = sent.budget.window if sent.budget is not None else None
+        return settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
 
     def _is_of_another_model(self, error: BaseException, call: Call[M]) -> bool:
         """Whether an error names a model other than this call's: one used earlier in this conversation, or one the tables know.

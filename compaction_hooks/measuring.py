@@ -28,8 +28,6 @@ from compaction_hooks.windows import ModelWindow
 
 SMALLEST_WINDOW = 1_024
 """No window is taken to be smaller than this, whatever an error text seems to say."""
-UNKNOWN_WINDOW_RATIO = 0.95
-"""After an overflow that names no limit, with no window known: the limit is taken to be this part of what was rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ class Shared:
         find_window: The window of a model, given what the caller knows of it; None stands for the controller's own model.
         learn_window: Corrects a window by what an error said, in tokens.
         requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
-        answer_limits: By model, the length at which answers ended whatever the size of the input, in tokens.
+        answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
@@ -250,13 +248,6 @@ def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
     return budget is not None and usage.input_tokens > budget.window + MAXIMUM_RATIO * estimated
 
 
-def requested_output(shared: Shared, call: Call[M]) -> int | None:
-    """Return the most an answer of this call may hold, in tokens, as far as it is known."""
-    asked = call.max_output_tokens or shared.settings.max_output_tokens
-    known = (asked, shared.answer_limits.get(call.model or shared.model))
-    return min((limit for limit in known if limit is not None), default=None)
-
-
 def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget: Budget | None) -> None:
     """Correct a window that was believed too large: the provider says that this answer filled it."""
     if answer.stop_reason != "window" or answer.usage is None or not is_usable(answer.usage):
@@ -287,8 +278,6 @@ def learn_from_overflow(
     model = standing.call.model
     if info.limit_tokens is not None:
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
-    elif standing.budget is None:
-        shared.learn_window(model, max(int(standing.pressure * UNKNOWN_WINDOW_RATIO), SMALLEST_WINDOW))
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well (E23, E24).
         shared.requested_outputs[model or shared.model] = info.output_tokens
