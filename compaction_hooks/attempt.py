@@ -123,7 +123,7 @@ class Compaction(Generic[M]):
             user_pins=dict(conversation.user_pins),
             host_files=ask_host_files(shared.host_files, conversation.host_files),
             learned=conversation.saved_calibration(standing.measured.model),
-            binds_reasoning=conversation.binds_reasoning(standing.measured.model),
+            binds_reasoning=conversation.reasoning.binds(standing.measured.model, conversation.format),
         )
         self._has_waited = False
         self._failure: SummaryFailed | None = None
@@ -312,7 +312,7 @@ class Compaction(Generic[M]):
             return (yield from self._discard(start))
         conversation.add_own_record(draft.record)
         if self._may_be_answered:
-            conversation.stale_runs = draft.record.seen_runs + 1
+            conversation.reasoning.stale_runs = draft.record.seen_runs + 1
         self._offer(draft)
         if not self._has_waited:
             conversation.in_force = draft.record.id  # every message was read again, and nobody had a turn since

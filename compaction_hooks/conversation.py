@@ -17,12 +17,11 @@ from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.media import LearnedMedia
 from compaction_hooks.messages import M, Media, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
-from compaction_hooks.projection import Projection, apply_record, is_true, newest_true, stale_runs_of
+from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
 from compaction_hooks.prompts import SUMMARY_MARKER
-from compaction_hooks.reasoning import can_leave_out_reasoning
+from compaction_hooks.reasoning import BoundReasoning
 from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.sizes import Anchor, Frame, HandedOut, Measured
-from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
 
 _UNTAUGHT = Calibration()
@@ -64,9 +63,7 @@ class Conversation(Generic[M]):
         glanced_at: The list that this very call has read already, and must look at closely.
         host_files: Gives the files that the host keeps track of in this conversation.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
-        binding_models: Models whose provider refused reasoning in this conversation.
-        stale_runs: For models that bind reasoning, that of the runs before this one is stale, whatever the record says.
-        is_rewritten: Whether the view's beginning has changed since the last look, so that all reasoning there is by then is stale.
+        reasoning: Which models refuse reasoning, and from which run on it is good.
     """
 
     id: str
@@ -112,9 +109,7 @@ class Conversation(Generic[M]):
     glanced_at: Sequence[M] | None = None
     host_files: Callable[[], FileOperations] | None = None
     undone: set[str] = field(default_factory=set[str])
-    binding_models: set[str | None] = field(default_factory=set["str | None"])
-    stale_runs: int = 0
-    is_rewritten: bool = False
+    reasoning: BoundReasoning = field(default_factory=BoundReasoning)
 
     def settle_format(self, messages: Sequence[M]) -> None:
         """Take the format that the new messages of a list tell, where none was named and none told one before."""
@@ -203,7 +198,7 @@ class Conversation(Generic[M]):
             self.records = kept
             self._records_changed()
             self.history = None
-            self.is_rewritten = True
+            self.reasoning.is_rewritten = True
 
     def drop_missing(self) -> None:
         """Forget the records that the store no longer has, and the pins that only they held."""
@@ -269,6 +264,8 @@ class Conversation(Generic[M]):
         """Remember the view a caller gets."""
         self.calls += 1
         self.handed_out = handed_out
+        if self.history is not None:
+            self.reasoning.note_handed_out(self.history)
         if handed_out.measured.model is not None:
             self.models.add(handed_out.measured.model)
 
@@ -354,22 +351,6 @@ class Conversation(Generic[M]):
             chain[record.id] = record
             record = by_id.get(record.parent or "")
         return [*reversed(chain.values())]
-
-    def binds_reasoning(self, model: str | None) -> bool:
-        """Return whether views for this model leave out stale reasoning."""
-        binds = model in self.binding_models or binds_reasoning(model)
-        return binds and can_leave_out_reasoning(self.format)
-
-    def stale_runs_for(self, model: str | None, history: History[M], record: CompactionRecord | None) -> int:
-        """Return the run before which the view for this model leaves out reasoning; 0 where it shows all of it."""
-        if self.is_rewritten:
-            self.stale_runs, self.is_rewritten = history.run_count, False
-        return max(stale_runs_of(record), self.stale_runs) if self.binds_reasoning(model) else 0
-
-    def refuse_reasoning(self, model: str | None) -> None:
-        """Note that this model's provider refused the reasoning that there is."""
-        self.binding_models.add(model)
-        self.is_rewritten, self.frame = True, None
 
     def projection(self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""

@@ -11,8 +11,9 @@ from compaction_hooks.digests import DIGEST_RULE, text_digest
 from compaction_hooks.media import media_in
 from compaction_hooks.messages import M, Message, ToolCall
 from compaction_hooks.planning import Summarized, SummaryPlan, pinned_pieces
-from compaction_hooks.projection import Projection, apply_record, stale_runs_of
+from compaction_hooks.projection import Projection, apply_record
 from compaction_hooks.prompts import PROMPT_VERSION, render_summary
+from compaction_hooks.reasoning import stale_runs_of
 from compaction_hooks.record import Base, CompactionRecord, record_id
 from compaction_hooks.reductions import (
     LEAST_KEPT_CHARS,

@@ -178,7 +178,8 @@ class ConversationFlow(Generic[M]):
     def _without_reasoning(self, call: Call[M], refused: HandedOut[M] | None) -> HandedOut[M] | None:
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
         before = refused.view if refused else self._look(call).view
-        self._conversation.refuse_reasoning(call.model or self._shared.model)
+        self._conversation.reasoning.refuse(call.model or self._shared.model)
+        self._conversation.frame = None
         standing = self._look(call)
         if standing.view == before:
             return None

@@ -138,7 +138,8 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     messages = conversation.mended(call.messages) if is_mended else call.messages
     history, record = conversation.read_for_record(messages)
     model = call.model or shared.model
-    stale_runs = conversation.stale_runs_for(model, history, record)
+    is_bound = conversation.reasoning.binds(model, conversation.format)
+    stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
     projection = conversation.projection(history, record, stale_runs)
     system, tools = _beside_the_list(conversation, call)
     fixed = system + tools

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
@@ -16,7 +15,7 @@ from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.prompts import SUMMARY_MARKER
-from compaction_hooks.reasoning import StaleReasoning, can_leave_out_reasoning
+from compaction_hooks.reasoning import StaleReasoning, can_leave_out_reasoning, stale_runs_of
 from compaction_hooks.record import CompactionRecord, Pin, known_products
 from compaction_hooks.reductions import PartKind, Place, Reducible, Reduction, Rewritten, by_place, part_digest, places
 from compaction_hooks.validity import binds_reasoning
@@ -220,14 +219,6 @@ def apply_record(
         stale_runs,
         draft.moved_mark,
     )
-
-
-def stale_runs_of(record: CompactionRecord | None) -> int:
-    """Return the run before which a record makes reasoning stale: that of the messages there were when it was made.
-
-    Where a record does not tell (one of an older version), all reasoning is stale; without a record none is.
-    """
-    return 0 if record is None else record.seen_runs or sys.maxsize
 
 
 def _asked_before(history: History[M], cut: int) -> list[int]:

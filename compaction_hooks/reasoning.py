@@ -2,19 +2,63 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Generic, cast
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, RepairingFormat
-from compaction_hooks.validity import is_blank, is_reasoning
+from compaction_hooks.record import CompactionRecord
+from compaction_hooks.validity import binds_reasoning, is_blank, is_reasoning
 from compaction_hooks.values import dataclass
 
 
 def can_leave_out_reasoning(format: MessageFormat[M]) -> bool:
     """Return whether a format can write a message without some of its parts (`RepairingFormat.drop`)."""
     return callable(getattr(format, "drop", None))
+
+
+def stale_runs_of(record: CompactionRecord | None) -> int:
+    """Return the run before which a record makes reasoning stale: that of the messages there were when it was made.
+
+    Where a record does not tell (one of an older version), all reasoning is stale; without a record none is.
+    """
+    return 0 if record is None else record.seen_runs or sys.maxsize
+
+
+@dataclass(slots=True)
+class BoundReasoning:
+    """What one conversation knows, beside its records, of the reasoning that is refused.
+
+    Attributes:
+        models: Those whose provider refused reasoning here; None is the controller's own.
+        stale_runs: The reasoning of the runs before this one is stale, whatever the record says.
+        is_rewritten: Whether the view's beginning has changed since one was handed out, so that all reasoning there is by the next
+            is stale.
+    """
+
+    models: set[str | None] = field(default_factory=set["str | None"])
+    stale_runs: int = 0
+    is_rewritten: bool = False
+
+    def binds(self, model: str | None, format: MessageFormat[M]) -> bool:
+        """Return whether views for this model leave out stale reasoning."""
+        return (model in self.models or binds_reasoning(model)) and can_leave_out_reasoning(format)
+
+    def stale_before(self, history: History[M], record: CompactionRecord | None) -> int:
+        """Return the run before which reasoning is stale for a model that binds it."""
+        return max(stale_runs_of(record), history.run_count if self.is_rewritten else self.stale_runs)
+
+    def refuse(self, model: str | None) -> None:
+        """Note that this model's provider refused the reasoning that there is."""
+        self.models.add(model)
+        self.is_rewritten = True
+
+    def note_handed_out(self, history: History[M]) -> None:
+        """Note that a view was handed out: what the model answers belongs to it."""
+        if self.is_rewritten:
+            self.stale_runs, self.is_rewritten = history.run_count, False
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,6 +223,18 @@ def test_an_answer_that_was_under_way_during_a_compaction_by_hand_is_of_the_olde
     assert words(session.transform_context_sync(messages, model=BINDING), "sealed") == [11]
 
 
+def test_an_answer_to_a_view_that_is_undone_loses_its_reasoning() -> None:
+    messages = conversation(anthropic_thoughts, anthropic_result, 10)
+    session = CompactionController(format=AnthropicFormat(), context_window=40_000).session("s")
+    session.compact_sync(messages, keep_recent_tokens=1_500, model=BINDING)
+    session.transform_context_sync(messages, model=BINDING)
+    messages += [anthropic_thoughts(10), anthropic_result(10)]  # the session has not seen them when it undoes
+    assert session.undo() is not None
+    assert words(session.transform_context_sync(messages, model=BINDING), "sealed") == []
+    messages += [anthropic_thoughts(11), anthropic_result(11)]
+    assert words(session.transform_context_sync(messages, model=BINDING), "sealed") == [11]
+
+
 def test_a_format_that_cannot_leave_parts_out_shows_them() -> None:
     class Plain:
         """Anthropic's messages without the methods of a format that can mend."""
