@@ -138,7 +138,7 @@ class ConversationFlow(Generic[M]):
         return (yield from self._recovered(call, error, self._conversation.handed_out))
 
     def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
-        """Transform and send; on an overflow compact and send once more (D16).
+        """Transform and send; on an overflow compact and send once more.
 
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
@@ -318,7 +318,7 @@ class ConversationFlow(Generic[M]):
     def _taken(self, response: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> Message | None:
         """Take in what an answer says of its call; return the reading.
 
-        An answer may say that the input overflowed although it was accepted: then the next call compacts first (R82). What a
+        An answer may say that the input overflowed although it was accepted: then the next call compacts first. What a
         stream says is taken in chunk by chunk, as it is read.
         """
         if isinstance(response, GuardedStream | GuardedAsyncStream):

@@ -280,7 +280,7 @@ def learn_from_overflow(
     if info.limit_tokens is not None:
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     if info.output_tokens is not None:
-        # The host asks for that much every time: it must stay free, or the next request overflows as well (E23, E24).
+        # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
     shared.revision.number += 1
     budget = budget_for(shared, standing.call)

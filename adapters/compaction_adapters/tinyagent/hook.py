@@ -286,7 +286,7 @@ class CompactionHook:
         return answer
 
     def _may_recover(self, agent: Agent, ended: AssistantMessage) -> bool:
-        """Whether nobody saw anything of the answer, and the agent's model is still the one that gave it (E21)."""
+        """Whether nobody saw anything of the answer, and the agent's model is still the one that gave it."""
         model, called = agent.state.model, self._options.get("model") or ended.model
         return self._is_unseen(ended) and (model is None or called in (None, "", model.id))
 
