@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from compaction_hooks import Summary, SummaryRequest
-from tests.provider import Answer, Call, LoopbackProvider, Rejection, Side
+from tests.provider import Answer, Call, LoopbackProvider, Received, Rejection, Side
 
 WINDOW = 16_384
 SECRET = "KINGFISHER"
@@ -84,6 +84,15 @@ async def stage(provider: LoopbackProvider, request: pytest.FixtureRequest) -> A
 
 def thread(name: str = "thread") -> RunnableConfig:
     return {"configurable": {"thread_id": name}}
+
+
+def kinds_of(requests: Iterable[Received]) -> list[bool]:
+    """Which requests were for a summary; one that was asked for in several parts counts once."""
+    kinds: list[bool] = []
+    for request in requests:
+        if not (request.is_summary and kinds and kinds[-1]):
+            kinds.append(request.is_summary)
+    return kinds
 
 
 def records_in(graph: Any, config: RunnableConfig | None = None, channel: str = "compaction_records") -> list[Any]:

@@ -12,7 +12,7 @@ from langchain.agents.middleware.types import ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, Stage, listing, thread
+from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, Stage, kinds_of, listing, thread
 from tests.provider import Side
 
 QUESTION = "Which voucher is missing?"
@@ -70,4 +70,4 @@ def result_of(id: str, text: str | None = None) -> ToolMessage:
 
 
 def summaries_in(side: Side) -> int:
-    return len([request for request in side.requests if request.is_summary])
+    return kinds_of(side.requests).count(True)

@@ -45,6 +45,7 @@ from tests.adapters.langchain_core_stage import (
     Stage,
     file_tool,
     heavy_tool,
+    kinds_of,
     listing,
     reads,
     spoken,
@@ -131,7 +132,7 @@ async def test_the_model_that_is_called_writes_the_summary_when_none_is_given(st
     side = stage.side()
     agent = create_agent(getattr(stage, client)(), middleware=[CompactionMiddleware()])
     await run(agent, [*spoken(30), HumanMessage("And now?")])
-    assert [request.is_summary for request in side.requests] == [True, False]
+    assert kinds_of(side.requests) == [True, False]
     assert SECRET in texts(side.model_requests[0].messages)
 
 
@@ -141,8 +142,8 @@ async def test_another_model_writes_the_summary_when_it_is_given(stage: Stage) -
         stage.openai(), middleware=[CompactionMiddleware(model=stage.openai(key="cheap"), trigger=("fraction", 0.5))]
     )
     await run(agent, [*spoken(30), HumanMessage("And now?")])
-    assert [request.is_summary for request in own.requests] == [False]
-    assert [request.is_summary for request in cheap.requests] == [True]
+    assert kinds_of(own.requests) == [False]
+    assert kinds_of(cheap.requests) == [True]
 
 
 async def test_a_callable_of_the_users_own_writes_the_summary_when_it_is_given(stage: Stage) -> None:
@@ -221,7 +222,7 @@ async def test_the_window_is_that_of_the_model_in_use_after_a_fallback_too(stage
     result = await run(agent, [*spoken(30), HumanMessage("And now?")])
     assert result["messages"][-1].text == "Done."
     assert [len(request.messages) for request in first.requests] == [61]
-    assert [request.is_summary for request in second.requests] == [True, False]
+    assert kinds_of(second.requests) == [True, False]
     assert not second.rejections
 
 
@@ -375,7 +376,7 @@ async def test_a_human_in_the_loop_may_approve_after_a_compaction(stage: Stage) 
     agent.invoke({"messages": [*spoken(30), HumanMessage("Read a.py.")]}, thread())
     result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
     assert result["messages"][-1].text == "Read."
-    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert kinds_of(side.requests) == [True, False, False]
 
 
 @both_ways

@@ -23,6 +23,7 @@ from tests.adapters.langchain_core_stage import (
     WINDOW,
     Stage,
     file_tool,
+    kinds_of,
     reads,
     records_in,
     spoken,
@@ -55,7 +56,7 @@ async def test_it_takes_the_place_of_the_built_in_one(stage: Stage, how: str) ->
     long = {"messages": [*spoken(30), HumanMessage("And now?")]}
     result = agent.invoke(long, thread()) if how == "sync" else await agent.ainvoke(long, thread())
     assert result["messages"][-1].text == "Done."
-    assert [request.is_summary for request in side.requests] == [True, False]
+    assert kinds_of(side.requests) == [True, False]
     assert SECRET in texts(side.requests[1].messages)
     values = agent.get_state(thread()).values
     assert len(values["messages"]) == 62
@@ -108,5 +109,5 @@ async def test_a_fork_goes_on_from_the_summary_of_the_agent_it_was_forked_from(s
         checkpointer=InMemorySaver(),
     )
     agent.invoke({"messages": [*spoken(30), HumanMessage("And now?")]}, thread())
-    assert [request.is_summary for request in side.requests] == [True, False, False, False]
+    assert kinds_of(side.requests) == [True, False, False, False]
     assert all(SECRET in texts(request.messages) for request in side.requests[1:])

@@ -35,6 +35,7 @@ from tests.adapters.langchain_core_stage import (
     CountingSummarizer,
     Stage,
     file_tool,
+    kinds_of,
     reads,
     records_in,
     spoken,
@@ -112,7 +113,7 @@ async def test_another_process_goes_on_from_a_file(stage: Stage, how: str, tmp_p
         else:
             async with aio.AsyncSqliteSaver.from_conn_string(path) as saver:
                 await agent_of(stage, CompactionMiddleware(), checkpointer=saver).ainvoke(messages, thread())
-    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert kinds_of(side.requests) == [True, False, False]
     assert SECRET in texts(side.requests[-1].messages)
 
 
@@ -161,7 +162,7 @@ async def test_a_summary_is_kept_when_the_model_call_fails(stage: Stage, how: st
             await call(agent, None, how, thread())
     result = await call(agent, None, how, thread())
     assert result["messages"][-1].text == "Done."
-    assert len([request for request in side.requests if request.is_summary]) == 1
+    assert kinds_of(side.requests).count(True) == 1
     assert len(records_of(agent)) == 1
 
 
@@ -174,7 +175,7 @@ async def test_a_summary_is_kept_when_middleware_outside_tries_again(stage: Stag
     )
     result = await call(agent, LONG, how, config)
     assert result["messages"][-1].text == "Done."
-    assert [request.is_summary for request in side.requests] == [True, False, False, False]
+    assert kinds_of(side.requests) == [True, False, False, False]
 
 
 class AsksFirst(AgentMiddleware[Any, Any, Any]):
@@ -197,10 +198,10 @@ async def test_a_summary_is_kept_when_middleware_inside_interrupts(stage: Stage,
     agent = agent_of(stage, CompactionMiddleware(settings=settings), AsksFirst(), checkpointer=InMemorySaver())
     stopped = await call(agent, LONG, how, thread())
     assert stopped["__interrupt__"]
-    assert [request.is_summary for request in side.requests] == [True]
+    assert kinds_of(side.requests) == [True]
     result = await call(agent, Command(resume="yes"), how, thread())
     assert result["messages"][-1].text == "Done."
-    assert [request.is_summary for request in side.requests] == [True, False]
+    assert kinds_of(side.requests) == [True, False]
     assert len(records_of(agent)) == 1
 
 
@@ -223,7 +224,7 @@ async def test_an_update_that_middleware_outside_lost_is_written_by_the_next_cal
     with pytest.raises(RuntimeError, match="lost"):
         agent.invoke(LONG, thread())
     agent.invoke(None, thread())
-    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert kinds_of(side.requests) == [True, False, False]
     assert len(records_of(agent)) == 1
 
 
@@ -282,7 +283,7 @@ async def test_records_travel_by_a_store_of_ones_own(stage: Stage, tmp_path: Pat
     for _ in range(2):
         store = SQLiteStore(tmp_path / "records.db")
         agent_of(stage, CompactionMiddleware(store=store)).invoke(LONG, thread())
-    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert kinds_of(side.requests) == [True, False, False]
 
 
 async def test_a_run_without_a_thread_is_a_conversation_of_its_own(stage: Stage) -> None:
@@ -328,7 +329,7 @@ async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_begi
     stored = [message.model_copy() for message in first]
     agent.invoke({"messages": [*stored, HumanMessage("Go on.")]})
     agent.invoke({"messages": [*spoken(30, first=100), HumanMessage("Something else.")]})
-    assert [request.is_summary for request in side.requests] == [True, False, False, True, False]
+    assert kinds_of(side.requests) == [True, False, False, True, False]
     assert texts(side.requests[2].messages).count(SECRET) == 1
 
 
@@ -338,7 +339,7 @@ async def test_a_thread_that_begins_with_the_messages_of_another_pays_nothing_fo
     agent = agent_of(stage, CompactionMiddleware(), checkpointer=InMemorySaver())
     agent.invoke(LONG, thread())
     agent.invoke({"messages": [*agent.get_state(thread()).values["messages"], HumanMessage("Go on.")]}, thread("copy"))
-    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert kinds_of(side.requests) == [True, False, False]
     assert records_of(agent, thread("copy")) == records_of(agent)
 
 
@@ -358,7 +359,7 @@ async def test_an_agent_that_is_a_node_of_another_graph_pays_once_for_the_same_b
     graph = within(agent_of(stage, CompactionMiddleware()))
     graph.invoke(LONG, thread())
     graph.invoke(NEXT, thread())
-    assert [request.is_summary for request in side.requests] == [True, False, False]
+    assert kinds_of(side.requests) == [True, False, False]
 
 
 def within(agent: Any) -> Any:

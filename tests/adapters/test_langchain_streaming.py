@@ -29,6 +29,7 @@ from tests.adapters.langchain_core_stage import (
     CountingSummarizer,
     Stage,
     file_tool,
+    kinds_of,
     reads,
     spoken,
     texts,
@@ -71,7 +72,7 @@ async def test_the_answer_is_streamed_and_nothing_of_the_summary(stage: Stage, h
     items = await streamed(agent, LONG, how)
     assert shown(items) == ANSWER
     assert len([chunk for chunk, _ in items if chunk.text]) > 1
-    assert [request.is_summary for request in side.requests] == [True, False]
+    assert kinds_of(side.requests) == [True, False]
 
 
 @beta
@@ -82,7 +83,7 @@ async def test_nothing_of_the_summary_is_among_the_events_of_version_3(stage: St
     run = await agent.astream_events(LONG, thread(), version="v3")
     messages = ["".join([delta async for delta in message.text]) async for message in run.messages]
     assert messages == [ANSWER]
-    assert [request.is_summary for request in side.requests] == [True, False]
+    assert kinds_of(side.requests) == [True, False]
 
 
 @beta
@@ -215,7 +216,7 @@ async def test_an_answer_cut_short_is_not_asked_for_again_when_it_was_streamed(s
     assert shown(await streamed(agent, SHORT, how)) == ANSWER
     assert len(side.requests) == 1
     await streamed(agent, {"messages": [HumanMessage("Go on.")]}, how)
-    assert [request.is_summary for request in side.requests] == [False, True, False]
+    assert kinds_of(side.requests) == [False, True, False]
 
 
 async def test_tokens_of_a_call_that_nobody_sees_do_not_stand_in_the_way_of_recovery(stage: Stage) -> None:

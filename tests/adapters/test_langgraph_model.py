@@ -34,6 +34,7 @@ from tests.adapters.langchain_core_stage import (
     Stage,
     file_tool,
     heavy_tool,
+    kinds_of,
     reads,
     records_in,
     spoken,
@@ -80,7 +81,7 @@ async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, 
     assert [request.status for request in side.model_requests] == [400, 200]
     assert SECRET in texts(side.model_requests[1].messages)
     assert side.model_requests[1].system == "Be brief."
-    assert sum(request.is_summary for request in side.requests) == 1
+    assert kinds_of(side.requests).count(True) == 1
 
 
 @all_ways
@@ -215,7 +216,7 @@ async def test_a_recovery_in_the_model_node_is_checkpointed(stage: Stage, how: s
     graph = chat_graph(other, RunnableLambda(call, acall), checkpointer=checkpoints)
     graph.invoke(said("And then?"), thread())
     assert len(side.rejections) == 1
-    assert sum(request.is_summary for request in side.requests) == 1
+    assert kinds_of(side.requests).count(True) == 1
 
 
 async def test_node_and_model_work_on_one_conversation(stage: Stage) -> None:
@@ -254,7 +255,7 @@ async def test_words_that_are_added_for_one_call_only_belong_to_the_conversation
     graph.invoke(said("And then?"), thread())
     assert {event.session_id for event in events} == {"thread"}
     assert [texts(request.messages).endswith("?\nIn JSON.") for request in side.model_requests] == [True, True]
-    assert sum(request.is_summary for request in side.requests) == 1
+    assert kinds_of(side.requests).count(True) == 1
 
 
 async def test_a_model_that_is_asked_something_else_in_between_is_another_conversation(stage: Stage) -> None:
@@ -296,7 +297,7 @@ async def test_outside_a_graph_a_thread_may_be_named(stage: Stage) -> None:
     for _ in range(2):
         chain.invoke({"talk": talk()[1:]}, thread("chain"))
     assert await ask(chain, {"talk": talk()[1:]}, "astream", thread("chain")) == "Yes."
-    assert sum(request.is_summary for request in side.requests) == 1
+    assert kinds_of(side.requests).count(True) == 1
     assert node.session("chain").state().compaction_count == 1
 
 
@@ -305,7 +306,7 @@ async def test_without_a_thread_a_summary_is_not_paid_for_twice(stage: Stage) ->
     model = CompactionNode(context_window=WINDOW).wrap(stage.openai())
     for _ in range(3):
         model.invoke(talk())
-    assert sum(request.is_summary for request in side.requests) == 1
+    assert kinds_of(side.requests).count(True) == 1
 
 
 @pytest.mark.parametrize("given", ["Hi.", [("human", "Hi.")], [{"role": "user", "content": "Hi."}]], ids=str)
@@ -326,7 +327,7 @@ async def test_the_models_own_window_limit_and_tools_count(stage: Stage) -> None
     small = len(side.requests)
     node.wrap(stage.openai(window=None, model="unheard-of")).invoke(messages)
     assert len(side.requests) == small + 1
-    assert [request.is_summary for request in side.requests[:small]] == [True, False]
+    assert kinds_of(side.requests[:small]) == [True, False]
 
 
 async def test_arguments_of_the_very_call_count(stage: Stage) -> None:
@@ -334,9 +335,9 @@ async def test_arguments_of_the_very_call_count(stage: Stage) -> None:
     model = CompactionNode(context_window=WINDOW).wrap(stage.openai())
     schema = {"type": "function", "function": {"name": "f", "description": "Never. " * 3_000, "parameters": {}}}
     model.bind(tools=[schema]).invoke([*spoken(5), HumanMessage("?")])
-    assert [request.is_summary for request in side.requests] == [True, False]
+    assert kinds_of(side.requests) == [True, False]
     model.invoke([*spoken(4, first=50), HumanMessage("?")], max_tokens=9_000)
-    assert [request.is_summary for request in side.requests[2:]] == [True, False]
+    assert kinds_of(side.requests[2:]) == [True, False]
     assert side.requests[-1].max_tokens == 9_000
 
 
@@ -344,8 +345,8 @@ async def test_a_summary_is_written_by_the_model_itself_unless_the_node_has_anot
     side, other = stage.side(), stage.side(key="other")
     node = CompactionNode(context_window=WINDOW, model=stage.openai(key="other"))
     node.wrap(stage.openai()).invoke(talk())
-    assert [request.is_summary for request in other.requests] == [True]
-    assert [request.is_summary for request in side.requests] == [False]
+    assert kinds_of(other.requests) == [True]
+    assert kinds_of(side.requests) == [False]
 
 
 async def test_an_answer_may_be_of_any_kind() -> None:

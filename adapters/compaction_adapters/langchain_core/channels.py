@@ -100,5 +100,4 @@ def channels_in(config: RunnableConfig) -> Mapping[str, object]:
 
 def held_in(config: RunnableConfig, key: str) -> Any:
     """Return the value of a hidden channel at the beginning of the task's step; None without one."""
-    channel = channels_in(config).get(key)
-    return cast("HiddenChannel[Any]", channel).held if isinstance(channel, HiddenChannel) else None
+    return getattr(channels_in(config).get(key), "held", None)

@@ -206,9 +206,8 @@ class CompactingChatModel(CompactingModel[AIMessage], BaseChatModel):  # type: i
 
 def is_chat_model(model: object) -> bool:
     """Return whether this is a chat model, with something bound to it or not."""
-    if isinstance(model, RunnableBinding):
-        return is_chat_model(cast("RunnableBinding[Any, Any]", model).bound)
-    return isinstance(model, BaseChatModel)
+    inner = getattr(model, "bound", None)
+    return isinstance(model, BaseChatModel) or (isinstance(model, RunnableBinding) and is_chat_model(inner))
 
 
 def _facts(model: object, given: CallOptions, config: RunnableConfig) -> CallOptions:
