@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Generic
 
 from compaction_hooks.history import History
@@ -32,11 +32,11 @@ class MovedMark(Generic[M]):
         return self.find(message) == self.mark
 
 
-def move_mark(history: History[M], format: MessageFormat[M], summary: M, covered: Sequence[int]) -> MovedMark[M] | None:
-    """Return a summary with the last mark of the host messages it covers; None if they have none, or the format knows no marks."""
+def move_mark(history: History[M], format: MessageFormat[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
+    """Return a summary with the first mark found in host messages; None if they have none, or the format knows no marks."""
     if not isinstance(format, CachingFormat):
         return None
-    for host in reversed(covered):
+    for host in hosts:
         mark = format.cache_mark(history.host(host))
         if mark is not None:
             return MovedMark(host, mark, format.cache_mark, format.with_cache_mark(summary, mark), summary)

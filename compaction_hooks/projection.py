@@ -132,7 +132,9 @@ class _Draft(Generic[M]):
                 self.messages.append(shown)
             self.tokens += sum(self.history.piece(index).tokens for index in chosen) - saved
 
-    def add_summary(self, record: CompactionRecord, estimate: Callable[[Message], int]) -> tuple[int, tuple[int, ...]]:
+    def add_summary(
+        self, record: CompactionRecord, estimate: Callable[[Message], int], earlier: Projection[M] | None
+    ) -> tuple[int, tuple[int, ...]]:
         """Add what stands for the covered pieces; return the first piece behind them, and those that are pinned."""
         history = self.history
         if record.covered_runs <= history.base:
@@ -141,13 +143,24 @@ class _Draft(Generic[M]):
         pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
         self.add(history.systems(cut))
         summary = self.format.summary(record.rendered)
-        covered = range(history.piece(cut).host if cut < history.piece_count else history.host_count)
-        shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
-        self.moved_mark = move_mark(history, self.format, summary, [host for host in covered if host not in shown])
+        self.moved_mark = move_mark(history, self.format, summary, self._covered_hosts(cut, pinned, earlier))
         self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
         self.tokens += sum(map(estimate, self.format.read(summary)))
         self.add(pinned)
         return cut, pinned
+
+    def _covered_hosts(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
+        """Yield the covered host messages that may have a cache mark, the newest first; before an earlier cut its view knows."""
+        history = self.history
+        known = (
+            earlier if earlier is not None and 0 < earlier.cut <= cut and earlier.cut < history.piece_count else None
+        )
+        start = history.piece(known.cut).host if known else 0
+        end = history.piece(cut).host if cut < history.piece_count else history.host_count
+        shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
+        yield from (host for host in reversed(range(start, end)) if host not in shown)
+        if known and known.moved_mark:
+            yield known.moved_mark.host
 
     def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
         """Add whole messages, `first` to `end` (excluded)."""
@@ -186,7 +199,7 @@ def apply_record(
         return Projection((), 0, 0, (), 0)
     stale = StaleReasoning(history, format, estimate, stale_runs)
     draft = _Draft(history, format, stale)
-    cut, pinned = draft.add_summary(record, estimate) if record else (0, ())
+    cut, pinned = draft.add_summary(record, estimate, earlier) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
     sites: dict[tuple[PartKind, int, int], Reducible] = {
         (part.kind, part.run, part.ordinal): part for part in made_from if part.piece >= cut

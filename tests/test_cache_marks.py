@@ -95,6 +95,16 @@ def test_the_view_stays_the_same_between_compactions_and_in_another_process(form
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
+def test_the_next_summary_takes_a_newer_mark_or_keeps_the_old_one(form: Any) -> None:
+    hooks, messages = hook(form), conversation(1)
+    assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, HOUR)]
+    messages = [*messages, *conversation()]
+    assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, HOUR)]
+    messages = [*messages, said("user", f"Mind this. {prose(200)}", SHORT), *conversation()[1:]]
+    assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, SHORT)]
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
 def test_a_host_that_moves_its_mark_on_never_sends_one_more_than_it_has(form: Any) -> None:
     """Anthropic takes four; a host that keeps count of its own would be refused."""
     hooks = hook(form)
