@@ -300,6 +300,13 @@ async def test_what_is_bound_to_a_model_counts(stage: Stage) -> None:
         assert is_summary(node.invoke({"messages": messages})["llm_input_messages"][0]) is is_compacted
 
 
+async def test_a_model_whose_answers_have_no_limit_may_say_so_by_minus_one(stage: Stage) -> None:
+    stage.side()
+    node = CompactionNode(model=stage.openai(WINDOW).bind(max_tokens=-1))
+    messages = [HumanMessage("Hi.")]
+    assert node.invoke({"messages": messages})["llm_input_messages"] is messages
+
+
 def test_a_name_tells_the_window_to_a_controller() -> None:
     pytest.importorskip("genai_prices")
     node = CompactionNode(CompactionController(model="gpt-4"))

@@ -159,7 +159,7 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     bound = {**bound_arguments(model), **(settings or {})}
     for source in (bound, _set_by_user(chat_model_in(model))):
         for key in ("max_completion_tokens", *_LIMITS):
-            if isinstance(limit := source.get(key), int):
+            if isinstance(limit := source.get(key), int) and limit > 0:  # some take -1 for no limit
                 return limit
     return None
 

@@ -67,10 +67,16 @@ def options_of(
     return CallOptions(
         model=model_name(model, messages),
         context_window=model.context_window,
-        max_output_tokens=(settings or {}).get("max_tokens"),
+        max_output_tokens=_limit(settings),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
         tools=[_schema(tool) for tool in tools if not tool.defer_loading or is_shown(tool)],
     )
+
+
+def _limit(settings: ModelSettings | None) -> int | None:
+    """Return the most an answer may hold, in tokens; None for no limit, which some write as -1."""
+    limit = (settings or {}).get("max_tokens")
+    return limit if limit is not None and limit > 0 else None
 
 
 def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
@@ -81,7 +87,7 @@ def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> C
     if model is not None:
         options["model"], options["context_window"] = model_name(model, messages), model.context_window
     if ctx.model_settings is not None:
-        options["max_output_tokens"] = ctx.model_settings.get("max_tokens")
+        options["max_output_tokens"] = _limit(ctx.model_settings)
     if ctx.tool_manager is not None:
         shown = [tool.tool_def for tool in (ctx.tool_manager.tools or {}).values()]
         options["tools"] = [_schema(tool) for tool in shown if not tool.defer_loading or ctx.is_tool_available(tool)]

@@ -325,4 +325,4 @@ def _schemas(tools: list[AgentTool]) -> list[dict[str, object]]:
 def _set_by_user(model: Model, field: str) -> int | None:
     """A number of the model's metadata; None where it is tinyagent's default, the same for every model."""
     value = getattr(model, field, None)
-    return value if isinstance(value, int) and field in model.model_fields_set else None
+    return value if isinstance(value, int) and value > 0 and field in model.model_fields_set else None
