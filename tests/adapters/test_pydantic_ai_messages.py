@@ -111,9 +111,11 @@ def test_the_contract_holds_after_a_store() -> None:
     check_format(PydanticAIFormat(), ModelMessagesTypeAdapter.validate_json(stored))
 
 
-def test_the_summary_is_a_part_that_every_model_sends_in_the_users_voice() -> None:
+def test_the_summary_is_a_marked_request_in_the_users_voice() -> None:
     made = PydanticAIFormat().summary("what was")
-    assert made.parts == [CompactionPart("what was", metadata={SUMMARY_KEY: True})]
+    assert isinstance(made, ModelRequest)
+    assert [type(part) for part in made.parts] == [UserPromptPart]
+    assert made.metadata == {SUMMARY_KEY: True}
     assert ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([made])) == [made]
     assert PydanticAIFormat().read(made) == (Message(role="user", parts=(Text("what was"),), is_summary=True),)
 
@@ -396,8 +398,8 @@ def test_a_record_made_with_chat_dicts_applies() -> None:
     other = CompactionController(context_window=16_384, summarizer=_refuse).session("other", format=PydanticAIFormat())
     other.import_records(made.export_records())
     shown = other.transform_context_sync(from_chat(chat))
-    summary = next(part for message in shown for part in message.parts if isinstance(part, CompactionPart))
-    assert summary.content == view[1]["content"]
+    summary = next(message for message in shown if isinstance(message, ModelRequest) and message.metadata)
+    assert [getattr(part, "content", None) for part in summary.parts] == [view[1]["content"]]
 
 
 def _refuse(_: object) -> str:

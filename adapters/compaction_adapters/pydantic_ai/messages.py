@@ -39,7 +39,7 @@ from compaction_hooks.formats import OpenAIChatFormat, as_json_text, block_conte
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
-"""In the metadata of a `CompactionPart`: this summary is ours."""
+"""In the metadata of a request: it holds our summary."""
 
 
 class PydanticAIFormat:
@@ -61,12 +61,17 @@ class PydanticAIFormat:
         if isinstance(message, ModelResponse):
             return (_response(message),)
         if isinstance(message, ModelRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return tuple(map(_request_piece, message.parts)) or (Message(role="other", parts=()),)
+            pieces = tuple(map(_request_piece, message.parts)) or (Message(role="other", parts=()),)
+            is_ours = len(pieces) == 1 and SUMMARY_KEY in (message.metadata or {})
+            return (replace(pieces[0], is_summary=True),) if is_ours else pieces
         raise FormatError(f"messages must be ModelRequest or ModelResponse, not {type(message).__name__}")
 
     def summary(self, text: str, /) -> ModelMessage:
-        """Return a new request with this text as a `CompactionPart`, which every model sends in the user's voice."""
-        return ModelRequest(parts=[CompactionPart(text, metadata={SUMMARY_KEY: True})])
+        """Return a new request with this text as the user's prompt, marked in its metadata.
+
+        A `CompactionPart` would have the framework explain its own tags to the model, in a system message right behind the request.
+        """
+        return replace(self.request(text), metadata={SUMMARY_KEY: True})
 
     def request(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, dated 1970: equal texts are equal requests."""
