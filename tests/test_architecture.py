@@ -25,9 +25,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import compaction_hooks
+from tests.cases import folded
 
 assert __doc__ is not None
 ROWS = [line.split() for line in __doc__.splitlines() if line.startswith("    ")]
@@ -126,10 +125,10 @@ def _is_ours(name: str) -> bool:
     return name.split(".")[0] in SOURCES
 
 
-every_module = pytest.mark.parametrize("module", sorted(MODULES))
+every_module = folded("module", sorted(MODULES))
 WITH_HYPOTHESIS = {"compaction_hooks.testing.strategies", "compaction_hooks.testing.machine"}
 """For whoever tests with it; nothing else imports them."""
-core_module = pytest.mark.parametrize(
+core_module = folded(
     "module",
     sorted(name for name in MODULES if _room(name) not in {"adapters", "replay"} and name not in WITH_HYPOTHESIS),
 )
@@ -151,7 +150,7 @@ def test_imports_hold_no_cycle() -> None:
     assert set(graphlib.TopologicalSorter(graph).static_order()) == set(MODULES)
 
 
-@pytest.mark.parametrize("module", sorted(name for name in MODULES if _room(name) in ROWS[-1]))
+@folded("module", sorted(name for name in MODULES if _room(name) in ROWS[-1]))
 def test_last_row_uses_public_names_only(module: str) -> None:
     own_package = ".".join(module.split(".")[:2])
     foreign = {name for name in _imports(module) if _is_ours(name) and not f"{name}.".startswith(f"{own_package}.")}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import compaction_hooks
+from tests.cases import folded
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -62,12 +63,12 @@ def links(page: str) -> list[tuple[str, str]]:
     return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@folded("page", PAGES)
 def test_links_to_files_lead_somewhere(page: str) -> None:
     assert not [target for target, _ in links(page) if not (ROOT / target).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@folded("page", PAGES)
 def test_links_to_headings_lead_somewhere(page: str) -> None:
     assert not [(target, anchor) for target, anchor in links(page) if anchor and anchor not in anchors(target)]
 
