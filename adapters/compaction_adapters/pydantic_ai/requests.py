@@ -73,10 +73,10 @@ def options_of(
     )
 
 
-def _limit(settings: ModelSettings | None) -> int | None:
+def _limit(settings: Mapping[str, object] | None) -> int | None:
     """Return the most an answer may hold, in tokens; None for no limit, which some write as -1."""
     limit = (settings or {}).get("max_tokens")
-    return limit if limit is not None and limit > 0 else None
+    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
