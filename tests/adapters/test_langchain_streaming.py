@@ -114,7 +114,7 @@ async def test_the_summary_call_is_traced_under_its_source(stage: Stage) -> None
         async for event in agent.astream_events(LONG, thread(), version="v2")
         if event["event"] == "on_chat_model_start"
     ]
-    assert sources == ["summarization", None]
+    assert (set(sources[:-1]), sources[-1]) == ({"summarization"}, None)
 
 
 # -- status
