@@ -267,7 +267,9 @@ def test_a_paid_answer_is_handed_on_whatever_the_reader_makes_of_it(read: Any, s
         assert asyncio.run(session.call([], send, answer=lambda response: read)) == "the answer"
 
 
-@pytest.mark.parametrize("usage", [counted(None, 0), {"input_tokens": 5}, None], ids=["empty", "a mapping", "none"])
+@pytest.mark.parametrize(
+    "usage", [counted(None, 0), {"completion_tokens": 5}, None], ids=["empty", "without an input", "none"]
+)
 def test_a_report_by_hand_that_counts_nothing_is_ignored(usage: Any) -> None:
     hooks: CompactionController[Chat] = CompactionController(context_window=8_192)
     hooks.transform_context_sync([])
