@@ -54,15 +54,15 @@ def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[S
     Messages that do not fit the summariser's window are asked for in further parts, each an update of the summary so far. What is
     left after `MAX_PARTS`, at the deadline or when a later part fails is summarised by rule.
     """
-    moment: Instant = yield Now()
-    deadline = moment.monotonic + min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
+    left = min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = (*plan.history, *plan.prefix)
     text, usage, done = plan.previous_summary or "", cast("Usage | None", None), 0
     for _ in range(MAX_PARTS):
-        if done == len(messages) or moment.monotonic >= deadline:
+        if done == len(messages) or not left:
             break
-        request = _part(now, plan, text, focus, done, deadline)
-        answer = yield from _ask(now, request, deadline - moment.monotonic)
+        start: Instant = yield Now()
+        request = _part(now, plan, text, focus, done, start.monotonic + left)
+        answer = yield from _ask(now, request, left)
         if isinstance(answer, Aborted):
             return answer
         usage = added(usage, answer.usage)
@@ -75,7 +75,10 @@ def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[S
             break
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
         done += len(request.messages) - answer.unseen
-        moment = yield Now()
+        end: Instant = yield Now()
+        took = end.seconds_since(start)
+        # An answer comes within its time: a clock that says otherwise was set meanwhile.
+        left -= took if took <= left else 0
     unseen = len(messages) - done
     if unseen:
         by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))

@@ -243,7 +243,7 @@ async def test_a_limit_that_one_model_told_is_not_another_models(stage: Stage) -
 
 async def test_a_prompt_of_ones_own_says_how_the_summary_is_written(stage: Stage) -> None:
     side = stage.side(Answer("Fine."))
-    agent = create_agent(stage.openai(), middleware=[CompactionMiddleware(summary_prompt="In French, please.")])
+    agent: Any = create_agent(stage.openai(), middleware=[CompactionMiddleware(summary_prompt="In French, please.")])
     agent.invoke({"messages": [*spoken(30), HumanMessage("And now?")]})
     summaries = [request for request in side.requests if request.is_summary]
     assert summaries

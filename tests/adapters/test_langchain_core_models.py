@@ -31,7 +31,7 @@ from langchain_core.messages.tool import tool_call
 from langchain_core.runnables import RunnableLambda
 from pydantic import SecretStr
 
-from compaction_hooks import CompactionController, CompactionFinished, Summary, SummaryRequest
+from compaction_hooks import CompactionController, CompactionFinished, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.prompts import SYSTEM_PROMPT
 from tests.adapters import langchain_core_stage
@@ -73,7 +73,7 @@ async def test_a_summary_is_asked_for_with_system_prompt_prompt_and_limit(stage:
     assert request.messages[-1]["content"] == REQUEST.prompt
     assert request.max_tokens == 900
     assert SECRET in answer.text
-    assert answer.usage is not None
+    assert isinstance(answer.usage, Usage)
     assert answer.usage.input_tokens == request.input_tokens
     assert answer.finish_reason in ("stop", "end_turn")
     assert answer.tool_calls == ()

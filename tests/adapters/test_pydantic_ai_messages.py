@@ -379,7 +379,7 @@ def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
     wrapped = {"action": "call_tool", "tool_name": "find", "tool_args": {"words": "parser"}}
     page = {**HOSTED_CALLS[1]["content"][0], "page_age": None}
     told = {"content": [{"citations": None, "text": "none", "type": "text"}], "is_error": False}
-    said = [
+    said: list[Any] = [
         NativeToolCallPart("web_search", {"query": "parser notes"}, "s1", provider_name="anthropic"),
         NativeToolReturnPart("web_search", [page], "s1", provider_name="anthropic"),
         NativeToolCallPart("mcp_server:tracker", wrapped, "m1", provider_name="anthropic"),
