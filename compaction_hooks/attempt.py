@@ -320,7 +320,7 @@ class Compaction(Generic[M]):
         conversation.rest(rest_until, "no progress", self._budget.window)
         standing = look(conversation, self._shared, self._standing.call)
         self.handed_out = note_handed_out(conversation, standing)
-        view = self.handed_out.view
+        view = self.handed_out.unmerged
         if self._shared.has_store:
             conversation.unwritten.append(Save(conversation.id, draft.record.id, draft.record.to_json()))
             conversation.is_loaded = False  # another worker may have made one at the same time: the next call looks
@@ -417,7 +417,7 @@ class Compaction(Generic[M]):
 
     def _unchanged(self) -> list[M]:
         self.handed_out = note_handed_out(self._conversation, self._standing)
-        return self.handed_out.view
+        return self.handed_out.unmerged
 
     def _result(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> CompactionResult[M]:
         before = self._standing.pressure

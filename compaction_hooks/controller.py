@@ -20,6 +20,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.idling import IdleWatch
 from compaction_hooks.keeping import remove_all
 from compaction_hooks.measuring import Shared
+from compaction_hooks.merging import check_merging
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.session import CompactionSession, ConversationMethods, Engine
@@ -124,6 +125,8 @@ class CompactionController(ConversationMethods[M]):
         }
         arguments.check(_KINDS, given)
         self.settings = settings or CompactionSettings()
+        if self.settings.merge_user_messages:
+            check_merging(format)
         trigger = self.settings.trigger_tokens
         if trigger is not None and context_window is not None and trigger > context_window:
             raise ConfigurationError(
@@ -204,10 +207,13 @@ class CompactionController(ConversationMethods[M]):
                 those found in tool calls. None: the function given last.
 
         Raises:
-            ConfigurationError: the id is no text, the format is no `MessageFormat`, or `host_files` is no function.
+            ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages where the settings ask
+                for it, or `host_files` is no function.
         """
         arguments.check(_ID, {"id": id})
         arguments.check(_KINDS, {"format": format, "host_files": host_files})
+        if self.settings.merge_user_messages:
+            check_merging(format)
         now = self._world.clock().monotonic
         with self._lock:
             formats = self._formats.setdefault(id, [])

@@ -15,6 +15,7 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.media import LearnedMedia
+from compaction_hooks.merging import merge_user_messages
 from compaction_hooks.messages import M, Media, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
@@ -64,6 +65,7 @@ class Conversation(Generic[M]):
         host_files: Gives the files that the host keeps track of in this conversation.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
         reasoning: Which models refuse reasoning, and from which run on it is good.
+        merges_user_messages: Whether user messages in a row are sent as one.
     """
 
     id: str
@@ -110,6 +112,7 @@ class Conversation(Generic[M]):
     host_files: Callable[[], FileOperations] | None = None
     undone: set[str] = field(default_factory=set[str])
     reasoning: BoundReasoning = field(default_factory=BoundReasoning)
+    merges_user_messages: bool = False
 
     def settle_format(self, messages: Sequence[M]) -> None:
         """Take the format that the new messages of a list tell, where none was named and none told one before."""
@@ -260,6 +263,11 @@ class Conversation(Generic[M]):
             self.estimator.learn(media, tokens)
         self.history = self.frame = self.anchor = self.weighed = self.projected = self.offered = None
 
+    def to_send(self, view: list[M]) -> list[M]:
+        """Return a view as it is sent."""
+        # Its size is that of the messages apart: a merge saves a few tokens each, so what fits apart fits merged.
+        return merge_user_messages(view, self.format) if self.merges_user_messages else view
+
     def note_handed_out(self, handed_out: HandedOut[M]) -> None:
         """Remember the view a caller gets."""
         self.calls += 1
@@ -301,7 +309,7 @@ class Conversation(Generic[M]):
         if last is not None:
             # An answer may still come, and a status line still ask; no later view grew from this one.
             measured = replace(last.measured, log=None)
-            self.handed_out = HandedOut([], measured, last.tokens, last.budget)
+            self.handed_out = HandedOut([], [], measured, last.tokens, last.budget)
             if anchor is not None and anchor.measured is last.measured:
                 self.anchor = Anchor(measured, anchor.input_tokens)
 

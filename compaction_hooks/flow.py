@@ -177,7 +177,7 @@ class ConversationFlow(Generic[M]):
 
     def _without_reasoning(self, call: Call[M], refused: HandedOut[M] | None) -> HandedOut[M] | None:
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
-        before = refused.view if refused else self._look(call).view
+        before = refused.unmerged if refused else self._look(call).view
         self._conversation.reasoning.refuse(call.model or self._shared.model)
         self._conversation.frame = None
         standing = self._look(call)
@@ -307,7 +307,7 @@ class ConversationFlow(Generic[M]):
         record = standing.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
-            messages=self._hand_out(standing).view,
+            messages=self._hand_out(standing).unmerged,
             record=record,
             outcome=outcome,
             reason=CompactionReason.MANUAL,

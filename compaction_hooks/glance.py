@@ -54,7 +54,8 @@ def glance(
         view = messages if is_identity else frame.projection.view_of(messages)
         frame.history, frame.run_count, frame.measured = history, history.run_count, measured
         frame.taught, frame.anchor = taught, conversation.anchor
-        frame.handed_out = conversation.handed_out = HandedOut(view, measured, tokens, frame.terms.budget)
+        to_send = conversation.to_send(view)
+        frame.handed_out = conversation.handed_out = HandedOut(to_send, view, measured, tokens, frame.terms.budget)
         return frame.handed_out
 
 

@@ -120,7 +120,7 @@ class Standing(Generic[M]):
 
     @property
     def view(self) -> list[M]:
-        """The list to send as things stand: the very list that came in when nothing was ever compacted."""
+        """The view as things stand, its user messages unmerged: the very list that came in when nothing was ever compacted."""
         return self.messages if self.projection.is_identity else self.projection.view_of(self.messages)
 
     @property
@@ -213,7 +213,8 @@ def _as_text(value: object) -> str:
 
 def note_handed_out(conversation: Conversation[M], standing: Standing[M]) -> HandedOut[M]:
     """Remember what a caller gets, so that the provider's count can be held against it; return it."""
-    handed_out = HandedOut(standing.view, standing.measured, standing.pressure, standing.budget)
+    view = standing.view
+    handed_out = HandedOut(conversation.to_send(view), view, standing.measured, standing.pressure, standing.budget)
     conversation.note_handed_out(handed_out)
     return handed_out
 

@@ -231,6 +231,15 @@ class CachingFormat(MessageFormat[M], Protocol[M]):
         ...
 
 
+@runtime_checkable
+class MergingFormat(MessageFormat[M], Protocol[M]):
+    """A format that can write two messages of the user as one. Only `merge_user_messages=True` asks for it."""
+
+    def merge(self, first: M, second: M, /) -> M | None:
+        """A copy of the second with the content of both, in their order; None unless the user is the speaker of both."""
+        ...
+
+
 class RepairingFormat(MessageFormat[M], Protocol[M]):
     """A format that can also mend a broken history. Only `repair=True` asks for it; every other use needs a `MessageFormat`."""
 

@@ -262,7 +262,7 @@ class ConversationMethods(Generic[M]):
         conversation = self.engine.conversation
         with conversation.lock:
             last = conversation.handed_out
-            if view is None or (last is not None and view is last.view):
+            if view is None or (last is not None and (view is last.view or view is last.unmerged)):
                 report_usage(conversation, self.engine.shared, counted, last, model)
 
     async def load(self) -> None:
@@ -373,6 +373,7 @@ class CompactionSession(ConversationMethods[M]):
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, is_format_open=format is None)
+            conversation.merges_user_messages = shared.settings.merge_user_messages
             flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
             return Engine(conversation, shared, flow, driver)
 

@@ -85,6 +85,9 @@ class CompactionSettings:
         summary_timeout_seconds: After this a summariser counts as failed; `math.inf`: never.
         repair: Whether a history that was broken before it came here (a call that was never answered, a result without its call)
             is mended in the list that is handed out. That reads the whole list in every call.
+        merge_user_messages: Whether user messages in a row (a summary, pins and the next request among them) are sent as one, for
+            servers with a chat template that wants user and assistant in turn. Only in the views to send, not in what `compact()`
+            gives to store. That reads the whole list in every call.
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
             this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
@@ -111,6 +114,7 @@ class CompactionSettings:
     summarizer_window: int | None = None
     summary_timeout_seconds: float = 120.0
     repair: bool = False
+    merge_user_messages: bool = False
     split_turn_min_prefix: int = 5
     add_continuation: bool = True
     breaker_failures: int = 3
@@ -219,6 +223,7 @@ _KINDS = {
     "summarizer_window": arguments.TOKENS.or_none(),
     "summary_timeout_seconds": arguments.SECONDS,
     "repair": arguments.SWITCH,
+    "merge_user_messages": arguments.SWITCH,
     "split_turn_min_prefix": arguments.whole("messages"),
     "add_continuation": arguments.SWITCH,
     "breaker_failures": arguments.whole("failures"),

@@ -48,12 +48,15 @@ class HandedOut(Generic[M]):
     """The view a caller last got: what a usage report measures when it names no other.
 
     Attributes:
+        view: The list to send.
+        unmerged: The same list for hosts to store: its user messages are not merged. The very list unless some were.
         measured: What it was made from.
         tokens: Its size in tokens of the model, by estimate.
         budget: What the model's window allowed for it, or None while that is unknown.
     """
 
     view: list[M]
+    unmerged: list[M]
     measured: Measured
     tokens: int
     budget: Budget | None

@@ -2,7 +2,7 @@
 
     values  patterns  errors  arguments  messages  settings  text_classes  installed  known_windows  json_text  digests  escaping
     formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
-    media  cut_point  reductions  removable  summarizers  extractive  record  cache_marks
+    media  cut_point  reductions  removable  summarizers  extractive  record  cache_marks  merging
     notes  reasoning  projection  validity  repair  situation  planning  drafts  stores  events
     effects  timebox  sizes  cooldown  conversation  keeping  measuring  glance  summarizing  attempt  flow
     drivers

@@ -17,6 +17,7 @@ RESPONSES: Provider = "openai_responses"
 ANTHROPIC: Provider = "anthropic"
 GEMINI: Provider = "gemini"
 BEDROCK: Provider = "bedrock"
+TEMPLATE: Provider = "chat_template"
 ALL = (CHAT, RESPONSES, ANTHROPIC, GEMINI, BEDROCK)
 PAIRED = (CHAT, ANTHROPIC, GEMINI, BEDROCK)
 """Who wants a result right behind its call; Responses finds it anywhere after."""
@@ -243,8 +244,8 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
         ),
         pytest.param([SYSTEM, ASK_A, TELL_A], ("call_out_of_turn", 1, "a"), [GEMINI], id="begins-with-a-call"),
         pytest.param([USER, ANSWER, ASK_A, TELL_A], ("call_out_of_turn", 2, "a"), [GEMINI], id="call-after-an-answer"),
-        pytest.param([USER, SAID], ("role_repeated", 1, ""), [BEDROCK], id="two-requests-in-a-row"),
-        pytest.param([USER, ANSWER, ANSWER], ("role_repeated", 2, ""), [BEDROCK], id="two-answers-in-a-row"),
+        pytest.param([USER, SAID], ("role_repeated", 1, ""), [BEDROCK, TEMPLATE], id="two-requests-in-a-row"),
+        pytest.param([USER, ANSWER, ANSWER], ("role_repeated", 2, ""), [BEDROCK, TEMPLATE], id="two-answers-in-a-row"),
         pytest.param(
             [USER, ASK_BOTH, TELL_A, TELL_B], ("split_results", 3, ""), [GEMINI, BEDROCK], id="parallel-results-apart"
         ),
@@ -280,7 +281,7 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
 def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
-    assert [provider for provider in ALL if expected in found(messages, provider)] == list(providers)
+    assert [provider for provider in (*ALL, TEMPLATE) if expected in found(messages, provider)] == list(providers)
     assert expected[0] not in {rule for rule, _, _ in found(messages, None)}
     assert expected[0] in LEFT_TO_CLIENTS
 
@@ -371,7 +372,7 @@ def test_a_problem_says_what_is_wrong_without_the_text_of_the_conversation() -> 
 
 def test_providers_are_named_as_the_formats_are() -> None:
     names = {format_.name for format_ in (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())}
-    assert names == set(get_args(Provider)) - {GEMINI, BEDROCK}
+    assert names == set(get_args(Provider)) - {GEMINI, BEDROCK, TEMPLATE}
     assert [provider_named(name) for name in (CHAT, "langchain")] == [CHAT, None]
 
 

@@ -1,10 +1,10 @@
-"""Summary messages of the formats that are dicts: fields that a host wants in them, and the mark of a prompt cache."""
+"""The messages that the formats of dicts make for a view: summaries with their fields and cache marks, merged user messages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats._common import Fields, fields_of, list_of, message_fields
@@ -24,6 +24,7 @@ class DictSummaries:
     """
 
     _summary_fields: Fields = MappingProxyType({})
+    _text_type: ClassVar[str] = "text"
 
     def __init__(self, *, summary_fields: Fields | None = None) -> None:
         fields: object = summary_fields or {}
@@ -41,6 +42,27 @@ class DictSummaries:
     def with_cache_mark(self, summary: Fields, mark: object, /) -> Fields:
         """Return a copy of a summary whose last block has this `cache_control`."""
         return {**summary, "content": marked_content(summary.get("content"), mark)}
+
+    def merge(self, first: Fields, second: Fields, /) -> Fields | None:
+        """Return the second message with the content of both; None unless both are the user's."""
+        one, other = message_fields(first), message_fields(second)
+        if not one.get("role") == other.get("role") == "user":
+            return None
+        content = merged_content(one.get("content"), other.get("content"), self._text_type)
+        return {**other, "content": content}
+
+
+def merged_content(first: object, second: object, text_type: str = "text") -> object:
+    """Return two contents as one: two texts with a blank line between them, since strict templates take only text; else blocks."""
+    if isinstance(first, str) and isinstance(second, str):
+        return "\n\n".join(filter(None, (first, second)))
+    return [block for content in (first, second) for block in _blocks(content, text_type)]
+
+
+def _blocks(content: object, text_type: str) -> list[object]:
+    if isinstance(content, str):
+        return [{"type": text_type, "text": content}] if content else []
+    return [*(list_of(content) or ())]
 
 
 def last_cache_mark(content: object) -> object | None:

@@ -75,6 +75,7 @@ class OpenAIResponsesFormat(DictSummaries):
     """
 
     name = "openai_responses"
+    _text_type = "input_text"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one item; exactly one piece.

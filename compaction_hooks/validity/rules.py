@@ -9,9 +9,10 @@ from typing import Final, Literal, TypeAlias, get_args
 from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
-Provider: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock"]
+Provider: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock", "chat_template"]
 """Whose API will receive the messages: OpenAI chat completions, OpenAI Responses, Anthropic messages, Gemini generateContent,
-Bedrock Converse. The same words as the names of the formats."""
+Bedrock Converse. The same words as the names of the formats. "chat_template" is an OpenAI-compatible server (vLLM, llama.cpp) that
+writes the prompt by the model's own template, some of which (Mistral, Gemma, Llama 2) refuse more; its rules are theirs alone."""
 
 RuleId: TypeAlias = Literal[
     "empty_list",
@@ -260,8 +261,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         id="role_repeated",
         says="the same speaker has two messages in a row",
-        sources={"bedrock": _GITHUB + "langchain-ai/langchain-aws/issues/130"},
-        left_to_clients="messages of one speaker in a row become one (langchain-aws since that issue; LiteLLM, pydantic-ai)",
+        sources={
+            "bedrock": _GITHUB + "langchain-ai/langchain-aws/issues/130",
+            # "Conversation roles must alternate user/assistant/user/assistant/..."
+            "chat_template": _GITHUB + "vllm-project/vllm/issues/6862",
+        },
+        left_to_clients="messages of one speaker in a row become one (langchain-aws since that issue; LiteLLM, pydantic-ai); for "
+        "a chat template the setting `merge_user_messages` does that for the user's",
     ),
     Rule(
         id="split_results",

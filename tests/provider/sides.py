@@ -13,6 +13,7 @@ from compaction_hooks.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
 from tests.provider.signing import Signer
+from tests.provider.validation import template_fault
 from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, worded
 
 Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason", "cut"]
@@ -105,6 +106,7 @@ class Side:
         stream_fail_after: The next streamed model request breaks after so many chunks, with the event of `stream_error`.
             Anthropic's first chunk is "message_start". The answer is not used up.
         stream_error: None: the wording of an overflow.
+        wants_turns: Requests with chat messages out of turn are refused, as by the chat template of a model.
         signer: Signs the reasoning of answers, and refuses what it signed for another request. None: answers have no reasoning.
         requests: All that came in, in order.
     """
@@ -120,6 +122,7 @@ class Side:
     summarize: Callable[[Received], str] | None = None
     stream_fail_after: int | None = None
     stream_error: Rejection | None = None
+    wants_turns: bool = False
     signer: Signer | None = None
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
@@ -168,6 +171,8 @@ class Side:
         return decided
 
     def _refusal(self, body: Mapping[str, Any]) -> Rejection | None:
+        if self.wants_turns and (rejection := template_fault(body)):
+            return rejection
         return self.signer.refusal(body) if self.signer else None
 
     def _decide(self, received: Received, wording: str) -> Reply | Rejection:

@@ -77,6 +77,22 @@ def _unanswered(ids: Mapping[str, None], index: int) -> Iterator[tuple[str, str]
         )
 
 
+def template_fault(body: Body) -> Rejection | None:
+    """Return vLLM's rejection of chat messages that Mistral's template cannot write; None when user and assistant take turns.
+
+    The template takes a system message first, and passes over calls and their results.
+    """
+    speakers = [
+        message["role"]
+        for message in body.get("messages") or []
+        if message["role"] == "user" or (message["role"] == "assistant" and not message.get("tool_calls"))
+    ]
+    if all(role == ("user", "assistant")[place % 2] for place, role in enumerate(speakers)):
+        return None
+    text = "Conversation roles must alternate user/assistant/user/assistant/..."
+    return Rejection(400, {"object": "error", "message": text, "type": "BadRequestError", "param": None, "code": 400})
+
+
 def anthropic_fault(body: Body) -> Rejection | None:
     """Return Anthropic's rejection of a malformed messages request; None when it is well formed."""
     for message in _anthropic_faults(body):

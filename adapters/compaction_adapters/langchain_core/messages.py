@@ -33,7 +33,7 @@ from compaction_adapters.langchain_core.blocks import (
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import as_json_text, json_object, last_cache_mark, marked_content
+from compaction_hooks.formats import as_json_text, json_object, last_cache_mark, marked_content, merged_content
 from compaction_hooks.messages import Part, PartAddress, Role, Thinking, ToolCall, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
@@ -83,6 +83,12 @@ class LangChainFormat:
     def with_cache_mark(self, summary: BaseMessage, mark: object, /) -> BaseMessage:
         """Return a copy of a summary whose text is a block with this `cache_control`."""
         return summary.model_copy(update={"content": marked_content(summary.content, mark)})
+
+    def merge(self, first: BaseMessage, second: BaseMessage, /) -> BaseMessage | None:
+        """Return the second message with the content of both; None unless both are human messages."""
+        if not (isinstance(first, HumanMessage) and isinstance(second, HumanMessage)):
+            return None
+        return second.model_copy(update={"content": merged_content(first.content, second.content)})
 
     def request(self, text: str, /) -> BaseMessage:
         """Return a human message with this text."""
