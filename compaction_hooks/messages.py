@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from compaction_hooks.values import dataclass
 
@@ -128,10 +128,15 @@ class Usage:
     cache_write_tokens: int = 0
 
 
-class ClientUsage(Protocol):
-    """The usage object of a provider's client: OpenAI's, Anthropic's, LiteLLM's."""
+if TYPE_CHECKING:
 
-    def model_dump(self, *, exclude_none: bool = ...) -> Mapping[str, object]: ...
+    class ClientUsage(Protocol):
+        """The usage object of a provider's client: OpenAI's, Anthropic's, LiteLLM's."""
+
+        def model_dump(self, *, exclude_none: bool = ...) -> Mapping[str, object]: ...
+
+else:
+    ClientUsage = object  # pydantic has no schema for a protocol, and durable runs of hosts build one from a `Summary`
 
 
 UsageReport: TypeAlias = Usage | Mapping[str, object] | ClientUsage | None

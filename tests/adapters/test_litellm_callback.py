@@ -157,6 +157,19 @@ async def test_the_call_after_an_overflow_is_compacted(stage: Stage, callbacks: 
     assert statuses(side) == [400, 200, 200]
 
 
+async def test_a_callback_in_the_place_of_another_learns_too(stage: Stage, callbacks: list[Any]) -> None:
+    """litellm keeps the earlier one among those that it tells of answers and errors."""
+    side, messages = stage.side(), task(40)
+    installed(callbacks, context_window=WINDOW)
+    await litellm.acompletion(messages=task(1), **stage.openai())
+    callbacks.clear()
+    installed(callbacks, context_window=4 * WINDOW)
+    with pytest.raises(litellm.ContextWindowExceededError):
+        await litellm.acompletion(messages=messages, **stage.openai())
+    await litellm.acompletion(messages=[*messages, *steps(1, first=40)], **stage.openai())
+    assert statuses(side) == [200, 400, 200]
+
+
 async def test_two_conversations_do_not_mix(stage: Stage, callbacks: list[Any]) -> None:
     sides = {topic: stage.side(key=topic) for topic in ("ledger", "garden")}
     events = installed(callbacks, summarizer=None)

@@ -355,8 +355,8 @@ def test_two_on_one_agent_are_one() -> None:
     assert (both.context_window, both.persist) == (WINDOW, True)
 
 
-def test_a_run_whose_answers_have_no_limit_may_say_so_by_minus_one() -> None:
+async def test_a_run_whose_answers_have_no_limit_may_say_so_by_minus_one() -> None:
     from pydantic_ai.models.test import TestModel
 
     agent = Agent(TestModel(), capabilities=[Compaction(context_window=8_192)], model_settings={"max_tokens": -1})
-    assert agent.run_sync("Hi.").output
+    assert (await agent.run("Hi.")).output

@@ -36,7 +36,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import (
@@ -212,13 +212,20 @@ async def test_09_an_overflow_that_the_provider_reports_does_not_end_the_run(sta
 
 
 async def test_10_a_summariser_with_a_smaller_window_gets_less(stage: Stage) -> None:
-    """10: its own overflow is answered with half the transcript."""
+    """10: its own overflow is answered with half the transcript, and the other half is asked for next."""
     side, writer = stage.side(Answer("Done.")), stage.side(key="writer", window=6_000)
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, summarizer=stage.openai("writer")))
-    assert (await agent.run("Go on.", message_history=spoken(14))).output == "Done."
-    sizes = [(request.status, request.input_tokens) for request in writer.requests]
-    assert [status for status, _ in sizes] == [400, 200]
-    assert sizes[0][1] > 6_000 > sizes[1][1]
+    events: list[CompactionEvent] = []
+    compaction = Compaction[None](context_window=WINDOW, summarizer=stage.openai("writer"), on_compaction=events.append)
+    assert (await reader(stage.openai(), compaction).run("Go on.", message_history=spoken(14))).output == "Done."
+    first, *parts = writer.requests
+    assert (first.status, {part.status for part in parts}) == (400, {200})
+    assert first.input_tokens > 6_000 > max(part.input_tokens for part in parts)
+    (finished,) = (event for event in events if isinstance(event, CompactionFinished))
+    covered = [f"{role} {turn}." for turn in range(14) for role in ("Question", "Answer")][
+        : finished.compacted_messages
+    ]
+    shown = [sum(words in texts(part.messages) for part in parts) for words in covered]
+    assert shown == [1] * (len(covered) - finished.unseen_messages) + [0] * finished.unseen_messages
     assert not side.rejections
 
 

@@ -82,6 +82,8 @@ class CompactionCallback(CustomLogger):
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType] - litellm leaves its keywords untyped
+        # litellm takes callbacks of one class with equal public numbers and strings for one, and tells only the first.
+        self.instance: Final = id(self)
         self._controller = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
         self._conversations = Conversations(self._controller, session_id)
         self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
