@@ -380,8 +380,8 @@ def _unreadable(answer: object, request: SummaryRequest) -> str | None:
     """Return why the text of an answer is not even looked at."""
     if not isinstance(answer, str | Summary):
         return f"the summariser returned {type(answer).__name__}, not str or Summary"
-    text: object = answer.text if isinstance(answer, Summary) else answer
-    ending: object = answer.finish_reason if isinstance(answer, Summary) else None
+    text = cast(object, answer.text if isinstance(answer, Summary) else answer)
+    ending = cast(object, answer.finish_reason if isinstance(answer, Summary) else None)
     if not isinstance(text, str):
         return f"Summary.text is {type(text).__name__}, not str"
     if not isinstance(ending, str | None):

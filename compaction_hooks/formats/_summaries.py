@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats._common import Fields, fields_of, list_of, message_fields
@@ -27,8 +27,8 @@ class DictSummaries:
     _text_type: ClassVar[str] = "text"
 
     def __init__(self, *, summary_fields: Fields | None = None) -> None:
-        fields: object = summary_fields or {}
-        if not isinstance(fields, Mapping) or not _SAYING.isdisjoint(fields):
+        fields = summary_fields or {}
+        if not isinstance(cast(object, fields), Mapping) or not _SAYING.isdisjoint(fields):
             raise ConfigurationError(
                 f"summary_fields={summary_fields!r} must be a dict of further fields, without role, content and type"
             )

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, cast
 
@@ -82,7 +83,7 @@ def _give_up_output(problem: OSError) -> None:
     """Say why, unless the reader went away by itself; drop what the buffer still holds, or it would fail again at the end."""
     if not isinstance(problem, BrokenPipeError):
         sys.stderr.write(f"error: the report cannot be written ({problem.strerror})\n")
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    with suppress(io.UnsupportedOperation):  # no file is behind it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

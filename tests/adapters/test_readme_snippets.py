@@ -29,7 +29,7 @@ SNIPPETS = {
 """By heading of README.md: what must be installed."""
 
 PAGES = {
-    "langgraph": (SNIPPETS["LangGraph"], 2),
+    "langgraph": (SNIPPETS["LangGraph"], 3),
     "langchain": (SNIPPETS["LangChain"], 2),
     "pydantic-ai": (SNIPPETS["pydantic-ai"], 2),
     "litellm": (SNIPPETS["LiteLLM"], 1),

@@ -50,4 +50,4 @@ def options_of_model(model: object, config: RunnableConfig) -> CallOptions:
     """Return what a session is told of a model, for a configurable one of what this run makes of it."""
     while isinstance(model, DynamicRunnable):
         model, config = model.prepare(config)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return model_options(model)
+    return model_options(model)  # pyright: ignore[reportUnknownArgumentType]
