@@ -123,33 +123,51 @@ def test_a_second_worker_uses_the_first_ones_summary_instead_of_paying_for_anoth
     assert len(asked.requests) == 1
 
 
+class WrittenAtOnce(MemoryStore):
+    """A store in which neither of two workers finds the record of the other before it writes its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both_write = threading.Barrier(2)
+
+    def append(self, session_id: str, record_id: str, record: str) -> None:
+        self.both_write.wait(timeout=20)
+        super().append(session_id, record_id, record)
+
+
 def test_two_workers_that_compact_at_once_agree_on_the_next_call() -> None:
     """Both pay, both views are right, and then one record is in force for both."""
-    store, messages = MemoryStore(), long()
-    both_ask = threading.Barrier(2)
+    store, messages = WrittenAtOnce(), long()
     views: dict[str, str] = {}
 
     def run(name: str, hooks: Controller) -> None:
         views[name] = texts(hooks.transform_context_sync(messages))
 
-    def summarizer(name: str) -> Callable[[SummaryRequest], str]:
-        def ask(request: SummaryRequest) -> str:
-            both_ask.wait(timeout=20)
-            return f"- by worker {name}"
-
-        return ask
-
-    workers = {name: worker(store, summarizer(name)) for name in ("a", "b")}
+    workers = {name: worker(store, Scripted(f"- by worker {name}")) for name in ("a", "b")}
     threads = [threading.Thread(target=run, args=item) for item in workers.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=30)
-    assert all(f"- by worker {name}" in view for name, view in views.items())
+    assert all(f"- by worker {name}" in views[name] for name in workers)
     assert len(store.load("default")) == 2
     after = {texts(hooks.transform_context_sync(messages)) for hooks in workers.values()}
     assert len(after) == 1
     assert after <= set(views.values())
+
+
+def test_a_worker_that_finds_a_summary_when_its_own_is_made_agrees_at_once() -> None:
+    store, messages = MemoryStore(), long()
+    first = worker(store, Scripted("- by the first"))
+
+    def ask(_: SummaryRequest) -> str:
+        first.transform_context_sync(messages)
+        return "- by the second"
+
+    second = worker(store, ask)
+    view = texts(second.transform_context_sync(messages))
+    assert len(store.load("default")) == 2
+    assert [texts(hooks.transform_context_sync(messages)) for hooks in (first, second)] == [view, view]
 
 
 def test_another_workers_summary_of_an_edited_history_is_not_taken() -> None:
