@@ -14,6 +14,7 @@ from compaction_hooks import arguments
 from compaction_hooks.calibration import Calibration
 from compaction_hooks.drivers import Driver, World
 from compaction_hooks.effects import Instant
+from compaction_hooks.engine import Engine
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
@@ -23,7 +24,7 @@ from compaction_hooks.measuring import Shared
 from compaction_hooks.merging import check_merging
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.record import CompactionRecord
-from compaction_hooks.session import CompactionSession, ConversationMethods, Engine
+from compaction_hooks.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer

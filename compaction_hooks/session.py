@@ -11,12 +11,13 @@ from compaction_hooks.attempt import CompactionResult
 from compaction_hooks.conversation import Conversation
 from compaction_hooks.drivers import Caller, Driver, World
 from compaction_hooks.effects import Remove, Save
+from compaction_hooks.engine import Engine
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.flow import ConversationFlow
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.glance import glance
 from compaction_hooks.history import HistoryReader
-from compaction_hooks.keeping import load, passed_over, write
+from compaction_hooks.keeping import load, passed_over
 from compaction_hooks.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.media import LearnedMedia
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
@@ -56,44 +57,6 @@ class SessionState:
     compaction_count: int
     breaker: str
     is_loaded: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Engine(Generic[M]):
-    """What one conversation runs on: its state, what it shares with others, its flows, and the driver of them."""
-
-    conversation: Conversation[M]
-    shared: Shared
-    flow: ConversationFlow[M]
-    driver: Driver
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the records of the store, if there is one, are here."""
-        return self.conversation.was_loaded or not self.shared.has_store
-
-    def is_written_in(self, format: MessageFormat[M]) -> bool:
-        """Whether the messages are read by a format of this name; from then on by no other."""
-        with self.conversation.lock:
-            if self.conversation.format.name != format.name:
-                return False
-            self.conversation.is_format_open = False
-            return True
-
-    def take_in(self, records: Iterable[CompactionRecord]) -> int:
-        """Take over records, for the store too; return how many were new."""
-        conversation = self.conversation
-        with conversation.lock:
-            new = conversation.add_records(records)
-            for record in new if self.shared.has_store else ():
-                removals = [Remove(conversation.id, record_id) for record_id in record.takes_back]
-                conversation.unwritten += removals or [Save(conversation.id, record.id, record.to_json())]
-        return len(new)
-
-    def save_here(self) -> None:
-        """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
-        if self.conversation.unwritten and self.driver.can_store_here:
-            self.driver.run_sync(write(self.conversation))
 
 
 class ConversationMethods(Generic[M]):

@@ -5,7 +5,7 @@
     media  cut_point  reductions  removable  summarizers  extractive  record  cache_marks  merging
     notes  reasoning  projection  validity  repair  situation  planning  drafts  stores  events
     effects  timebox  sizes  cooldown  conversation  keeping  measuring  glance  summarizing  attempt  flow
-    drivers
+    drivers  engine
     options  session  idling
     controller
     __init__
