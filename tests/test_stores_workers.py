@@ -32,6 +32,7 @@ def test_two_workers_at_once_are_both_right_and_agree(tmp_path: Path, ways: tupl
     check_two_workers("sqlite", str(tmp_path / "records.db"), ways=ways, is_ahead=is_ahead)
 
 
+@pytest.mark.full
 @needs_kill
 def test_a_killed_process_leaves_every_acknowledged_record(tmp_path: Path) -> None:
     """`nox -s soak` kills 200."""

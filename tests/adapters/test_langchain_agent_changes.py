@@ -42,6 +42,7 @@ from tests.adapters.changes_stage import (
 )
 from tests.adapters.graph_changes import LOOK, Talk, opened
 from tests.adapters.langchain_core_stage import Stage, thread
+from tests.cases import sampled
 from tests.provider import Answer, Call
 
 provider = langchain_core_stage.provider
@@ -84,7 +85,7 @@ async def test_a_fork_into_another_thread(stage: Stage) -> None:
     graph_changes.check_fork_into_another_thread(an_agent, stage)
 
 
-@pytest.mark.parametrize("change", graph_changes.EDITS)
+@pytest.mark.parametrize("change", sampled(graph_changes.EDITS, 2))
 async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
     graph_changes.check_edit(an_agent, stage, change)
 

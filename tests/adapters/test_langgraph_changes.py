@@ -31,6 +31,7 @@ from tests.adapters.changes_stage import REPAIR, SUMMARISE, SYSTEM, WINDOW, chec
 from tests.adapters.graph_changes import LOOK, Build
 from tests.adapters.langchain_core_stage import Stage
 from tests.adapters.langgraph_stage import ModelInput, react_agent
+from tests.cases import sampled
 
 provider = langchain_core_stage.provider
 stage = langchain_core_stage.stage
@@ -98,7 +99,7 @@ async def test_a_fork_into_another_thread(build: Build, stage: Stage) -> None:
 
 
 @both
-@pytest.mark.parametrize("change", graph_changes.EDITS)
+@pytest.mark.parametrize("change", sampled(graph_changes.EDITS, 2))
 async def test_an_edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
     graph_changes.check_edit(build, stage, change)
 

@@ -93,7 +93,9 @@ def _asked(state: ModelInput, system: str) -> list[BaseMessage]:
     return [SystemMessage(system), *(state.get("llm_input_messages") or state["messages"])]
 
 
-@pytest.mark.parametrize(("kind", "client"), [("graph", "openai"), ("react", "anthropic")])
+@pytest.mark.parametrize(
+    ("kind", "client"), [("graph", "openai"), pytest.param("react", "anthropic", marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, client: str, provider: LoopbackProvider) -> None:
     check_adapter(GraphHarness(provider, kind, client), provider, fact)
