@@ -1,16 +1,22 @@
-"""Arguments of the wrong kind, refused at once: the error names the argument, its value and the fix.
+"""Arguments that are unknown or of the wrong kind, refused at once: the error names the argument, its value and the fix.
 
 A table names the kind of each argument: `settings.py`, `options.py` and `controller.py` have one for theirs.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, TypeGuard, cast
+from itertools import islice
+from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.values import dataclass
+
+C = TypeVar("C", bound=Callable[..., object])
+R = TypeVar("R")
 
 SHOWN_CHARS: Final = 80
 """Of a wrong value, an error shows so many characters at most."""
@@ -126,6 +132,41 @@ def check(kinds: Mapping[str, Kind], given: Mapping[str, object]) -> None:
             raise refusal(name, given[name], kind.wanted)
 
 
+def checked(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> Callable[[C], C]:
+    """Return a decorator of a class or a function: it refuses keywords that it does not have, and values of the wrong kind.
+
+    To type checkers, and to `inspect.signature`, the class or function stays the same.
+
+    Args:
+        kinds: The kind of each argument that is looked at; those that are not given are not.
+        others: Further names that a user may have meant, and what each is called.
+    """
+
+    def decorate(target: C) -> C:
+        made: Any = target
+        if isinstance(target, type):
+            made.__init__ = _checked(made.__init__, kinds, others)
+        else:
+            made = _checked(target, kinds, others)
+        return cast("C", made)
+
+    return decorate
+
+
+def _checked(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping[str, str]) -> Callable[..., R]:
+    parameters = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(self: object, *positional: Any, **keywords: Any) -> R:
+        if keywords:
+            is_constructor = function.__name__ == "__init__"
+            check_names(type(self).__name__ if is_constructor else function.__name__, keywords, parameters, others)
+        check(kinds, dict(zip(islice(parameters, 1, None), positional, strict=False)) | keywords)
+        return function(self, *positional, **keywords)
+
+    return call
+
+
 def refusal(name: str, value: object, wanted: str) -> ConfigurationError:
     """Return the error for an argument of the wrong kind."""
     if isinstance(value, type):
@@ -153,7 +194,7 @@ def check_names(
     Raises:
         TypeError: a name is not known.
     """
-    names = sorted(known)
+    names = sorted(set(known) - {"self"})
     for name, value in given.items():
         if name not in names:
             import difflib  # a mistake may take its time, an import may not

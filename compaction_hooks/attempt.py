@@ -325,14 +325,15 @@ class Compaction(Generic[M]):
             conversation.unwritten.append(Save(conversation.id, draft.record.id, draft.record.to_json()))
             conversation.is_loaded = False  # another worker may have made one at the same time: the next call looks
             yield from write(conversation)
-        if standing.record is not draft.record and standing.pressure > self._budget.trigger:
-            self.is_outdated, self._standing = True, standing
+        record = standing.record  # another worker's, if that was made of the same messages and comes first
+        if record is None or (record is not draft.record and standing.pressure > self._budget.trigger):
+            self.is_outdated, self._standing = standing.pressure > self._budget.trigger, standing
             return (yield from self._stay(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
         end: Instant = yield Now()
-        event = self._finished(draft, len(view), end.seconds_since(start))
+        event = self._finished(record, standing, end.seconds_since(start))
         logger.info("%s", event)
         yield Emit(event)
-        return self._result(view, CompactionOutcome.COMPACTED, draft)
+        return self._result(view, CompactionOutcome.COMPACTED, record)
 
     @property
     def _may_be_answered(self) -> bool:
@@ -419,33 +420,34 @@ class Compaction(Generic[M]):
         self.handed_out = note_handed_out(self._conversation, self._standing)
         return self.handed_out.unmerged
 
-    def _result(self, messages: list[M], outcome: CompactionOutcome, draft: Draft[M] | None) -> CompactionResult[M]:
+    def _result(
+        self, messages: list[M], outcome: CompactionOutcome, record: CompactionRecord | None
+    ) -> CompactionResult[M]:
         before = self._standing.pressure
         return CompactionResult(
             messages=messages,
-            record=draft.record if draft else self._standing.record,
+            record=record or self._standing.record,
             outcome=outcome,
             reason=self._order.reason,
             tokens_before=before,
-            tokens_after=draft.record.tokens_after if draft else before,
+            tokens_after=record.tokens_after if record else before,
         )
 
-    def _finished(self, draft: Draft[M], messages_after: int, seconds: float) -> CompactionFinished:
-        record = draft.record
+    def _finished(self, record: CompactionRecord, after: Standing[M], seconds: float) -> CompactionFinished:
         return CompactionFinished(
             session_id=self._conversation.id,
             reason=self._order.reason,
             tokens_before=self._standing.pressure,
             tokens_after=record.tokens_after,
             messages_before=len(self._standing.view),
-            messages_after=messages_after,
+            messages_after=len(after.view),
             compacted_messages=record.compacted_message_count,
             unseen_messages=record.unseen_message_count,
             summary_messages=1 if record.rendered else 0,
             duration_seconds=seconds,
             usage=self._spent,
             used_fallback=self._failure is not None,
-            left_out=sum(item.kind == "media" for item in draft.projection.reductions),
+            left_out=sum(item.kind == "media" for item in after.projection.reductions),
             record=record,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict
@@ -11,7 +10,6 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
-from compaction_hooks.calibration import Calibration
 from compaction_hooks.drivers import Driver, World
 from compaction_hooks.effects import Instant
 from compaction_hooks.engine import Engine
@@ -29,19 +27,31 @@ from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summarizers import Summarizer
 from compaction_hooks.tokens import CharacterEstimator, GuardedEstimator, TokenEstimator
-from compaction_hooks.windows import ModelWindow, find_window, unknown_window_advice, window_from
+from compaction_hooks.windows import Windows, find_window, unknown_window_advice
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
-
-logger = logging.getLogger("compaction_hooks")
 
 MAX_SESSIONS = 1_000
 """Conversations kept in memory at once; the least recently used is let go. With a store nothing is lost by that, and without one
 only what automatic compactions made: records of conversations in which something was done by hand stay in memory."""
 DEFAULT_SESSION = "default"
 
+_KINDS = {
+    "model": arguments.MODEL_NAME.or_none(),
+    "context_window": arguments.TOKENS.or_none(),
+    "summarizer": arguments.SUMMARIZER.or_none(),
+    "settings": arguments.instance_of(CompactionSettings).or_none(),
+    "format": arguments.FORMAT.or_none(),
+    "store": arguments.STORE.or_none(),
+    "estimator": arguments.ESTIMATOR.or_none(),
+    "host_files": arguments.FUNCTION.or_none(),
+    "clock": arguments.FUNCTION.or_none(),
+}
+_ID = {"id": arguments.SESSION_ID}
 
+
+@arguments.checked(_KINDS)
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
@@ -113,37 +123,13 @@ class CompactionController(ConversationMethods[M]):
         host_files: Callable[[], FileOperations] | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
-        given = {
-            "model": model,
-            "context_window": context_window,
-            "summarizer": summarizer,
-            "settings": settings,
-            "format": format,
-            "store": store,
-            "estimator": estimator,
-            "host_files": host_files,
-            "clock": clock,
-        }
-        arguments.check(_KINDS, given)
         self.settings = settings or CompactionSettings()
         if self.settings.merge_user_messages:
             check_merging(format)
-        trigger = self.settings.trigger_tokens
-        if trigger is not None and context_window is not None and trigger > context_window:
-            raise ConfigurationError(
-                f"trigger_tokens={trigger} is above context_window={context_window}: lower the trigger"
-            )
-        keep = self.settings.keep_recent_tokens
-        if keep is not None and context_window is not None and keep > context_window:
-            raise ConfigurationError(f"keep_recent_tokens={keep} is above context_window={context_window}: keep less")
-        if self.settings.trigger_ratio is not None and model is not None and context_window is None:
-            _check_window(model, self.settings)
+        _check_windows(model, context_window, self.settings)
         self._model = model
-        self._context_window = context_window
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
-        self._learned: dict[str | None, int] = {}
-        self._warned: set[str | None] = set()
         self._lock = threading.Lock()
         self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
         self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
@@ -151,15 +137,15 @@ class CompactionController(ConversationMethods[M]):
         self._by_hand: dict[str, list[CompactionRecord]] = {}
         self._own: CompactionSession[M] | None = None
         self._idle = IdleWatch()
-        calibrations: dict[str | None, Calibration] = {}
+        windows = Windows(model, context_window, self.settings.default_context_window)
         self._shared = Shared(
             settings=self.settings,
             model=model,
-            find_window=self._find_window,
-            learn_window=self._learn_window,
+            find_window=windows.find,
+            learn_window=windows.learn,
             requested_outputs={},
             answer_limits={},
-            calibrations=calibrations,
+            calibrations={},
             host_files=host_files or FileOperations,
             has_store=store is not None,
         )
@@ -189,6 +175,7 @@ class CompactionController(ConversationMethods[M]):
         self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
     ) -> CompactionSession[N]: ...
 
+    @arguments.checked({**_ID, "format": _KINDS["format"], "host_files": _KINDS["host_files"]})
     def session(
         self,
         id: str,
@@ -211,8 +198,6 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages where the settings ask
                 for it, or `host_files` is no function.
         """
-        arguments.check(_ID, {"id": id})
-        arguments.check(_KINDS, {"format": format, "host_files": host_files})
         if self.settings.merge_user_messages:
             check_merging(format)
         now = self._world.clock().monotonic
@@ -315,51 +300,6 @@ class CompactionController(ConversationMethods[M]):
         self.close(id)
         return Driver(self._world, threading.RLock())
 
-    # -- windows
-
-    def _find_window(self, model: str | None, known: int | None = None) -> ModelWindow | None:
-        """The window of a model: given, or less where an error said so; else learned, known to the caller, looked up, or assumed.
-
-        Args:
-            known: What the caller of this very call knows of the window, in tokens. Where the tables know a smaller one, that
-                holds: frameworks tell input and output together, where some models take less input.
-        """
-        name = model or self._model
-        is_own = model is None or self._model is None or model == self._model
-        given = self._context_window if is_own else None
-        learned = self._learned.get(_plain(name))
-        if learned is not None and (given is None or learned < given):
-            return ModelWindow(learned, is_input_only=False, source="a provider's error")
-        if given is not None:
-            return ModelWindow(given, is_input_only=False, source="given")
-        found = find_window(name) if name is not None else None
-        if known is not None and (found is None or known < found.tokens):
-            found = window_from(name or "", known, "the host's framework")
-        if found is not None:
-            return found
-        if self._context_window is not None:
-            return ModelWindow(self._context_window, is_input_only=False, source="given")
-        if self.settings.default_context_window is not None:
-            return ModelWindow(
-                self.settings.default_context_window, is_input_only=False, source="default_context_window"
-            )
-        self._warn_once(name)
-        return None
-
-    def _warn_once(self, name: str | None) -> None:
-        if name in self._warned:
-            return
-        self._warned.add(name)
-        logger.warning(
-            "the context window of %s is unknown: no threshold compaction, overflow recovery only. Set context_window=... on "
-            "the CompactionController%s",
-            f"model {name!r}" if name else "the model (no name given)",
-            unknown_window_advice() if name else ", or model=...",
-        )
-
-    def _learn_window(self, model: str | None, tokens: int) -> None:
-        self._learned[_plain(model or self._model)] = tokens
-
     @property
     def engine(self) -> Engine[Any]:
         """What the default session runs on."""
@@ -369,25 +309,6 @@ class CompactionController(ConversationMethods[M]):
 def _name(format: MessageFormat[M] | None) -> str:
     """Return a format's name in the key of a session; "" for one that its messages tell."""
     return format.name if format else ""
-
-
-def _plain(model: str | None) -> str | None:
-    """A model's name without the provider in front of it."""
-    return model and model.rpartition("/")[2].lower()
-
-
-_KINDS = {
-    "model": arguments.MODEL_NAME.or_none(),
-    "context_window": arguments.TOKENS.or_none(),
-    "summarizer": arguments.SUMMARIZER.or_none(),
-    "settings": arguments.instance_of(CompactionSettings).or_none(),
-    "format": arguments.FORMAT.or_none(),
-    "store": arguments.STORE.or_none(),
-    "estimator": arguments.ESTIMATOR.or_none(),
-    "host_files": arguments.FUNCTION.or_none(),
-    "clock": arguments.FUNCTION.or_none(),
-}
-_ID = {"id": arguments.SESSION_ID}
 
 
 def _handlers(on_event: object) -> tuple[EventHandler, ...]:
@@ -400,10 +321,24 @@ def _handlers(on_event: object) -> tuple[EventHandler, ...]:
     return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside
 
 
-def _check_window(model: str, settings: CompactionSettings) -> None:
-    if find_window(model) is None and settings.default_context_window is None:
+def _check_windows(model: str | None, context_window: int | None, settings: CompactionSettings) -> None:
+    """Refuse settings that the window cannot hold, or that need a window which is unknown."""
+    if context_window is not None:
+        _check_fits("trigger_tokens", settings.trigger_tokens, context_window, "lower the trigger")
+        _check_fits("keep_recent_tokens", settings.keep_recent_tokens, context_window, "keep less")
+    elif model is not None and settings.trigger_ratio is not None and settings.default_context_window is None:
+        _check_known(model, settings.trigger_ratio)
+
+
+def _check_fits(name: str, tokens: int | None, context_window: int, fix: str) -> None:
+    if tokens is not None and tokens > context_window:
+        raise ConfigurationError(f"{name}={tokens} is above context_window={context_window}: {fix}")
+
+
+def _check_known(model: str, trigger_ratio: float) -> None:
+    if find_window(model) is None:
         raise ConfigurationError(
-            f"trigger_ratio={settings.trigger_ratio} is a part of the context window, and that of model={model!r} is unknown: "
+            f"trigger_ratio={trigger_ratio} is a part of the context window, and that of model={model!r} is unknown: "
             f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
         )
 

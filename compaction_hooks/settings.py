@@ -52,6 +52,51 @@ ToolRule: TypeAlias = Literal["never", "first"] | int
 """What may happen to the results of one tool: never cleared, cleared first, or the newest n kept."""
 
 
+def _is_rule(value: object) -> bool:
+    return value in ("never", "first") or (type(value) is int and value >= 0)
+
+
+_PART = "be a part of the window above 0 and up to 0.9"
+_RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
+
+
+def _is_prompt(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
+
+
+_PROMPT = arguments.Kind(
+    _is_prompt,
+    "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
+)
+_KINDS = {
+    "reserve_tokens": arguments.TOKENS,
+    "keep_recent_tokens": arguments.TOKENS.or_none(),
+    "keep_recent_ratio": arguments.Kind(lambda value: arguments.is_number(value) and 0 < value <= 0.9, _PART).or_none(),
+    "keep_turns": arguments.whole("turns").or_none(),
+    "trigger_ratio": arguments.RATIO.or_none(),
+    "trigger_tokens": arguments.TOKENS.or_none(),
+    "max_output_tokens": arguments.TOKENS.or_none(),
+    "default_context_window": arguments.TOKENS.or_none(),
+    "auto_compact": arguments.SWITCH,
+    "compact_on_overflow": arguments.SWITCH,
+    "overflow_patterns": arguments.TEXTS,
+    "is_subagent": arguments.SWITCH,
+    "clear_tool_results": arguments.SWITCH,
+    "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
+    "max_summary_tokens": arguments.TOKENS,
+    "summary_prompt": _PROMPT.or_none(),
+    "summarizer_window": arguments.TOKENS.or_none(),
+    "summary_timeout_seconds": arguments.SECONDS,
+    "repair": arguments.SWITCH,
+    "merge_user_messages": arguments.SWITCH,
+    "split_turn_min_prefix": arguments.whole("messages"),
+    "add_continuation": arguments.SWITCH,
+    "breaker_failures": arguments.whole("failures"),
+    "breaker_cooldown_seconds": arguments.SECONDS,
+}
+
+
+@arguments.checked(_KINDS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
     """The policy of a controller. Tokens are the model's; ratios are of the context window.
@@ -121,7 +166,6 @@ class CompactionSettings:
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        arguments.check(_KINDS, {name: getattr(self, name) for name in _KINDS})
         self._check_keep()
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
@@ -185,50 +229,6 @@ class CompactionSettings:
 def _usual_keep(window: int) -> int:
     """Return the tokens kept if no setting says how many."""
     return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
-
-
-def _is_rule(value: object) -> bool:
-    return value in ("never", "first") or (type(value) is int and value >= 0)
-
-
-_PART = "be a part of the window above 0 and up to 0.9"
-_RULE = arguments.Kind(_is_rule, 'be "never", "first" or a number of results')
-
-
-def _is_prompt(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "{messages}" not in value
-
-
-_PROMPT = arguments.Kind(
-    _is_prompt,
-    "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
-)
-_KINDS = {
-    "reserve_tokens": arguments.TOKENS,
-    "keep_recent_tokens": arguments.TOKENS.or_none(),
-    "keep_recent_ratio": arguments.Kind(lambda value: arguments.is_number(value) and 0 < value <= 0.9, _PART).or_none(),
-    "keep_turns": arguments.whole("turns").or_none(),
-    "trigger_ratio": arguments.RATIO.or_none(),
-    "trigger_tokens": arguments.TOKENS.or_none(),
-    "max_output_tokens": arguments.TOKENS.or_none(),
-    "default_context_window": arguments.TOKENS.or_none(),
-    "auto_compact": arguments.SWITCH,
-    "compact_on_overflow": arguments.SWITCH,
-    "overflow_patterns": arguments.TEXTS,
-    "is_subagent": arguments.SWITCH,
-    "clear_tool_results": arguments.SWITCH,
-    "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
-    "max_summary_tokens": arguments.TOKENS,
-    "summary_prompt": _PROMPT.or_none(),
-    "summarizer_window": arguments.TOKENS.or_none(),
-    "summary_timeout_seconds": arguments.SECONDS,
-    "repair": arguments.SWITCH,
-    "merge_user_messages": arguments.SWITCH,
-    "split_turn_min_prefix": arguments.whole("messages"),
-    "add_continuation": arguments.SWITCH,
-    "breaker_failures": arguments.whole("failures"),
-    "breaker_cooldown_seconds": arguments.SECONDS,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

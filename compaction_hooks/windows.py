@@ -1,4 +1,4 @@
-"""The size of a model's context window, by tables.
+"""The size of a model's context window: as given, as providers' errors told, or by tables.
 
 genai-prices and litellm each hold one, and a small one of current models is part of this package. Nothing is downloaded, and
 litellm is not imported, for that takes seconds and goes to the network; its table is a JSON file in its wheel.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Final, Protocol, cast
 
 from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
+
+logger = logging.getLogger("compaction_hooks")
 
 _LITELLM_TABLE: Final = "model_prices_and_context_window_backup.json"
 _TEXT_MODES: Final = ("chat", "completion", "responses")
@@ -47,6 +50,72 @@ class ModelWindow:
     tokens: int
     is_input_only: bool
     source: str
+
+
+class Windows:
+    """The windows of the models that one controller serves.
+
+    Args:
+        model: The controller's own model, or None.
+        given: The window of that model in tokens, or None if the host did not say.
+        default: The window of a model that no table knows, in tokens, or None.
+    """
+
+    def __init__(self, model: str | None, given: int | None, default: int | None) -> None:
+        self._model = model
+        self._given = None if given is None else ModelWindow(given, is_input_only=False, source="given")
+        self._default = None
+        if default is not None:
+            self._default = ModelWindow(default, is_input_only=False, source="default_context_window")
+        self._learned: dict[str | None, int] = {}
+        self._warned: set[str | None] = set()
+
+    def find(self, model: str | None, known: int | None = None) -> ModelWindow | None:
+        """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
+
+        Args:
+            model: None: the controller's own.
+            known: The window that the caller of this very call knows, in tokens. If the tables know a smaller one, that
+                one holds: frameworks tell input and output together, where some models take less input.
+        """
+        name = model or self._model
+        is_own = model is None or self._model is None or model == self._model
+        given = self._given if is_own else None
+        learned = self._learned.get(_plain(name))
+        if learned is not None and (given is None or learned < given.tokens):
+            return ModelWindow(learned, is_input_only=False, source="a provider's error")
+        found = given or _looked_up(name, known) or self._given or self._default
+        if found is None:
+            self._warn_once(name)
+        return found
+
+    def learn(self, model: str | None, tokens: int) -> None:
+        """Correct the window of a model by what an error said."""
+        self._learned[_plain(model or self._model)] = tokens
+
+    def _warn_once(self, name: str | None) -> None:
+        if name in self._warned:
+            return
+        self._warned.add(name)
+        logger.warning(
+            "the context window of %s is unknown: no threshold compaction, overflow recovery only. Set context_window=... on "
+            "the CompactionController%s",
+            f"model {name!r}" if name else "the model (no name given)",
+            unknown_window_advice() if name else ", or model=...",
+        )
+
+
+def _plain(model: str | None) -> str | None:
+    """Return a model's name without the provider in front of it."""
+    return model and model.rpartition("/")[2].lower()
+
+
+def _looked_up(name: str | None, known: int | None) -> ModelWindow | None:
+    """Return the smaller of the window that the tables know and the one that the caller does."""
+    found = find_window(name) if name is not None else None
+    if known is not None and (found is None or known < found.tokens):
+        return window_from(name or "", known, "the host's framework")
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -279,7 +279,7 @@ def test_a_report_by_hand_that_counts_nothing_is_ignored(usage: Any) -> None:
 
 def nested() -> dict[str, Any]:
     deep: dict[str, Any] = {}
-    for _ in range(5_000):
+    for _ in range(100_000):
         deep = {"a": deep}
     return deep
 

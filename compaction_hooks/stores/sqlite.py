@@ -54,10 +54,11 @@ class SQLiteStore:
         RecordError: here and in every method, when SQLite cannot do what is asked; the text names the path and the remedy.
     """
 
+    _connection: sqlite3.Connection | None = None
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
         self._file: tuple[int, int] | None = None
         self._inherited: list[sqlite3.Connection] = []
@@ -101,6 +102,10 @@ class SQLiteStore:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        """Free the connection of a store that nobody closed: since 3.13 Python warns of one that is collected open."""
+        self._disconnect()
 
     def _run(self, statement: str, *values: str | bytes) -> list[tuple[str]]:
         import sqlite3

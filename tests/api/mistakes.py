@@ -42,10 +42,11 @@ CORE = {
     # the conversation
     "hooks.session(None)": 'id=None must be a text that names the conversation, such as "thread-1"',
     "hooks.session(5)": "id=5 must be a text",
+    "hooks.session('a', host_file=print)": "session got an unexpected argument host_file=<built-in function print>: did you",
     "hooks.close(5)": "id=5 must be a text",
     # the controller
     "CompactionController(model=5)": 'model=5 must be the name of a model, such as "gpt-5"',
-    "CompactionController(context_window=None, window=8_000)": "window",
+    "CompactionController(window=8_000)": "CompactionController got an unexpected argument window=8000: did you mean context_",
     "CompactionController(context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",
     "CompactionController(summarizer='typo')": "summarizer='typo' must be a callable that answers a SummaryRequest",
@@ -62,6 +63,7 @@ CORE = {
     "CompactionController(estimator='tiktoken')": "estimator='tiktoken' must have estimate_tokens",
     "CompactionController(clock=5)": "clock=5 must be a function",
     # the settings
+    "CompactionSettings(keep_turn=3)": "CompactionSettings got an unexpected argument keep_turn=3: did you mean keep_turns?",
     "CompactionSettings(reserve_tokens=None)": "reserve_tokens=None must be a whole number of tokens above zero",
     "CompactionSettings(keep_recent_tokens=math.inf)": "keep_recent_tokens=inf must be a whole number of tokens",
     "CompactionSettings(keep_recent_tokens=0.5)": "keep_recent_tokens=0.5 must be a whole number of tokens",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,9 +20,12 @@ from compaction_hooks import (
     CompactionStarted,
     PinMissing,
     StoreFailed,
+    SummaryRequest,
 )
+from compaction_hooks.effects import Instant
 from compaction_hooks.errors import RecordError
-from tests.conversations import Scripted, prose, steps, user
+from compaction_hooks.stores import MemoryStore
+from tests.conversations import Scripted, prose, steps, talk, user
 
 SECRET = "xyzzy"
 THRESHOLD = CompactionReason.THRESHOLD
@@ -143,3 +147,20 @@ def test_a_poisoned_record_is_named_in_a_short_text(poison: dict[str, Any], capl
     with pytest.raises(RecordError) as raised:
         type(session.history()[0]).from_json(json.dumps(damaged))
     assert len(str(raised.value)) < 500
+
+
+def test_the_event_tells_of_the_record_that_is_used_if_another_worker_was_first() -> None:
+    store, heard, messages = MemoryStore(), list[CompactionEvent](), [user("go"), *talk(30)]
+    later = Instant(datetime(2100, 1, 1, tzinfo=UTC), 0.0)
+    other = CompactionController(context_window=8_192, summarizer=Scripted(), store=store, clock=lambda: later)
+
+    def summarize_slowly(request: SummaryRequest) -> str:
+        other.transform_context_sync(messages)
+        return prose(300)
+
+    hooks = CompactionController(context_window=8_192, summarizer=summarize_slowly, store=store, on_event=heard.append)
+    hooks.transform_context_sync(messages)
+    (used,), finished = other.history(), heard[-1]
+    assert hooks.history() == [used]
+    assert isinstance(finished, CompactionFinished)
+    assert (finished.record, finished.tokens_after) == (used, used.tokens_after)

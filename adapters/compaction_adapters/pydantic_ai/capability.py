@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import is_
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from pydantic_ai import RunContext
@@ -41,7 +40,7 @@ from compaction_hooks import (
     SummaryRequest,
     TokenEstimator,
 )
-from compaction_hooks.arguments import check_names
+from compaction_hooks.arguments import checked
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
@@ -49,10 +48,8 @@ from compaction_hooks.stores import RecordStore
 _LastCalls: TypeAlias = WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]]
 """By session, the model that was last called, and what counted beside the messages."""
 
-_OTHER_NAMES = {"on_event": "on_compaction"}
-"""What goes by another name here than elsewhere."""
 
-
+@checked({}, {"on_event": "on_compaction"})
 @dataclass
 class Compaction(AbstractCapability[AgentDepsT]):
     """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
@@ -107,11 +104,6 @@ class Compaction(AbstractCapability[AgentDepsT]):
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
     _last_calls: _LastCalls = field(default_factory=_LastCalls, init=False, repr=False, compare=False)
-
-    def __new__(cls, *_: object, **keywords: object) -> Self:
-        """Refuse a keyword that the capability does not have, and name the one meant."""
-        check_names(cls.__name__, keywords, inspect.signature(cls.__init__).parameters, _OTHER_NAMES)
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Make the controller.
