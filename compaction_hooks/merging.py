@@ -11,20 +11,10 @@ from compaction_hooks.messages import M, MergingFormat, MessageFormat
 def merge_user_messages(view: list[M], format: MessageFormat[M]) -> list[M]:
     """Return a view in which no user message follows another; the very list if none does. No message is changed.
 
-    The views of a growing list begin alike: a merged message depends on nothing but the messages it is made of.
-
     Args:
         format: One that `check_merging` took.
     """
-    merge = cast("MergingFormat[M]", format).merge
-    merged: list[M] = []
-    for message in view:
-        both = merge(merged[-1], message) if merged else None
-        if both is None:
-            merged.append(message)
-        else:
-            merged[-1] = both
-    return merged if len(merged) < len(view) else view
+    return cast("MergingFormat[M]", format).merge(view)
 
 
 def check_merging(format: MessageFormat[M] | None) -> None:
@@ -35,6 +25,6 @@ def check_merging(format: MessageFormat[M] | None) -> None:
     """
     if format is not None and not isinstance(format, MergingFormat):
         raise ConfigurationError(
-            f"merge_user_messages=True: the format {format.name!r} has no merge(first, second); leave the setting out, or "
+            f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
             "give a format that has one"
         )

@@ -238,10 +238,13 @@ class CachingFormat(MessageFormat[M], Protocol[M]):
 
 @runtime_checkable
 class MergingFormat(MessageFormat[M], Protocol[M]):
-    """A format that can write two messages of the user as one. Only `merge_user_messages=True` asks for it."""
+    """A format that can write user messages in a row as one. Only `merge_user_messages=True` asks for it."""
 
-    def merge(self, first: M, second: M, /) -> M | None:
-        """A copy of the second with the content of both, in their order; None unless the user is the speaker of both."""
+    def merge(self, view: list[M], /) -> list[M]:
+        """The view with one message for each row of user messages: a copy of the row's last with the content of all, in order.
+
+        It depends on nothing but the messages of its row. The very list if there is no row.
+        """
         ...
 
 

@@ -2,14 +2,14 @@
 
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
-`json_object` write and read a call's arguments; `last_cache_mark` and `marked_content` do so for `cache_control`; `merged_content`
-joins the contents of two messages.
+`json_object` write and read a call's arguments; `last_cache_mark` and `marked_content` do so for `cache_control`; `merge_rows`
+and `merged_content` write user messages in a row as one.
 """
 
 from collections.abc import Iterable
 
 from compaction_hooks.formats._common import as_json_text, block_content, media_from_base64, media_from_url
-from compaction_hooks.formats._summaries import last_cache_mark, marked_content, merged_content
+from compaction_hooks.formats._summaries import last_cache_mark, marked_content, merge_rows, merged_content
 from compaction_hooks.formats._written import first_written_in
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
@@ -27,6 +27,7 @@ __all__ = [
     "marked_content",
     "media_from_base64",
     "media_from_url",
+    "merge_rows",
     "merged_content",
 ]
 

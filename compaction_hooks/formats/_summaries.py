@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final, cast
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats._common import Fields, fields_of, list_of, message_fields
+from compaction_hooks.messages import M
 
 _SAYING: Final = frozenset({"role", "content", "type"})
 
@@ -43,13 +44,32 @@ class DictSummaries:
         """Return a copy of a summary whose last block has this `cache_control`."""
         return {**summary, "content": marked_content(summary.get("content"), mark)}
 
-    def merge(self, first: Fields, second: Fields, /) -> Fields | None:
-        """Return the second message with the content of both; None unless both are the user's."""
+    def merge(self, view: list[Fields], /) -> list[Fields]:
+        """Return the view with user messages in a row as one; the very list if there are none."""
+        return merge_rows(view, self._merge_pair)
+
+    def _merge_pair(self, first: Fields, second: Fields) -> Fields | None:
         one, other = message_fields(first), message_fields(second)
         if not one.get("role") == other.get("role") == "user":
             return None
         content = merged_content(one.get("content"), other.get("content"), self._text_type)
         return {**other, "content": content}
+
+
+def merge_rows(view: list[M], merge_pair: Callable[[M, M], M | None]) -> list[M]:
+    """Return the view with messages in a row as one where two can be; the very list if none can.
+
+    Args:
+        merge_pair: Returns a copy of the second message with the content of both; None unless both are the user's.
+    """
+    merged: list[M] = []
+    for message in view:
+        both = merge_pair(merged[-1], message) if merged else None
+        if both is None:
+            merged.append(message)
+        else:
+            merged[-1] = both
+    return merged if len(merged) < len(view) else view
 
 
 def merged_content(first: object, second: object, text_type: str = "text") -> object:

@@ -33,7 +33,14 @@ from compaction_adapters.langchain_core.blocks import (
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import as_json_text, json_object, last_cache_mark, marked_content, merged_content
+from compaction_hooks.formats import (
+    as_json_text,
+    json_object,
+    last_cache_mark,
+    marked_content,
+    merge_rows,
+    merged_content,
+)
 from compaction_hooks.messages import Part, PartAddress, Role, Thinking, ToolCall, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
@@ -84,11 +91,9 @@ class LangChainFormat:
         """Return a copy of a summary whose text is a block with this `cache_control`."""
         return summary.model_copy(update={"content": marked_content(summary.content, mark)})
 
-    def merge(self, first: BaseMessage, second: BaseMessage, /) -> BaseMessage | None:
-        """Return the second message with the content of both; None unless both are human messages."""
-        if not (isinstance(first, HumanMessage) and isinstance(second, HumanMessage)):
-            return None
-        return second.model_copy(update={"content": merged_content(first.content, second.content)})
+    def merge(self, view: list[BaseMessage], /) -> list[BaseMessage]:
+        """Return the view with human messages in a row as one; the very list if there are none."""
+        return merge_rows(view, _merge_pair)
 
     def request(self, text: str, /) -> BaseMessage:
         """Return a human message with this text."""
@@ -161,6 +166,12 @@ class LangChainFormat:
 
 
 FORMAT: Final = LangChainFormat()
+
+
+def _merge_pair(first: BaseMessage, second: BaseMessage) -> BaseMessage | None:
+    if not (isinstance(first, HumanMessage) and isinstance(second, HumanMessage)):
+        return None
+    return second.model_copy(update={"content": merged_content(first.content, second.content)})
 
 
 def _starts(pieces: Sequence[Message]) -> list[int]:

@@ -187,14 +187,15 @@ class Compaction(AbstractCapability[AgentDepsT]):
         )
         self._complete(options, ctx, model)
         if self.persist and not is_runs_own:
-            ctx.messages[:] = (await self._turned(ctx, session, list(ctx.messages), model, options)).everything
+            kept = await self._turned(ctx, session, list(ctx.messages), model, options)
+            ctx.messages[:] = kept.to_keep(kept.view)
         turn = await self._turned(ctx, session, messages, model, options)
         turn.is_runs_own, turn.persist = is_runs_own, self.persist
         self._turn = turn
         if turn.view is not turn.messages:
             request_context.messages = turn.everything
             if self.persist and is_runs_own:
-                ctx.messages[:] = turn.everything
+                ctx.messages[:] = turn.to_keep(turn.view)
         return request_context
 
     async def prepare_model_request(

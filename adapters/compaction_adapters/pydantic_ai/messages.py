@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import is_
 from typing import Final, TypeVar, cast
 
 from pydantic_ai.messages import (
@@ -35,7 +36,7 @@ from pydantic_ai.messages import (
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import OpenAIChatFormat, as_json_text, block_content, media_from_url
+from compaction_hooks.formats import OpenAIChatFormat, as_json_text, block_content, media_from_url, merge_rows
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
@@ -72,6 +73,22 @@ class PydanticAIFormat:
         A `CompactionPart` would have the framework explain its own tags to the model, in a system message right behind the request.
         """
         return replace(self.request(text), metadata={SUMMARY_KEY: True})
+
+    def merge(self, view: list[ModelMessage], /) -> list[ModelMessage]:
+        """Return the view with user prompts in a row as one, those of one request too; the very list if there are none."""
+        merged = merge_rows([_with_one_prompt(message) for message in view], _merge_pair)
+        return view if len(merged) == len(view) and all(map(is_, merged, view)) else merged
+
+    def cache_mark(self, message: ModelMessage, /) -> CachePoint | None:
+        """Return the last `CachePoint` in the user prompts of a request; None without one."""
+        items = (item for part in message.parts if isinstance(part, UserPromptPart) for item in _contents(part))
+        return next((item for item in reversed([*items]) if isinstance(item, CachePoint)), None)
+
+    def with_cache_mark(self, summary: ModelMessage, mark: object, /) -> ModelMessage:
+        """Return a copy of a summary with this `CachePoint` behind its text."""
+        request = cast("ModelRequest", summary)  # as `summary` made it
+        prompt = cast("UserPromptPart", request.parts[0])
+        return replace(request, parts=[replace(prompt, content=[*_contents(prompt), cast("CachePoint", mark)])])
 
     def request(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, dated 1970: equal texts are equal requests."""
@@ -181,9 +198,11 @@ def _note(kind: str, text: str) -> Message:
 
 def _items(part: UserPromptPart) -> Sequence[UserContent]:
     """What a user said, piece by piece; marks of a prompt cache say nothing."""
-    if isinstance(part.content, str):
-        return (part.content,)
-    return [item for item in part.content if not isinstance(item, CachePoint)]
+    return [item for item in _contents(part) if not isinstance(item, CachePoint)]
+
+
+def _contents(part: UserPromptPart) -> Sequence[UserContent]:
+    return (part.content,) if isinstance(part.content, str) else part.content
 
 
 def _user_part(item: UserContent) -> Part:
@@ -287,6 +306,35 @@ def _other_retry(part: ModelRequestPart, text: str) -> ModelRequestPart:
             f"a {part.part_kind} part has no text that could be another: take addresses from read()"
         )
     return ToolReturnPart(tool, text, call_id, outcome="retried")
+
+
+def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
+    """Return a copy of the second request with the parts of both; None unless a user prompt meets a user prompt."""
+    if not (isinstance(first, ModelRequest) and isinstance(second, ModelRequest)):
+        return None
+    both = replace(second, parts=[*first.parts, *second.parts])
+    merged = _with_one_prompt(both)
+    return merged if len(merged.parts) < len(both.parts) else None
+
+
+def _with_one_prompt(message: ModelMessage) -> ModelMessage:
+    """Return a copy of a request with user prompts in a row as one; the message itself if there are none."""
+    if isinstance(message, ModelResponse):
+        return message
+    parts: list[ModelRequestPart] = []
+    for part in message.parts:
+        last = parts[-1] if parts else None
+        if isinstance(last, UserPromptPart) and isinstance(part, UserPromptPart):
+            parts[-1] = _merged_prompt(last, part)
+        else:
+            parts.append(part)
+    return replace(message, parts=parts) if len(parts) < len(message.parts) else message
+
+
+def _merged_prompt(first: UserPromptPart, second: UserPromptPart) -> UserPromptPart:
+    if isinstance(first.content, str) and isinstance(second.content, str):
+        return replace(second, content=f"{first.content}\n\n{second.content}")
+    return replace(second, content=[*_contents(first), *_contents(second)])
 
 
 # -- responses

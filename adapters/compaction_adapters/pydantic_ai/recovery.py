@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
@@ -75,6 +74,11 @@ class Turn:
         """The view, behind what a provider's own compaction stands for."""
         return [*self.head, *self.view]
 
+    def to_keep(self, view: list[ModelMessage]) -> list[ModelMessage]:
+        """Return the same of the view handed out last, as the run's messages: a summary is known again if it is on its own."""
+        last = self.session.engine.conversation.handed_out
+        return [*self.head, *(last.unmerged if last is not None and last.view is view else view)]
+
     async def once_more(
         self, model: Model[Any], first: Callable[[], R], send: Callable[[list[ModelMessage]], Awaitable[R]]
     ) -> R:
@@ -89,10 +93,10 @@ class Turn:
         """
 
         async def attempt(view: list[ModelMessage]) -> R:
-            if _begins_with(view, self.view):
+            if view[: len(self.view)] == self.view:
                 return first()
             if self.persist and self.is_runs_own and self.ctx is not None:
-                self.ctx.messages[:] = [*self.head, *view]
+                self.ctx.messages[:] = self.to_keep(view)
             return await send([*self.head, *view, *self._added_by_others(view)])
 
         options = self.options.copy()
@@ -113,10 +117,6 @@ class Turn:
         """What the capabilities after this one put into the request only."""
         known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self._history())}
         return [message for message in self.sent if id(message) not in known]
-
-
-def _begins_with(view: Sequence[ModelMessage], start: Sequence[ModelMessage]) -> bool:
-    return len(view) >= len(start) and all(map(is_, start, view))
 
 
 def _read(answer: object) -> Message | None:

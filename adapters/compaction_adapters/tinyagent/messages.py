@@ -18,7 +18,7 @@ from tinyagent.agent_types import (
 
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import as_json_text, json_object, media_from_url
+from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 Block = TypeVar("Block", bound=TextContent | ImageContent | ThinkingContent | ToolCallContent)
@@ -46,6 +46,10 @@ class TinyAgentFormat:
     def summary(self, text: str, /) -> AgentMessage:
         """Return a user message with this text."""
         return UserMessage(content=[TextContent(text=text)])
+
+    def merge(self, view: list[AgentMessage], /) -> list[AgentMessage]:
+        """Return the view with user messages in a row as one; the very list if there are none."""
+        return merge_rows(view, _merge_pair)
 
     def request(self, text: str, /) -> AgentMessage:
         """Return a user message with this text."""
@@ -94,6 +98,20 @@ class TinyAgentFormat:
         blocks = [block for block in message.content if block is not None]
         new = [block.model_copy(update={"id": ids[0, i]}) if (0, i) in ids else block for i, block in enumerate(blocks)]
         return message.model_copy(update={"content": new})
+
+
+def _merge_pair(first: AgentMessage, second: AgentMessage) -> AgentMessage | None:
+    if not (isinstance(first, UserMessage) and isinstance(second, UserMessage)):
+        return None
+    blocks = [*first.content, *second.content]
+    number = len(first.content) - 1
+    match blocks[max(number, 0) : number + 2]:
+        case [TextContent() as one, TextContent() as other] if one.cache_control is None:
+            # Providers put nothing between the texts of one message.
+            blocks[number : number + 2] = [other.model_copy(update={"text": f"{one.text}\n\n{other.text}"})]
+        case _:
+            pass
+    return second.model_copy(update={"content": blocks})
 
 
 def _contents(blocks: Sequence[TextContent | ImageContent]) -> tuple[Text | Media, ...]:
