@@ -19,10 +19,10 @@ from compaction_hooks.merging import merge_user_messages
 from compaction_hooks.messages import M, Media, Message, MessageFormat
 from compaction_hooks.notes import pin_note, undo_note
 from compaction_hooks.projection import Projection, apply_record, is_true, newest_true
-from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.reasoning import BoundReasoning
 from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, CompactionRecord, Pin, known_products, precedence
 from compaction_hooks.sizes import Anchor, Frame, HandedOut, Measured
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.values import dataclass
 
 _UNTAUGHT = Calibration()

@@ -12,7 +12,7 @@ from compaction_hooks.media import media_in
 from compaction_hooks.messages import M, Message, ToolCall
 from compaction_hooks.planning import Summarized, SummaryPlan, pinned_pieces
 from compaction_hooks.projection import Projection, apply_record
-from compaction_hooks.prompts import PROMPT_VERSION, render_summary
+from compaction_hooks.prompts import PROMPT_VERSION
 from compaction_hooks.reasoning import stale_runs_of
 from compaction_hooks.record import Base, CompactionRecord, record_id
 from compaction_hooks.reductions import (
@@ -27,6 +27,7 @@ from compaction_hooks.reductions import (
 from compaction_hooks.removable import Removable, removable_media
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.situation import Situation
+from compaction_hooks.summary_message import render_summary
 from compaction_hooks.validity import is_alike, problems, provider_named, worsened
 from compaction_hooks.values import dataclass
 

@@ -30,6 +30,7 @@ from compaction_hooks.effects import (
 )
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionSkipped, PinMissing
+from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.glance import frame_of, glance
 from compaction_hooks.keeping import ask_again, catch_up
 from compaction_hooks.measuring import (
@@ -49,7 +50,6 @@ from compaction_hooks.record import CompactionReason
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.sizes import HandedOut
 from compaction_hooks.streams import GuardedAsyncStream, GuardedStream
-from compaction_hooks.tokens import context_tokens
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.windows import find_window
 

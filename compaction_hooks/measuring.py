@@ -13,6 +13,7 @@ from compaction_hooks.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.conversation import Conversation
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
+from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.media import media_in
 from compaction_hooks.messages import M, Media, Message, Usage
@@ -22,7 +23,7 @@ from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
 from compaction_hooks.situation import Gauge
 from compaction_hooks.sizes import Anchor, HandedOut, Measured, Terms
-from compaction_hooks.tokens import OTHER_MEDIA_TOKENS, context_tokens, is_usable
+from compaction_hooks.tokens import OTHER_MEDIA_TOKENS
 from compaction_hooks.values import dataclass
 from compaction_hooks.windows import ModelWindow
 

@@ -23,10 +23,10 @@ from compaction_hooks.files import (
 )
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.projection import whole_step
-from compaction_hooks.prompts import parse_summary, render_summary
 from compaction_hooks.record import Pin
 from compaction_hooks.reductions import Reducible, reducible_parts, results_to_clear
 from compaction_hooks.situation import Situation
+from compaction_hooks.summary_message import parse_summary, render_summary
 from compaction_hooks.values import dataclass
 
 FILE_TAGS_RATIO = 0.2

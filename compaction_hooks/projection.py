@@ -14,10 +14,10 @@ from compaction_hooks.digests import DIGEST_RULE, FIRST_RULE, message_names
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
-from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.reasoning import StaleReasoning, can_leave_out_reasoning, stale_runs_of
 from compaction_hooks.record import CompactionRecord, Pin, known_products
 from compaction_hooks.reductions import PartKind, Place, Reducible, Reduction, Rewritten, by_place, part_digest, places
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.values import dataclass
 

@@ -21,7 +21,7 @@ from compaction_hooks.json_text import parsed
 from compaction_hooks.media import media_in, without_media
 from compaction_hooks.messages import M, Media, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.settings import ToolRule
-from compaction_hooks.transcript import shortened
+from compaction_hooks.shortening import shortened
 from compaction_hooks.values import dataclass
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]

@@ -22,9 +22,9 @@ from compaction_hooks.measuring import Call, Shared, budget_for, look, report_us
 from compaction_hooks.media import LearnedMedia
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.options import OPTION_NAMES, CallOptions, check_options
-from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.record import CompactionRecord
 from compaction_hooks.settings import UNDO_GROWTH_RATIO
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.timebox import Signal, is_async
 from compaction_hooks.tokens import TokenEstimator
 from compaction_hooks.values import dataclass

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
 from compaction_hooks.answers import read_report
 from compaction_hooks.errors import described
 from compaction_hooks.escaping import turns
+from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message, Usage, UsageReport
 from compaction_hooks.patterns import lazy_pattern
 from compaction_hooks.prompts import SYSTEM_PROMPT, Prompt, history_prompt, turn_prefix_prompt, update_prompt
-from compaction_hooks.tokens import is_counted
 from compaction_hooks.transcript import Transcript, transcript
 from compaction_hooks.values import dataclass
 

@@ -16,7 +16,6 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.planning import Summarized, SummaryPlan
-from compaction_hooks.prompts import merge_turn_prefix
 from compaction_hooks.situation import Situation
 from compaction_hooks.summarizers import (
     SummaryKind,
@@ -28,6 +27,7 @@ from compaction_hooks.summarizers import (
     shown_messages,
     summary_request,
 )
+from compaction_hooks.summary_message import merge_turn_prefix
 from compaction_hooks.values import dataclass
 
 PREFIX_RATIO = 0.35

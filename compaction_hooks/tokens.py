@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar
 
 from compaction_hooks.errors import described
-from compaction_hooks.formats._common import usage_fields
+from compaction_hooks.formats.usage import context_tokens, is_usable, usage_from_anthropic, usage_from_openai
 from compaction_hooks.messages import (
-    ClientUsage,
     Media,
     Message,
     Opaque,
-    StopReason,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
 from compaction_hooks.text_classes import text_tokens
 from compaction_hooks.values import dataclass
+
+__all__ = [
+    "CharacterEstimator", "TokenEstimator", "context_tokens", "estimate_messages_tokens", "is_usable", "message_tokens",
+    "usage_from_anthropic", "usage_from_openai",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -159,95 +161,3 @@ def _media_tokens(media: Media) -> int:
 def estimate_messages_tokens(messages: Iterable[Message], estimator: TokenEstimator) -> int:
     """Return the tokens of a list of messages: the sum, for nothing is counted between messages."""
     return sum(map(estimator.estimate_message_tokens, messages))
-
-
-# -- what a provider counted
-
-
-def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
-    """Whether a usage report may be believed.
-
-    Not when the call failed or was aborted, when no input was counted (truncated streams report zeros), and when the numbers
-    contradict one another: one is negative, one is no whole number, or the cached parts exceed the whole they are parts of.
-    """
-    if not is_counted(usage):
-        return False
-    if stop_reason in ("error", "aborted") or usage.input_tokens <= 0 or usage.output_tokens < 0:
-        return False
-    cached = (usage.cache_read_tokens, usage.cache_write_tokens)
-    return min(cached) >= 0 and sum(cached) <= usage.input_tokens
-
-
-_WHOLE: Final[set[type]] = {int}
-"""The kind of number a count is; a boolean is none."""
-
-
-def is_counted(usage: object) -> bool:
-    """Whether this is a usage report of plain whole numbers: one made by hand or by a foreign reader may hold anything."""
-    if not isinstance(usage, Usage):
-        return False
-    numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    return set(map(type, numbers)) == _WHOLE
-
-
-def context_tokens(usage: Usage) -> int:
-    """Return how full the context is after a call, in tokens: its whole input and its answer, which the next call sends along.
-
-    >>> context_tokens(Usage(input_tokens=19_000, output_tokens=1, cache_read_tokens=14_000))
-    19001
-    """
-    return usage.input_tokens + usage.output_tokens
-
-
-def usage_from_openai(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
-    """Return the usage of an OpenAI-style response (chat or Responses), or None when it counts no input.
-
-    `prompt_tokens` or `input_tokens` is the whole input already; cached tokens stand in its details, or with DeepSeek and LiteLLM
-    beside it. Missing and malformed fields count as 0.
-
-    Raises:
-        TypeError: it is neither a dict nor the client's own object nor None.
-    """
-    usage = usage_fields(usage, "usage_from_openai") or {}
-    whole = _count(usage, "prompt_tokens", "input_tokens")
-    if whole is None:
-        return None
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    inside = _count(cast("Mapping[str, object]", details), "cached_tokens") if isinstance(details, Mapping) else None
-    return Usage(
-        input_tokens=whole,
-        output_tokens=_count(usage, "completion_tokens", "output_tokens") or 0,
-        cache_read_tokens=inside or _count(usage, "cache_read_input_tokens", "prompt_cache_hit_tokens") or 0,
-        cache_write_tokens=_count(usage, "cache_creation_input_tokens") or 0,
-    )
-
-
-def usage_from_anthropic(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
-    """Return the usage of an Anthropic-style response, or None when it counts no input.
-
-    `input_tokens` leaves out what was read from and written to the cache: the whole input is the sum of the three.
-
-    Raises:
-        TypeError: it is neither a dict nor the client's own object nor None.
-    """
-    usage = usage_fields(usage, "usage_from_anthropic") or {}
-    fresh = _count(usage, "input_tokens")
-    read = _count(usage, "cache_read_input_tokens")
-    written = _count(usage, "cache_creation_input_tokens")
-    if fresh is None and read is None and written is None:
-        return None
-    return Usage(
-        input_tokens=(fresh or 0) + (read or 0) + (written or 0),
-        output_tokens=_count(usage, "output_tokens") or 0,
-        cache_read_tokens=read or 0,
-        cache_write_tokens=written or 0,
-    )
-
-
-def _count(fields: Mapping[str, object], *names: str) -> int | None:
-    """The first of these fields that holds a whole number, else None."""
-    for name in names:
-        value = fields.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None

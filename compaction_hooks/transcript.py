@@ -8,7 +8,6 @@ not shown.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ from compaction_hooks.escaping import neutralised
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import Media, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.shortening import shortened
 from compaction_hooks.values import dataclass
 
 
@@ -367,40 +367,3 @@ def _limited(text: str, max_chars: int | None) -> str:
     if max_chars is None or len(text) <= max_chars:
         return text
     return shortened(text, max_chars - max_chars // 2, max_chars // 2)
-
-
-def shortened(text: str, head_chars: int, tail_chars: int) -> str:
-    """Return the head and the tail of a text with a marker between them that says how much is gone.
-
-    An emoji, a surrogate pair or a letter with its accents is not split: up to 32 characters less are kept for that. A
-    text that would not get smaller comes back unchanged.
-
-    >>> shortened("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
-    'A\\n[... 1,000 characters left out ...]\\nC'
-    """
-    head = _boundary(text, min(head_chars, len(text)), -1)
-    tail = _boundary(text, max(len(text) - tail_chars, 0), 1)
-    marker = f"\n[... {tail - head:,} characters left out ...]\n"
-    if tail - head <= len(marker):
-        return text
-    return text[:head] + marker + text[tail:]
-
-
-def _boundary(text: str, index: int, step: int) -> int:
-    """The nearest place at or after `index` in direction `step` where a text may be cut; gives up after 16 steps."""
-    for _ in range(16):
-        if not 0 < index < len(text) or not _is_joined(text[index - 1], text[index]):
-            break
-        index += step
-    return index
-
-
-def _is_joined(before: str, after: str) -> bool:
-    """Whether two characters are seen as one: accents, emoji joined or modified, surrogate pairs."""
-    return (
-        unicodedata.combining(after) > 0
-        or "\u200d" in (before, after)
-        or "\ufe00" <= after <= "\ufe0f"
-        or "\U0001f3fb" <= after <= "\U0001f3ff"
-        or ("\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff")
-    )

@@ -1,6 +1,6 @@
 """The shape of the house, read from its imports.
 
-    values  patterns  errors  arguments  messages  settings  text_classes  installed  known_windows  json_text  digests  escaping
+    values  patterns  errors  arguments  messages  settings  text_classes  installed  known_windows  json_text  digests  escaping  shortening  summary_message
     formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
     media  cut_point  reductions  removable  summarizers  extractive  record  cache_marks  merging
     notes  reasoning  projection  validity  repair  situation  planning  drafts  stores  events

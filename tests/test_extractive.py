@@ -12,8 +12,8 @@ from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.extractive.identifiers import kind_of
 from compaction_hooks.extractive.outline import Section, parse
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
-from compaction_hooks.prompts import merge_turn_prefix, render_summary
 from compaction_hooks.summarizers import Summary, SummaryKind, SummaryRequest
+from compaction_hooks.summary_message import merge_turn_prefix, render_summary
 from compaction_hooks.tokens import CharacterEstimator
 
 TOKENS = CharacterEstimator().estimate_tokens

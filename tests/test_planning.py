@@ -23,10 +23,10 @@ from compaction_hooks.planning import (
     plan_summary,
 )
 from compaction_hooks.projection import Projection, apply_record
-from compaction_hooks.prompts import SUMMARY_MARKER, render_summary
 from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, known_products
 from compaction_hooks.settings import Budget
 from compaction_hooks.situation import Gauge, Situation
+from compaction_hooks.summary_message import SUMMARY_MARKER, render_summary
 from tests.conversations import assistant, call, step, steps, system, talk, tool, user
 
 Chat = Mapping[str, object]

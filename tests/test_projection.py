@@ -9,7 +9,7 @@ from compaction_hooks import CompactionRecord, CompactionSettings, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.projection import apply_record
-from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Scripted, assistant, call, controller, prose, steps, system, talk, texts, tool, user
 

@@ -10,17 +10,13 @@ import pytest
 
 from compaction_hooks import prompts
 from compaction_hooks.escaping import neutralised, turns
-from compaction_hooks.prompts import (
-    PROMPT_VERSION,
+from compaction_hooks.prompts import PROMPT_VERSION, SYSTEM_PROMPT, history_prompt, turn_prefix_prompt, update_prompt
+from compaction_hooks.summary_message import (
     SUMMARY_MARKER,
-    SYSTEM_PROMPT,
     TURN_PREFIX_HEADING,
-    history_prompt,
     merge_turn_prefix,
     parse_summary,
     render_summary,
-    turn_prefix_prompt,
-    update_prompt,
 )
 
 TRANSCRIPT = ["[User]: ", "Fix it."]

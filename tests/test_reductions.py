@@ -24,7 +24,7 @@ from compaction_hooks.reductions import (
     shortening,
 )
 from compaction_hooks.settings import ToolRule
-from compaction_hooks.transcript import shortened
+from compaction_hooks.shortening import shortened
 from tests.conversations import assistant, call, system, tool, user
 
 Chat = Mapping[str, object]

@@ -11,7 +11,8 @@ import pytest
 from compaction_hooks.escaping import neutralised, turns
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.transcript import shortened, transcript
+from compaction_hooks.shortening import shortened
+from compaction_hooks.transcript import transcript
 from tests.cases import folded
 from tests.data import needs_data, sessions
 

@@ -12,7 +12,8 @@ import pytest
 
 from compaction_hooks.escaping import neutralised, turns
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.transcript import shortened, transcript
+from compaction_hooks.shortening import shortened
+from compaction_hooks.transcript import transcript
 
 pytest.importorskip("hypothesis")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from compaction_hooks.patterns import lazy_pattern
-from compaction_hooks.transcript import shortened
+from compaction_hooks.shortening import shortened
 
 HARNESS_TAGS = (
     "system-reminder",

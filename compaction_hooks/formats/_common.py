@@ -9,10 +9,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
-from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
+from compaction_hooks.formats.usage import read_usage
 from compaction_hooks.json_text import is_nested, may_be_nested, parsed
 from compaction_hooks.messages import (
     Media,
@@ -26,63 +27,10 @@ from compaction_hooks.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
-
-Fields: TypeAlias = Mapping[str, object]
-"""One JSON object of the host: a message, a content block, a tool call."""
 
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
 """Reads one content block of a known type; None when it does not have that type's shape."""
-
-ADAPTERS: Final[Mapping[str, str]] = {
-    "langchain_core": "compaction_adapters.langchain and .langgraph; without these, write format=LangChainFormat() from there",
-    "pydantic_ai": "compaction_adapters.pydantic_ai; without its Compaction(), write format=PydanticAIFormat() from there",
-    "tinyagent": "compaction_adapters.tinyagent; without its hook, write format=TinyAgentFormat() from there",
-}
-"""By the package of a message object: what reads it."""
-
-
-def fields_of(value: object) -> Fields | None:
-    """Return the fields of a dict or of an SDK object; None for anything else.
-
-    The SDKs' own examples append their response objects to a list of dicts, so anything with pydantic's `model_dump` counts
-    as its fields. None values are left out: providers refuse some of them when they are sent back.
-    """
-    # Asking the abstract class costs more than reading a whole plain message.
-    if type(value) is dict or isinstance(value, Mapping):
-        return cast("Fields", value)  # the keys of a JSON object are strings
-    dump = getattr(value, "model_dump", None)
-    return cast(Fields, dump(exclude_none=True)) if callable(dump) else None
-
-
-def message_fields(message: object) -> Fields:
-    """Return the fields of a host message.
-
-    Raises:
-        FormatError: it is neither a dict nor an SDK object, or one of a framework that has an adapter.
-    """
-    if type(message) is dict:
-        return cast("Fields", message)
-    adapter = ADAPTERS.get(package_of(message, ADAPTERS))
-    if adapter is not None:
-        raise FormatError(f"a {type(message).__name__} is read by {adapter}")
-    fields = fields_of(message)
-    if fields is None:
-        raise FormatError(
-            f"a message must be a dict, not {type(message).__name__}: convert it or give a fitting `format`"
-        )
-    return fields
-
-
-def list_of(value: object) -> Sequence[object] | None:
-    """Return a JSON array as a sequence; None for anything else."""
-    return cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
-
-
-def text_of(value: object) -> str:
-    """Return a string as it is, and "" for anything else."""
-    return value if isinstance(value, str) else ""
 
 
 def to_json(value: object) -> str:
@@ -382,52 +330,6 @@ def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Messag
         stop_reason=STOP_REASONS.get(reason),
         is_summary=is_summary,
     )
-
-
-def usage_fields(usage: object, function: str) -> Fields | None:
-    """Return the fields of a usage report that is a dict or a client's object; None without a report.
-
-    Args:
-        function: The public function that was given the report, for the text of the error.
-
-    Raises:
-        TypeError: it is anything else.
-    """
-    fields = fields_of(usage)
-    if fields is None and usage is not None:
-        raise TypeError(
-            f"{function}() takes a provider's usage as a dict or as the client's own object, not {type(usage).__name__}: "
-            "pass `response.usage`, or None if there is none"
-        )
-    return fields
-
-
-def read_usage(usage: object) -> Usage | None:
-    """Return what a provider counted, in the dialect of OpenAI or of Anthropic; None when it is neither.
-
-    OpenAI's input count includes the cached part, Anthropic's leaves it out. Some services (xAI) count reasoning into the total
-    only: it is output.
-    """
-    fields = fields_of(usage)
-    if fields is None:
-        return None
-    details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
-    cache_read = _tokens(fields.get("cache_read_input_tokens")) or _tokens(details.get("cached_tokens")) or 0
-    cache_write = _tokens(fields.get("cache_creation_input_tokens")) or _tokens(details.get("cache_write_tokens")) or 0
-    whole = _tokens(fields.get("prompt_tokens"))
-    if whole is None:
-        whole = _tokens(fields.get("input_tokens"))
-        if whole is None:
-            return None
-        if "cache_read_input_tokens" in fields or "cache_creation_input_tokens" in fields:
-            whole += cache_read + cache_write
-    output = _tokens(fields.get("completion_tokens")) or _tokens(fields.get("output_tokens")) or 0
-    output = max(output, (_tokens(fields.get("total_tokens")) or 0) - whole)
-    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=cache_read, cache_write_tokens=cache_write)
-
-
-def _tokens(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def check_pieces(pieces: Sequence[int], count: int) -> None:

@@ -9,16 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from compaction_hooks.formats._common import (
-    BlockReader,
-    Fields,
-    fields_of,
-    media_from_base64,
-    media_from_url,
-    text_block,
-    text_of,
-    thinking_block,
-)
+from compaction_hooks.formats._common import BlockReader, media_from_base64, media_from_url, text_block, thinking_block
+from compaction_hooks.formats._fields import Fields, fields_of, text_of
 from compaction_hooks.formats._written import ANTHROPIC_BLOCKS, foreign_blocks
 from compaction_hooks.messages import Media, Role, Text
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, cast
 
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats._common import Fields, fields_of, list_of, message_fields
+from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields
 from compaction_hooks.messages import M
 
 _SAYING: Final = frozenset({"role", "content", "type"})

@@ -7,7 +7,8 @@ from typing import Final
 
 from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._common import ADAPTERS, BlockReader, Fields, fields_of, list_of
+from compaction_hooks.formats._common import BlockReader
+from compaction_hooks.formats._fields import ADAPTERS, Fields, fields_of, list_of
 from compaction_hooks.messages import Part
 
 FORMAT_CLASSES: Final[Mapping[str, str]] = {

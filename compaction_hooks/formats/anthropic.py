@@ -11,26 +11,23 @@ from typing import Final
 
 from compaction_hooks.formats._common import (
     BlockReader,
-    Fields,
     as_json_text,
     build_message,
     call_at,
     check_pieces,
     content_blocks,
-    fields_of,
     media_from_base64,
     media_from_url,
-    message_fields,
     part_at,
     read_content,
     read_result,
     result_content,
     spoken_block,
     text_block,
-    text_of,
     thinking_block,
     without_items,
 )
+from compaction_hooks.formats._fields import Fields, fields_of, message_fields, text_of
 from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import (
     CHAT_BLOCKS,

@@ -6,27 +6,23 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final, cast
 
 from compaction_hooks.formats._common import (
-    Fields,
     as_json_text,
     block_content,
     build_message,
     call_at,
     check_pieces,
-    fields_of,
-    list_of,
     media_from_base64,
-    message_fields,
     opaque,
     part_at,
     read_content,
     read_result,
     result_content,
     spoken_content,
-    text_of,
     thinking_block,
     to_json,
     without_items,
 )
+from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
 from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import unreadable

@@ -30,8 +30,8 @@ from compaction_hooks.cut_point import find_cut
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
-from compaction_hooks.prompts import SUMMARY_MARKER
 from compaction_hooks.summarizers import summary_request
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.transcript import transcript
 from tests.benchmarks.history import Chat, call_points, grow

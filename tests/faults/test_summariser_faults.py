@@ -18,7 +18,7 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.drivers import HUNG_SUMMARIES
-from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from tests.conversations import texts
 from tests.faults.harness import (
     PATHS,

@@ -13,7 +13,7 @@ import pytest
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, ToolResult
-from compaction_hooks.prompts import SUMMARY_MARKER
+from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.testing import (
     as_anthropic,
     as_openai_chat,

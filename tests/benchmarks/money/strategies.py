@@ -18,7 +18,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.messages import Part, ToolCall, ToolResult
 from compaction_hooks.reductions import shorten_arguments
-from compaction_hooks.transcript import shortened
+from compaction_hooks.shortening import shortened
 from tests.benchmarks.money.conversations import FORMAT
 from tests.benchmarks.money.wire import Chat, tokens_of
 

@@ -1,0 +1,144 @@
+"""What a provider counted, as its clients report it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from compaction_hooks.formats._fields import Fields, fields_of
+from compaction_hooks.messages import ClientUsage, StopReason, Usage
+
+
+def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
+    """Whether a usage report may be believed.
+
+    Not when the call failed or was aborted, when no input was counted (truncated streams report zeros), and when the numbers
+    contradict one another: one is negative, one is no whole number, or the cached parts exceed the whole they are parts of.
+    """
+    if not is_counted(usage):
+        return False
+    if stop_reason in ("error", "aborted") or usage.input_tokens <= 0 or usage.output_tokens < 0:
+        return False
+    cached = (usage.cache_read_tokens, usage.cache_write_tokens)
+    return min(cached) >= 0 and sum(cached) <= usage.input_tokens
+
+
+_WHOLE: Final[set[type]] = {int}
+"""The kind of number a count is; a boolean is none."""
+
+
+def is_counted(usage: object) -> bool:
+    """Whether this is a usage report of plain whole numbers: one made by hand or by a foreign reader may hold anything."""
+    if not isinstance(usage, Usage):
+        return False
+    numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    return set(map(type, numbers)) == _WHOLE
+
+
+def context_tokens(usage: Usage) -> int:
+    """Return how full the context is after a call, in tokens: its whole input and its answer, which the next call sends along.
+
+    >>> context_tokens(Usage(input_tokens=19_000, output_tokens=1, cache_read_tokens=14_000))
+    19001
+    """
+    return usage.input_tokens + usage.output_tokens
+
+
+def usage_from_openai(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
+    """Return the usage of an OpenAI-style response (chat or Responses), or None when it counts no input.
+
+    `prompt_tokens` or `input_tokens` is the whole input already; cached tokens stand in its details, or with DeepSeek and LiteLLM
+    beside it. Missing and malformed fields count as 0.
+
+    Raises:
+        TypeError: it is neither a dict nor the client's own object nor None.
+    """
+    usage = usage_fields(usage, "usage_from_openai") or {}
+    whole = _count(usage, "prompt_tokens", "input_tokens")
+    if whole is None:
+        return None
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    inside = _count(cast("Mapping[str, object]", details), "cached_tokens") if isinstance(details, Mapping) else None
+    return Usage(
+        input_tokens=whole,
+        output_tokens=_count(usage, "completion_tokens", "output_tokens") or 0,
+        cache_read_tokens=inside or _count(usage, "cache_read_input_tokens", "prompt_cache_hit_tokens") or 0,
+        cache_write_tokens=_count(usage, "cache_creation_input_tokens") or 0,
+    )
+
+
+def usage_from_anthropic(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
+    """Return the usage of an Anthropic-style response, or None when it counts no input.
+
+    `input_tokens` leaves out what was read from and written to the cache: the whole input is the sum of the three.
+
+    Raises:
+        TypeError: it is neither a dict nor the client's own object nor None.
+    """
+    usage = usage_fields(usage, "usage_from_anthropic") or {}
+    fresh = _count(usage, "input_tokens")
+    read = _count(usage, "cache_read_input_tokens")
+    written = _count(usage, "cache_creation_input_tokens")
+    if fresh is None and read is None and written is None:
+        return None
+    return Usage(
+        input_tokens=(fresh or 0) + (read or 0) + (written or 0),
+        output_tokens=_count(usage, "output_tokens") or 0,
+        cache_read_tokens=read or 0,
+        cache_write_tokens=written or 0,
+    )
+
+
+def _count(fields: Mapping[str, object], *names: str) -> int | None:
+    """The first of these fields that holds a whole number, else None."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def usage_fields(usage: object, function: str) -> Fields | None:
+    """Return the fields of a usage report that is a dict or a client's object; None without a report.
+
+    Args:
+        function: The public function that was given the report, for the text of the error.
+
+    Raises:
+        TypeError: it is anything else.
+    """
+    fields = fields_of(usage)
+    if fields is None and usage is not None:
+        raise TypeError(
+            f"{function}() takes a provider's usage as a dict or as the client's own object, not {type(usage).__name__}: "
+            "pass `response.usage`, or None if there is none"
+        )
+    return fields
+
+
+def read_usage(usage: object) -> Usage | None:
+    """Return what a provider counted, in the dialect of OpenAI or of Anthropic; None when it is neither.
+
+    OpenAI's input count includes the cached part, Anthropic's leaves it out. Some services (xAI) count reasoning into the total
+    only: it is output.
+    """
+    fields = fields_of(usage)
+    if fields is None:
+        return None
+    details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
+    cache_read = _tokens(fields.get("cache_read_input_tokens")) or _tokens(details.get("cached_tokens")) or 0
+    cache_write = _tokens(fields.get("cache_creation_input_tokens")) or _tokens(details.get("cache_write_tokens")) or 0
+    whole = _tokens(fields.get("prompt_tokens"))
+    if whole is None:
+        whole = _tokens(fields.get("input_tokens"))
+        if whole is None:
+            return None
+        if "cache_read_input_tokens" in fields or "cache_creation_input_tokens" in fields:
+            whole += cache_read + cache_write
+    output = _tokens(fields.get("completion_tokens")) or _tokens(fields.get("output_tokens")) or 0
+    output = max(output, (_tokens(fields.get("total_tokens")) or 0) - whole)
+    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=cache_read, cache_write_tokens=cache_write)
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
