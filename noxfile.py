@@ -209,7 +209,7 @@ def windows(session: nox.Session) -> None:
     """Write the table of models' windows anew, from the newest genai-prices."""
     session.install("--upgrade", "genai-prices", *nox.project.dependency_groups(PYPROJECT, "lint"))
     session.run("python", "-m", "tests.windows_table")
-    session.run("ruff", "format", "--quiet", "compaction_hooks/known_windows.py")
+    session.run("ruff", "format", "--quiet", "compaction_hooks/tokens/known_windows.py")
 
 
 @nox.session(tags=["full"])

@@ -1,7 +1,6 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
-from compaction_hooks.attempt import CompactionOutcome, CompactionResult
-from compaction_hooks.controller import CompactionController
+from compaction_hooks.engine.attempt import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (
     CompactionEvent,
@@ -13,17 +12,18 @@ from compaction_hooks.events import (
     PinMissing,
     StoreFailed,
 )
-from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.messages import Message, MessageFormat, Usage
-from compaction_hooks.options import CallOptions
 from compaction_hooks.overflow import OverflowInfo, is_context_overflow, parse_overflow
-from compaction_hooks.projection import project
-from compaction_hooks.record import CompactionReason, CompactionRecord
-from compaction_hooks.session import CompactionSession, SessionState
+from compaction_hooks.session.controller import CompactionController
+from compaction_hooks.session.options import CallOptions
+from compaction_hooks.session.session import CompactionSession, SessionState
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
-from compaction_hooks.summarizers import Summarizer, Summary, SummaryRequest
-from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.summarizers import Summarizer, Summary, SummaryRequest
+from compaction_hooks.tokens.estimator import TokenEstimator
+from compaction_hooks.view.projection import project
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 __version__ = "0.1.0"
 

@@ -14,8 +14,8 @@ from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
-from compaction_hooks.record import CompactionReason, CompactionRecord
 from compaction_hooks.values import dataclass
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 LINE_CHARS: Final = 80
 """An event's line has so many characters at most, if its figures and its error leave the session's id 12 of them."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import Message, Usage
-from compaction_hooks.answers import is_cut_by_window, read_answer
+from compaction_hooks.formats.answers import is_cut_by_window, read_answer
 from compaction_hooks.messages import Part, StopReason, Text
 
 OPENAI = {

@@ -1,13 +1,14 @@
 """The shape of the house, read from its imports.
 
-    values  patterns  errors  arguments  messages  settings  text_classes  installed  known_windows  json_text  digests  escaping  shortening  summary_message
-    formats  tokens  answers  streams  tiktoken_estimator  calibration  history  transcript  prompts  files  overflow  windows
-    media  cut_point  reductions  removable  summarizers  extractive  record  cache_marks  merging
-    notes  reasoning  projection  validity  repair  situation  planning  drafts  stores  events
-    effects  timebox  sizes  cooldown  conversation  keeping  measuring  glance  summarizing  attempt  flow
-    drivers  engine
-    options  session  idling
-    controller
+    errors  values  installed
+    messages  arguments  text
+    formats  files  history  overflow  settings  stores  validity
+    tokens  repair
+    view  tiktoken_estimator
+    events  summary
+    strategies  runtime
+    engine
+    session
     __init__
     adapters  replay  testing  __main__
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from compaction_hooks.calibration import (
+from compaction_hooks.tokens.calibration import (
     FALL_RATE,
     MAXIMUM_RATIO,
     MEMORY_TOKENS,

@@ -21,7 +21,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.record import precedence
+from compaction_hooks.view.record import precedence
 from tests.conversations import (
     Chat,
     Controller,

@@ -247,7 +247,7 @@ async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:
 @pytest.mark.parametrize("limit", [32, pytest.param(1_000, marks=pytest.mark.full)])
 def test_many_conversations_do_not_see_one_another(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E52: threads and event loops over one controller, with fewer sessions in memory than conversations, and with more."""
-    monkeypatch.setattr("compaction_hooks.controller.MAX_SESSIONS", limit)
+    monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", limit)
     crowd = crowd_with_file(tmp_path / "records.db") if limit < CONVERSATIONS else crowd_with_memory()
     seen = crowd.run(rounds=2, calls=12, length=12)
     assert not seen.wrong

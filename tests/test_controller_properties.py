@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compaction_hooks import CompactionSettings, project
-from compaction_hooks.record import CompactionRecord
 from compaction_hooks.testing.strategies import histories, hostile_histories, openai_chats
+from compaction_hooks.view.record import CompactionRecord
 from tests.conversations import Scripted, controller, prose, user
 from tests.invariants import estimated, run_and_check
 from tests.sizes import examples

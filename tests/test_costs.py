@@ -15,8 +15,8 @@ from itertools import pairwise
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
-from compaction_hooks.digests import text_digest
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import Message, PartAddress, Usage
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.history import grow
@@ -213,7 +213,7 @@ def test_clearing_hashes_and_writes_each_result_once_however_often_others_follow
         hashed.append(text)
         return text_digest(text)
 
-    monkeypatch.setattr("compaction_hooks.reductions.text_digest", noted)
+    monkeypatch.setattr("compaction_hooks.view.reductions.text_digest", noted)
     hooks, messages = CompactionController(context_window=50_000, format=Writing()), [system(), user("go")]
     while hooks.state().compaction_count < 3:
         messages += steps(1, 2_000, first=len(messages))

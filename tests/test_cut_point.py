@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from compaction_hooks.cut_point import find_cut
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.strategies.cut_point import find_cut
 from tests.conversations import assistant, call, step, steps, system, talk, tool, user
 
 Chat = Mapping[str, object]

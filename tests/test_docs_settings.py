@@ -63,7 +63,7 @@ def test_every_constant_stands_there_with_its_value() -> None:
 
 def test_the_time_limits_are_those_of_the_code() -> None:
     text = TEXT.split("How long anybody is waited for:", 1)[1].split("\n## ", 1)[0]
-    limits = re.findall(r"^\| `(\w+)` \| `(\w+)` \| .* \| (\d+) \|$", text, re.MULTILINE)
+    limits = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \| .* \| (\d+) \|$", text, re.MULTILINE)
     assert len(limits) == 4
     for name, module, seconds in limits:
         assert getattr(importlib.import_module(f"compaction_hooks.{module}"), name) == int(seconds)
@@ -72,7 +72,7 @@ def test_the_time_limits_are_those_of_the_code() -> None:
 def test_so_many_conversations_are_kept() -> None:
     said = re.search(r"A controller keeps the ([\d,]+) conversations", TEXT)
     assert said is not None
-    assert number(said[1]) == importlib.import_module("compaction_hooks.controller").MAX_SESSIONS
+    assert number(said[1]) == importlib.import_module("compaction_hooks.session.controller").MAX_SESSIONS
 
 
 def test_the_budgets_are_what_the_program_prints() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest, Usage, drivers
-from compaction_hooks.effects import Flight, FlightEnd, Flow, Wait
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Message
+from compaction_hooks.runtime import drivers
+from compaction_hooks.runtime.effects import Flight, FlightEnd, Flow, Wait
 from compaction_hooks.stores import RecordStore
 from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, over_window, rig, works
 

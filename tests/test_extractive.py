@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from compaction_hooks.extractive import ExtractiveSummarizer
-from compaction_hooks.extractive.identifiers import kind_of
-from compaction_hooks.extractive.outline import Section, parse
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult, Usage
-from compaction_hooks.summarizers import Summary, SummaryKind, SummaryRequest
-from compaction_hooks.summary_message import merge_turn_prefix, render_summary
+from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.extractive.identifiers import kind_of
+from compaction_hooks.summary.extractive.outline import Section, parse
+from compaction_hooks.summary.summarizers import Summary, SummaryKind, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.view.summary_message import merge_turn_prefix, render_summary
 
 TOKENS = CharacterEstimator().estimate_tokens
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from compaction_hooks.extractive.identifiers import collect, identifier_items
-from compaction_hooks.extractive.outline import Item, Section
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from compaction_hooks.summary.extractive.identifiers import collect, identifier_items
+from compaction_hooks.summary.extractive.outline import Item, Section
 
 
 def user(text: str) -> Message:
@@ -62,7 +62,7 @@ def test_what_is_not_held_would_not_have_been_carried(seed: int, monkeypatch: py
     ]
     chosen = identifier_items(collect(messages, earlier), frozenset())
     held = len(collect(messages, earlier))
-    monkeypatch.setattr("compaction_hooks.extractive.identifiers._Marks.has", always)
+    monkeypatch.setattr("compaction_hooks.summary.extractive.identifiers._Marks.has", always)
     everything = collect(messages, earlier)
     assert len(everything) > held
     assert identifier_items(everything, frozenset()) == chosen

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
-from compaction_hooks.effects import Instant
-from compaction_hooks.flow import ConversationFlow
+from compaction_hooks.engine.flow import ConversationFlow
+from compaction_hooks.engine.measuring import Call, same_model
+from compaction_hooks.engine.persistence import STORE_REST_SECONDS
 from compaction_hooks.formats import AnthropicFormat
-from compaction_hooks.keeping import STORE_REST_SECONDS
-from compaction_hooks.measuring import Call, same_model
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
     Chat,
@@ -401,7 +401,7 @@ def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPat
         weighed.append(one)
         return same_model(one, other)
 
-    monkeypatch.setattr("compaction_hooks.measuring.same_model", noted)
+    monkeypatch.setattr("compaction_hooks.engine.measuring.same_model", noted)
     hooks, messages = controller(10_000_000), named_otherwise(200)
     hooks.transform_context_sync(messages, model=MODEL)
     assert len(weighed) == 200

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from compaction_hooks.digests import CHAIN_START, canonical_arguments, text_digest
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.history.digests import CHAIN_START, canonical_arguments, text_digest
 from tests.conversations import CountingFormat, assistant, call, steps, system, talk, tool, user
 
 MARKER = "[Conversation summary]"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from compaction_hooks import CompactionSettings
-from compaction_hooks.digests import text_digest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
+from compaction_hooks.history.digests import text_digest
 from tests.conversations import Chat, Scripted, assistant, call, controller, steps, system, texts, tool, user
 
 SUMMARISING = CompactionSettings(clear_tool_results=False)

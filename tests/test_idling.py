@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 
 from compaction_hooks import CompactionSettings, ContextOverflowError, SummaryRequest
-from compaction_hooks.effects import Instant
-from compaction_hooks.idling import IDLE_SECONDS
 from compaction_hooks.messages import Usage
+from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.session.idling import IDLE_SECONDS
 from tests.conversations import Chat, Controller, Scripted, controller, prose, steps, system, texts, user
 
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from compaction_hooks.escaping import neutralised
-from compaction_hooks.extractive import ExtractiveSummarizer
 from compaction_hooks.files import FileOperations, file_operations, file_tags, parse_file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
-from compaction_hooks.prompts import SYSTEM_PROMPT
-from compaction_hooks.summarizers import SummaryKind, SummaryRequest, refusal, summary_request
-from compaction_hooks.summary_message import SUMMARY_MARKER, parse_summary, render_summary
+from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
+from compaction_hooks.summary.summarizers import SummaryKind, SummaryRequest, refusal, summary_request
+from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary, render_summary
 from tests.cases import folded
 from tests.injection_attacks import ATTACKS, CANARY, Attack, every_attack, labels_seen, tags_seen
 

@@ -9,9 +9,9 @@ pytest.importorskip("hypothesis")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_hooks.escaping import neutralised, without_labels
 from compaction_hooks.files import FileOperations, file_tags
-from compaction_hooks.summary_message import parse_summary, render_summary
+from compaction_hooks.text.escaping import neutralised, without_labels
+from compaction_hooks.view.summary_message import parse_summary, render_summary
 from tests.injection_attacks import ATTACKS, BREAKS, CANARY, labels_seen, tags_seen
 from tests.sizes import examples
 from tests.test_injection import (

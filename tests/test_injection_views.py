@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compaction_hooks import CompactionSession, CompactionSettings, Summarizer
-from compaction_hooks.escaping import neutralised
 from compaction_hooks.files import FileOperations, parse_file_tags
-from compaction_hooks.summary_message import SUMMARY_MARKER, parse_summary
+from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
 from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, step, steps, system, tool, user
 from tests.injection_attacks import ATTACKS, CANARY, Attack, every_attack, labels_seen, tags_seen

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 import pytest
 
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest
-from compaction_hooks.effects import Instant
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.record import RECORD_VERSION
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore, RecordStore
+from compaction_hooks.view.record import RECORD_VERSION
 from tests.conversations import (
     Chat,
     Controller,
@@ -394,7 +394,7 @@ def then() -> list[Chat]:
 @pytest.mark.parametrize("reader_version", [1, 2])
 def test_a_record_of_an_earlier_version_is_in_force(reader_version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What version N wrote, N+1 reads: the digests of a conversation never change, nor does the text that was rendered."""
-    monkeypatch.setattr("compaction_hooks.record.RECORD_VERSION", reader_version)
+    monkeypatch.setattr("compaction_hooks.view.record.RECORD_VERSION", reader_version)
     store = MemoryStore()
     store.append("default", "old", json.dumps(OF_VERSION_1))
     messages = then()

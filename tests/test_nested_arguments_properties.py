@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
-from compaction_hooks.digests import canonical_arguments
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.json_text import MOST_NESTED, parsed
+from compaction_hooks.history.digests import canonical_arguments
 from compaction_hooks.messages import MessageFormat
-from compaction_hooks.reductions import shorten_arguments
+from compaction_hooks.text.json_text import MOST_NESTED, parsed
+from compaction_hooks.view.reductions import shorten_arguments
 from tests.conversations import Scripted, prose
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 
 
 def test_finds_what_the_compiled_expression_finds() -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionRecord, CompactionSettings, Message
-from compaction_hooks.digests import message_digest
-from compaction_hooks.drafts import clearing_record, summary_record
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.planning import (
+from compaction_hooks.history.digests import message_digest
+from compaction_hooks.settings import Budget
+from compaction_hooks.strategies.drafts import clearing_record, summary_record
+from compaction_hooks.strategies.planning import (
     Summarized,
     SummaryPlan,
     dropped_marker,
@@ -22,11 +23,10 @@ from compaction_hooks.planning import (
     plan_clearing,
     plan_summary,
 )
-from compaction_hooks.projection import Projection, apply_record
-from compaction_hooks.record import UNKNOWN_RUN, CompactionReason, known_products
-from compaction_hooks.settings import Budget
-from compaction_hooks.situation import Gauge, Situation
-from compaction_hooks.summary_message import SUMMARY_MARKER, render_summary
+from compaction_hooks.view.projection import Projection, apply_record
+from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, known_products
+from compaction_hooks.view.snapshot import Gauge, Situation
+from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
 from tests.conversations import assistant, call, step, steps, system, talk, tool, user
 
 Chat = Mapping[str, object]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from compaction_hooks import CompactionRecord, CompactionSettings, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.projection import apply_record
-from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.view.projection import apply_record
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.conversations import Scripted, assistant, call, controller, prose, steps, system, talk, texts, tool, user
 
 Chat = Mapping[str, object]

@@ -8,10 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from compaction_hooks import prompts
-from compaction_hooks.escaping import neutralised, turns
-from compaction_hooks.prompts import PROMPT_VERSION, SYSTEM_PROMPT, history_prompt, turn_prefix_prompt, update_prompt
-from compaction_hooks.summary_message import (
+from compaction_hooks.summary import prompts
+from compaction_hooks.summary.prompts import (
+    PROMPT_VERSION,
+    SYSTEM_PROMPT,
+    history_prompt,
+    turn_prefix_prompt,
+    update_prompt,
+)
+from compaction_hooks.text.escaping import neutralised, turns
+from compaction_hooks.view.summary_message import (
     SUMMARY_MARKER,
     TURN_PREFIX_HEADING,
     merge_turn_prefix,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.engine.glance import glance
+from compaction_hooks.engine.measuring import Call
 from compaction_hooks.errors import FormatError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.glance import glance
-from compaction_hooks.measuring import Call
 from compaction_hooks.messages import Message, Usage
 from tests.conversations import (
     Chat,

@@ -26,8 +26,8 @@ from compaction_hooks import (
     SummaryRequest,
     Usage,
 )
-from compaction_hooks.effects import Instant
 from compaction_hooks.history import History, HistoryReader, Known
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing.edits import EDITS
 from compaction_hooks.testing.generated import BEATS, Writer

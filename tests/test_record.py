@@ -7,8 +7,8 @@ import pytest
 
 from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
-from compaction_hooks.record import Base, Pin, known_products
-from compaction_hooks.reductions import Reduction
+from compaction_hooks.view.record import Base, Pin, known_products
+from compaction_hooks.view.reductions import Reduction
 
 RECORD = CompactionRecord(
     id="a1",

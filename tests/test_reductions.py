@@ -10,7 +10,9 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
-from compaction_hooks.reductions import (
+from compaction_hooks.settings import ToolRule
+from compaction_hooks.text.shortening import shortened
+from compaction_hooks.view.reductions import (
     MINIMUM_KEPT_CHARS,
     PartKind,
     Reducible,
@@ -23,8 +25,6 @@ from compaction_hooks.reductions import (
     shorten_arguments,
     shortening,
 )
-from compaction_hooks.settings import ToolRule
-from compaction_hooks.shortening import shortened
 from tests.conversations import assistant, call, system, tool, user
 
 Chat = Mapping[str, object]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import compaction_hooks.controller
+import compaction_hooks.session.controller
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.files import FileOperations
@@ -318,7 +318,7 @@ def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
 
 
 def test_the_least_recently_used_session_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction_hooks.controller, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(compaction_hooks.session.controller, "MAX_SESSIONS", 2)
     hooks = controller(8_192, summarizer=Scripted())
     hooks.session("a").transform_context_sync(long())
     hooks.session("b")
@@ -327,7 +327,7 @@ def test_the_least_recently_used_session_is_let_go(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_session_that_is_still_held_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction_hooks.controller, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(compaction_hooks.session.controller, "MAX_SESSIONS", 1)
     hooks = controller(8_192)
     held = hooks.session("a")
     hooks.session("b")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.streams import guarded, guarded_sync
+from compaction_hooks.runtime.streams import guarded, guarded_sync
 from tests.conversations import Scripted, controller, steps, texts, user
 
 Chat = Mapping[str, object]

@@ -13,8 +13,8 @@ from itertools import pairwise
 import pytest
 
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult, Usage
-from compaction_hooks.prompts import SYSTEM_PROMPT
-from compaction_hooks.summarizers import (
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
+from compaction_hooks.summary.summarizers import (
     MINIMUM_TRANSCRIPT_TOKENS,
     Summary,
     SummaryKind,

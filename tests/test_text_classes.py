@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 import pytest
 
-from compaction_hooks.text_classes import (
+from compaction_hooks.tokens.text_classes import (
     CHARS_PER_STRETCH,
     LEAST_STRETCHES,
     MOST_CHARS_PER_TOKEN,

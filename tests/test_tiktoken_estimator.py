@@ -16,7 +16,8 @@ from compaction_hooks import tiktoken_estimator
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.messages import Message, Text, ToolCall
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
-from compaction_hooks.tokens import MESSAGE_TOKENS, TOOL_CALL_TOKENS, CharacterEstimator
+from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS
 from tests.class_texts import CLASS_TEXTS
 from tests.test_text_classes import COUNTED
 from tests.token_accuracy import real_tokenizer

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.effects import Aborted, Answered, Failure
-from compaction_hooks.timebox import Timebox
+from compaction_hooks.runtime.effects import Aborted, Answered, Failure
+from compaction_hooks.runtime.timebox import Timebox
 
 SIDES = pytest.mark.parametrize("side", ["async", "sync"])
 
@@ -111,7 +111,7 @@ def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.Mo
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("compaction_hooks.timebox.threading.Thread.start", refuse)
+    monkeypatch.setattr("compaction_hooks.runtime.timebox.threading.Thread.start", refuse)
     answer = ask(side, lambda: 1)
     assert isinstance(answer, Failure)
     assert str(answer.error) == "can't start new thread"

@@ -18,15 +18,7 @@ from compaction_hooks.messages import (
     Usage,
 )
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.text_classes import text_tokens
 from compaction_hooks.tokens import (
-    IMAGE_TOKENS,
-    LOW_DETAIL_IMAGE_TOKENS,
-    MESSAGE_TOKENS,
-    OPAQUE_CHARS_PER_TOKEN,
-    OTHER_MEDIA_TOKENS,
-    TOOL_CALL_TOKENS,
-    TOOL_RESULT_TOKENS,
     CharacterEstimator,
     TokenEstimator,
     context_tokens,
@@ -35,6 +27,16 @@ from compaction_hooks.tokens import (
     usage_from_anthropic,
     usage_from_openai,
 )
+from compaction_hooks.tokens.estimator import (
+    IMAGE_TOKENS,
+    LOW_DETAIL_IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    OPAQUE_CHARS_PER_TOKEN,
+    OTHER_MEDIA_TOKENS,
+    TOOL_CALL_TOKENS,
+    TOOL_RESULT_TOKENS,
+)
+from compaction_hooks.tokens.text_classes import text_tokens
 from tests.data import needs_data, sessions
 from tests.token_accuracy import (
     PERCENTS,

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from compaction_hooks.escaping import neutralised, turns
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.shortening import shortened
-from compaction_hooks.transcript import transcript
+from compaction_hooks.summary.transcript import transcript
+from compaction_hooks.text.escaping import neutralised, turns
+from compaction_hooks.text.shortening import shortened
 from tests.cases import folded
 from tests.data import needs_data, sessions
 

@@ -10,10 +10,10 @@ from itertools import groupby
 
 import pytest
 
-from compaction_hooks.escaping import neutralised, turns
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.shortening import shortened
-from compaction_hooks.transcript import transcript
+from compaction_hooks.summary.transcript import transcript
+from compaction_hooks.text.escaping import neutralised, turns
+from compaction_hooks.text.shortening import shortened
 
 pytest.importorskip("hypothesis")
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from compaction_hooks import windows
-from compaction_hooks.windows import ModelWindow, find_window
+from compaction_hooks.tokens import windows
+from compaction_hooks.tokens.windows import ModelWindow, find_window
 
 LITELLM = {
     "sample_spec": {"mode": "one of: chat, embedding", "max_input_tokens": "max input tokens, if specified"},

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSession, Usage
-from compaction_hooks.calibration import MINIMUM_GROWTH_TOKENS
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import TokenEstimator
+from compaction_hooks.tokens.calibration import MINIMUM_GROWTH_TOKENS
 
 
 def real_tokenizer(encoding: str) -> TokenEstimator:

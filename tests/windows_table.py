@@ -1,4 +1,4 @@
-"""Writes the windows of current models, `compaction_hooks/known_windows.py`, from genai-prices. Run by `nox -s windows`."""
+"""Writes the windows of current models, `compaction_hooks/tokens/known_windows.py`, from genai-prices. Run by `nox -s windows`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-TARGET = Path(__file__).resolve().parents[1] / "compaction_hooks" / "known_windows.py"
+TARGET = Path(__file__).resolve().parents[1] / "compaction_hooks" / "tokens" / "known_windows.py"
 MAKERS = ("anthropic", "openai", "google", "deepseek", "x-ai", "mistral", "moonshotai", "minimax", "zai", "meta")
 """Providers that make models. Other providers serve the same ones, under names that contain these."""
 OTHER_KINDS = re.compile(

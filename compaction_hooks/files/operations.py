@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from compaction_hooks.files.shell import Touch, is_compound, patched_files, shell_touches
-from compaction_hooks.json_text import parsed
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.json_text import parsed
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
 MAX_PATH_CHARS = 1024

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
 SCAN_CHARS = 20_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compaction_hooks.escaping import without_labels
 from compaction_hooks.files.operations import FileOperations, merge
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.escaping import without_labels
+from compaction_hooks.text.patterns import lazy_pattern
 
 FILE_TAG_CHARS = 3_000
 """The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""

@@ -14,7 +14,7 @@ from compaction_hooks.formats._written import first_written_in
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
-from compaction_hooks.json_text import json_object
+from compaction_hooks.text.json_text import json_object
 
 __all__ = [
     "AnthropicFormat",

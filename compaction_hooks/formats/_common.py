@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
 from compaction_hooks.formats.usage import read_usage
-from compaction_hooks.json_text import is_nested, may_be_nested, parsed
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -28,6 +27,7 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
+from compaction_hooks.text.json_text import is_nested, may_be_nested, parsed
 
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
 """Reads one content block of a known type; None when it does not have that type's shape."""

@@ -36,8 +36,8 @@ from compaction_hooks.formats._written import (
     refuse_chat_message,
     unreadable,
 )
-from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
+from compaction_hooks.text.json_text import json_object
 
 
 class AnthropicFormat(DictSummaries):

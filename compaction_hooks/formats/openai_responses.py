@@ -27,8 +27,8 @@ from compaction_hooks.formats._fields import Fields, fields_of, list_of, message
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
 from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import refuse_chat_message
-from compaction_hooks.json_text import json_object
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.text.json_text import json_object
 
 
 class _CallItem(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Generic
 
-from compaction_hooks.digests import DIGEST_RULE, run_digest
+from compaction_hooks.history.digests import DIGEST_RULE, run_digest
 from compaction_hooks.history.facts import Known, Origin, Piece, Side
 from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, ToolCall

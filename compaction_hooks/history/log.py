@@ -9,7 +9,7 @@ from dataclasses import field
 from operator import is_
 from typing import Final, Generic
 
-from compaction_hooks.digests import CHAIN_START
+from compaction_hooks.history.digests import CHAIN_START
 from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
 from compaction_hooks.values import dataclass

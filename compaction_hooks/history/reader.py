@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from operator import is_
 from typing import Final, Generic, cast
 
-from compaction_hooks.digests import message_names, text_digest
+from compaction_hooks.history.digests import message_names, text_digest
 from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log

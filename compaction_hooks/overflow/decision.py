@@ -30,7 +30,7 @@ from compaction_hooks.overflow.grammar import (
     names_request_size,
     read_statement,
 )
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
 _OVERFLOW: Final = "context_overflow"

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final, cast
 
 from compaction_hooks.overflow.words import READ_CHARS
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
 _VALUES: Final = 200

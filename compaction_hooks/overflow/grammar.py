@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.overflow.amounts import NOTHING, Amounts, read_amounts
 from compaction_hooks.overflow.words import Word, normalise, tag_words
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
 OverflowKind: TypeAlias = Literal["context_overflow", "too_large", "output_cap"]

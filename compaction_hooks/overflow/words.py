@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 
 READ_CHARS: Final = 20_000
 """Characters read at each end of a text. Recorded errors have at most 500; longer texts quote the request or an HTML page."""

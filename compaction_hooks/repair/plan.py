@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
-from compaction_hooks.digests import canonical_arguments, text_digest
+from compaction_hooks.history.digests import canonical_arguments, text_digest
 from compaction_hooks.messages import Message, Opaque, Part, Thinking, ToolCall, ToolResult
 from compaction_hooks.validity import (
     Provider,

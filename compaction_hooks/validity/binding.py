@@ -7,7 +7,7 @@ from typing import Final
 
 from compaction_hooks.messages import Opaque, Part, Thinking
 from compaction_hooks.overflow.evidence import Evidence, read_evidence
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 
 BINDING_MODELS: Final = lazy_pattern(
     r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9]|[a-z]+-(?:[6-9]|\d\d))(?!\d)"

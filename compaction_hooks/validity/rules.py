@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
-from compaction_hooks.patterns import lazy_pattern
+from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
 
 Provider: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock", "chat_template"]

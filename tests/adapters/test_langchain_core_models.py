@@ -33,7 +33,7 @@ from pydantic import SecretStr
 
 from compaction_hooks import CompactionController, CompactionFinished, Summary, SummaryRequest, Usage
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
-from compaction_hooks.prompts import SYSTEM_PROMPT
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import SECRET, Stage, spoken
 from tests.provider import Answer

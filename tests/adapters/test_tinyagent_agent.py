@@ -19,8 +19,8 @@ from tinyagent.agent_types import AgentMessage, AssistantMessage, TextContent, U
 
 from compaction_hooks import CompactionController, CompactionSettings, Summarizer, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.prompts import SYSTEM_PROMPT
 from compaction_hooks.stores import SQLiteStore
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Script
 from tests.adapters import tinyagent_stage
 from tests.adapters.tinyagent_stage import (

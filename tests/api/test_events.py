@@ -22,8 +22,8 @@ from compaction_hooks import (
     StoreFailed,
     SummaryRequest,
 )
-from compaction_hooks.effects import Instant
 from compaction_hooks.errors import RecordError
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import Scripted, prose, steps, talk, user
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from compaction_hooks import CompactionController, windows
+from compaction_hooks import CompactionController
+from compaction_hooks.tokens import windows
 from tests.conversations import talk
 
 WINDOWS = {

@@ -16,8 +16,8 @@ from compaction_hooks import (
     SummaryRequest,
     Usage,
 )
-from compaction_hooks.effects import Instant
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import prose, texts
 

@@ -23,9 +23,9 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeAlias
 
 from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Summarizer, SummaryRequest
-from compaction_hooks.effects import Instant
-from compaction_hooks.idling import IDLE_SECONDS
 from compaction_hooks.messages import Message
+from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.session.idling import IDLE_SECONDS
 from tests.benchmarks import history
 
 Chat: TypeAlias = Mapping[str, object]

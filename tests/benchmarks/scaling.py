@@ -26,14 +26,14 @@ from functools import partial, wraps
 from typing import Any, TypeAlias, cast
 
 from compaction_hooks import CompactionController, CompactionSettings, ExtractiveSummarizer, SummaryRequest
-from compaction_hooks.cut_point import find_cut
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
-from compaction_hooks.summarizers import summary_request
-from compaction_hooks.summary_message import SUMMARY_MARKER
+from compaction_hooks.strategies.cut_point import find_cut
+from compaction_hooks.summary.summarizers import summary_request
+from compaction_hooks.summary.transcript import transcript
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.transcript import transcript
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.benchmarks.history import Chat, call_points, grow
 
 ChatMessage: TypeAlias = Mapping[str, object]

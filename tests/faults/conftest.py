@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compaction_hooks import drivers
+from compaction_hooks.runtime import drivers
 from tests.faults.harness import helper_threads
 
 

@@ -24,10 +24,10 @@ from compaction_hooks import (
     CompactionSkipped,
     SummaryRequest,
 )
-from compaction_hooks.effects import Instant
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.validity import worsened
 from tests.conversations import steps, system, talk, user

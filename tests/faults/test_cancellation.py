@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionSkipped, SummaryRequest
-from compaction_hooks.drivers import Caller
+from compaction_hooks.engine.measuring import Call
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.measuring import Call
+from compaction_hooks.runtime.drivers import Caller
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import texts
 from tests.faults.harness import (

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionFinished, CompactionRecord, SummaryRequest
-from compaction_hooks.effects import Instant
-from compaction_hooks.keeping import STORE_REST_SECONDS
+from compaction_hooks.engine.persistence import STORE_REST_SECONDS
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import assistant, talk, texts, user
 from tests.faults.harness import SIDES, Chat, Side, above_threshold, fallback_settings, rig, works

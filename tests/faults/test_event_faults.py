@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted
-from compaction_hooks.drivers import HANDLER_REST_SECONDS
 from compaction_hooks.events import CompactionEvent
+from compaction_hooks.runtime.drivers import HANDLER_REST_SECONDS
 from tests.conversations import talk, texts
 from tests.faults.harness import (
     PATHS,

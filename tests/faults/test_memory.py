@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from compaction_hooks import CompactionSettings, Usage
-from compaction_hooks.record import CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 from tests.conversations import assistant, call, prose, steps, system, talk, tool, user
 from tests.faults.harness import SIDES, Chat, Side, fallback_settings, rig, tokens, works
 

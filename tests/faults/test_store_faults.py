@@ -17,9 +17,9 @@ from typing import Any, overload
 import pytest
 
 from compaction_hooks import CompactionFinished, SummaryRequest
+from compaction_hooks.engine.persistence import STORE_REST_SECONDS
 from compaction_hooks.errors import RecordError
 from compaction_hooks.events import StoreFailed
-from compaction_hooks.keeping import STORE_REST_SECONDS
 from compaction_hooks.stores import MemoryStore, SQLiteStore
 from tests.conversations import talk, texts
 from tests.faults.harness import (

@@ -17,8 +17,8 @@ from compaction_hooks import (
     Summary,
     SummaryRequest,
 )
-from compaction_hooks.drivers import HUNG_SUMMARIES
-from compaction_hooks.summary_message import SUMMARY_MARKER
+from compaction_hooks.runtime.drivers import HUNG_SUMMARIES
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.conversations import texts
 from tests.faults.harness import (
     PATHS,

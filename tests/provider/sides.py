@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from compaction_hooks import Usage
-from compaction_hooks.prompts import SYSTEM_PROMPT
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
 from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
 from tests.provider.signing import Signer

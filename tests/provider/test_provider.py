@@ -15,7 +15,7 @@ pytest.importorskip("uvicorn")
 import httpx
 
 from compaction_hooks import Usage, parse_overflow
-from compaction_hooks.prompts import SYSTEM_PROMPT
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from tests.provider import WORDINGS, Answer, Call, LoopbackProvider, Rejection
 
 USER = {"role": "user", "content": "How is the weather in Paris?"}

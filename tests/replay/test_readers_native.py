@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController
-from compaction_hooks.digests import canonical_arguments
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history.digests import canonical_arguments
 from compaction_hooks.messages import Media, Message, Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, ReplayError, read_sessions
 from compaction_hooks.replay.run import call_indexes

@@ -13,7 +13,6 @@ import pytest
 
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, ToolResult
-from compaction_hooks.summary_message import SUMMARY_MARKER
 from compaction_hooks.testing import (
     as_anthropic,
     as_openai_chat,
@@ -25,6 +24,7 @@ from compaction_hooks.testing.edits import EDITS, Edit, through_json
 from compaction_hooks.testing.texts import HOSTILE
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.validity import problems
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.conversations import Chat
 
 SEEDS = range(200)

@@ -17,8 +17,8 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.messages import Part, ToolCall, ToolResult
-from compaction_hooks.reductions import shorten_arguments
-from compaction_hooks.shortening import shortened
+from compaction_hooks.text.shortening import shortened
+from compaction_hooks.view.reductions import shorten_arguments
 from tests.benchmarks.money.conversations import FORMAT
 from tests.benchmarks.money.wire import Chat, tokens_of
 
@@ -79,7 +79,7 @@ NOTHING = Strategy("no compaction", _everything)
 
 
 RESULT_CHARS = 2_000
-"""Of a tool result or argument, what the transcript for a model shows at most (`compaction_hooks.transcript`)."""
+"""Of a tool result or argument, what the transcript for a model shows at most (`compaction_hooks.summary.transcript`)."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compaction_hooks import CompactionController, SummaryRequest, Usage
-from compaction_hooks.controller import DEFAULT_SESSION
+from compaction_hooks.session.controller import DEFAULT_SESSION
 from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported, is_assistant, itself, unchanged
 from tests.benchmarks.peers.worker import serve
 

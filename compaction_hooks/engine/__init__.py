@@ -1,0 +1,1 @@
+"""What happens in one call, and what a conversation remembers between calls."""

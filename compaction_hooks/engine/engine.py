@@ -1,0 +1,54 @@
+"""What one conversation runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic
+
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.flow import ConversationFlow
+from compaction_hooks.engine.measuring import Shared
+from compaction_hooks.engine.persistence import write
+from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.runtime.drivers import Driver
+from compaction_hooks.runtime.effects import Remove, Save
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.record import CompactionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Engine(Generic[M]):
+    """The parts of one conversation: its state, its share of the controller, its flows, and the driver of them."""
+
+    conversation: Conversation[M]
+    shared: Shared
+    flow: ConversationFlow[M]
+    driver: Driver
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the records of the store, if there is one, are here."""
+        return self.conversation.was_loaded or not self.shared.has_store
+
+    def is_written_in(self, format: MessageFormat[M]) -> bool:
+        """Whether the messages are read by a format of this name; from then on by no other."""
+        with self.conversation.lock:
+            if self.conversation.format.name != format.name:
+                return False
+            self.conversation.is_format_open = False
+            return True
+
+    def take_in(self, records: Iterable[CompactionRecord]) -> int:
+        """Take over records, for the store too; return how many were new."""
+        conversation = self.conversation
+        with conversation.lock:
+            new = conversation.add_records(records)
+            for record in new if self.shared.has_store else ():
+                removals = [Remove(conversation.id, record_id) for record_id in record.takes_back]
+                conversation.unwritten += removals or [Save(conversation.id, record.id, record.to_json())]
+        return len(new)
+
+    def save_here(self) -> None:
+        """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
+        if self.conversation.unwritten and self.driver.can_store_here:
+            self.driver.run_sync(write(self.conversation))

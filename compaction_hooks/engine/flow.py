@@ -1,0 +1,477 @@
+"""What happens in one call, as generators that ask the world by effects: the same for the async and the sync driver.
+
+Between two effects a flow runs under the conversation's lock; while it waits for an answer, it holds nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Generic, TypeAlias
+
+from compaction_hooks.engine.attempt import Compaction, CompactionOutcome, CompactionResult, Order, started
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.glance import frame_of, glance
+from compaction_hooks.engine.measuring import (
+    Call,
+    Shared,
+    Standing,
+    learn_from_answer,
+    learn_from_overflow,
+    look,
+    note_handed_out,
+    report_usage,
+    same_model,
+)
+from compaction_hooks.engine.persistence import ask_again, catch_up
+from compaction_hooks.engine.sizes import HandedOut
+from compaction_hooks.errors import ConfigurationError, ContextOverflowError
+from compaction_hooks.events import CompactionSkipped, PinMissing
+from compaction_hooks.formats.answers import is_cut_by_window, read_quietly
+from compaction_hooks.formats.usage import context_tokens
+from compaction_hooks.history.digests import message_digest
+from compaction_hooks.messages import M, Message
+from compaction_hooks.overflow import OverflowInfo, parse_overflow
+from compaction_hooks.runtime.effects import (
+    Answered,
+    Emit,
+    Failure,
+    Flight,
+    FlightEnd,
+    Flow,
+    Instant,
+    IsAborted,
+    Now,
+    Send,
+    Wait,
+)
+from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
+from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.tokens.windows import find_window
+from compaction_hooks.validity import is_reasoning_refusal
+from compaction_hooks.view.record import CompactionReason
+
+logger = logging.getLogger("compaction_hooks")
+
+OrderFor: TypeAlias = Callable[[Standing[M], Budget], Order]
+"""What is ordered of an attempt, for the list as it stands when that begins."""
+
+
+class ConversationFlow(Generic[M]):
+    """The flows of one conversation."""
+
+    def __init__(self, conversation: Conversation[M], shared: Shared) -> None:
+        self._conversation = conversation
+        self._shared = shared
+
+    def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
+        """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
+        is_fresh = yield from self._catch_up(before_paying=False)
+        yield from self._tell_missing_pins(call)
+        may_ask, may_wait = True, True
+        while True:
+            is_aborted: bool = yield IsAborted()
+            revision, standing = self._shared.revision.number, self._look(call)
+            reason = self._reason_due(standing)
+            if reason is None:
+                self._conversation.frame = frame_of(standing, self._shared, revision)
+                return self._hand_out(standing)
+            why = "aborted" if is_aborted else self._resting(standing, reason)
+            if why:
+                yield from self._skip(standing, reason, why)
+                return self._hand_out(standing)
+            flight = self._conversation.flight
+            if flight is not None and may_wait:
+                end: FlightEnd = yield Wait(flight)
+                may_ask = may_ask and end != "failed"
+                may_wait = flight.done.done()
+                continue
+            if not is_fresh:
+                is_fresh = yield from self._catch_up(before_paying=True)
+                continue
+            attempt, _ = yield from self._compacted(call, _automatic(reason, may_ask=may_ask))
+            self._conversation.has_overflowed = False
+            return attempt.handed_out or self._hand_out(standing)
+
+    def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
+        """Compact whatever the size.
+
+        Raises:
+            ContextOverflowError: the list does not fit the window and cannot be made to.
+        """
+        if keep_recent_tokens is not None and keep_recent_tokens < 0:
+            raise ConfigurationError(f"keep_recent_tokens={keep_recent_tokens} must not be negative")
+        yield from self._catch_up(before_paying=True)
+        yield from self._tell_missing_pins(call)
+        others_end = yield from self._wait_for_others()
+        is_aborted: bool = yield IsAborted()
+        standing = self._look(call)
+        record = standing.record
+        if is_aborted:
+            return self._as_it_stands(standing, CompactionOutcome.ABORTED)
+        is_done = record is not None and record.seen_runs == standing.history.run_count and standing.fits_window
+        if keep_recent_tokens is None and is_done:
+            # Compacted already, and nothing was said since: who waited for that gets it, who asks again is told.
+            is_shared = others_end == "settled"
+            outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
+            return self._as_it_stands(standing, outcome)
+
+        def order(now: Standing[M], budget: Budget) -> Order:
+            keep, turns = keep_recent_tokens, 0
+            if keep is None:
+                keep, turns = min(budget.keep, int(now.pressure * MANUAL_KEEP_RATIO)), budget.keep_turns
+            return Order(reason=CompactionReason.MANUAL, keep=keep, turns=turns, focus=focus, must_fit=True)
+
+        _, result = yield from self._compacted(call, order)
+        return result
+
+    def recover(self, call: Call[M], error: BaseException) -> Flow[HandedOut[M]]:
+        """Return a view to send after an error the host caught; raise `error` itself when no other view cures it.
+
+        Raises:
+            ContextOverflowError: nothing smaller is valid.
+        """
+        if self._is_of_another_model(error, call):
+            raise error
+        return (yield from self._recovered(call, error, self._conversation.handed_out))
+
+    def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
+        """Transform and send; on an overflow compact and send once more.
+
+        Args:
+            read: Reads a response into an assistant message, for its usage and how it ended.
+        """
+        seen = glance(self._conversation, self._shared, call.messages, call.options)
+        sent = seen or (yield from self.transform(call))
+        first, sent = yield from self._send(call, sent)
+        if isinstance(first, Answered):
+            answer = self._taken(first.value, sent, read)
+            if answer is None or not self._is_cut_short(answer, sent, call):
+                return first.value
+            return (yield from self._sent_again(call, first.value, answer, read))
+        sent = yield from self._recovered(call, first.error, sent)
+        second, sent = yield from self._send(call, sent)
+        if isinstance(second, Answered):
+            self._taken(second.value, sent, read)
+            return second.value
+        info = self._overflow(second.error)
+        if info is None:
+            raise second.error
+        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
+        standing = self._look(call)
+        order = Order(reason=CompactionReason.OVERFLOW, keep=0)
+        raise self._compaction(standing, self._budget(standing), order).unfit() from second.error
+
+    def _send(self, call: Call[M], sent: HandedOut[M]) -> Flow[tuple[Answered | Failure, HandedOut[M]]]:
+        """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
+        answer: Answered | Failure = yield Send(sent.view)
+        if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
+            bare = self._without_reasoning(call, sent)
+            if bare is not None:
+                answer, sent = (yield Send(bare.view)), bare
+        return answer, sent
+
+    # -- recovery
+
+    def _without_reasoning(self, call: Call[M], refused: HandedOut[M] | None) -> HandedOut[M] | None:
+        """The view without any reasoning there is so far, from now on; None where the refused one held none."""
+        before = refused.unmerged if refused else self._look(call).view
+        self._conversation.reasoning.refuse(call.model or self._shared.model)
+        self._conversation.frame = None
+        standing = self._look(call)
+        if standing.view == before:
+            return None
+        logger.warning(
+            "session %s: the provider refused the reasoning that was sent: going on without it", self._conversation.id
+        )
+        return self._hand_out(standing)
+
+    def _recovered(self, call: Call[M], error: BaseException, sent: HandedOut[M] | None) -> Flow[HandedOut[M]]:
+        """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
+        if is_reasoning_refusal(error):
+            bare = self._without_reasoning(call, sent)
+            if bare is None:
+                raise error
+            return bare
+        info = parse_overflow(error, patterns=self._shared.settings.overflow_patterns)
+        if info is None or not info.is_recoverable or not self._shared.settings.compact_on_overflow:
+            raise error
+        yield from self._catch_up(before_paying=True)
+        others_end = yield from self._wait_for_others()
+        if info.is_bytes:
+            return (yield from self._lightened(call, error, info.limit_bytes))
+        if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
+            learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
+        standing = self._look(call)
+        budget = self._budget(standing)
+        # Somebody compacted since, here or in another worker: what is in force now is not what was rejected.
+        is_another_view = sent is not None and standing.measured.record_id != sent.measured.record_id
+        if (others_end == "settled" or is_another_view) and standing.pressure <= budget.trigger:
+            return self._hand_out(standing)
+        try:
+            attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=True))
+        except ContextOverflowError as unfit:
+            raise unfit from error
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+            raise error
+        return attempt.handed_out
+
+    def _lightened(self, call: Call[M], error: BaseException, limit_bytes: int | None) -> Flow[HandedOut[M]]:
+        """Leave media out after `error` rejected a request for its bytes; raise it when there are none."""
+
+        def order(_: Standing[M], __: Budget) -> Order:
+            return Order(reason=CompactionReason.OVERFLOW, keep=0, only_media=True, limit_bytes=limit_bytes)
+
+        attempt, result = yield from self._compacted(call, order)
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+            raise error
+        return attempt.handed_out
+
+    def _sent_again(
+        self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
+    ) -> Flow[object]:
+        """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
+        call = replace(call, cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
+        yield from self._catch_up(before_paying=True)
+        others_end = yield from self._wait_for_others()
+        attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=False))
+        self._conversation.has_overflowed = False
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+            return response
+        second, sent = yield from self._send(call, attempt.handed_out)
+        if isinstance(second, Failure):
+            logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
+            return response
+        self._note_limit(call, answer, self._taken(second.value, sent, read))
+        return second.value
+
+    def _note_limit(self, call: Call[M], first: Message, second: Message | None) -> None:
+        """Remember the length at which the model's answers end: more room for the answer did not make it longer."""
+        if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
+            return
+        if first.usage.output_tokens == second.usage.output_tokens > 0:
+            self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
+
+    def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
+        settings, limit = self._shared.settings, self._shared.answer_limits.get(call.model or self._shared.model)
+        if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
+            return False
+        requested = call.max_output_tokens or settings.max_output_tokens
+        window = sent.budget.window if sent.budget is not None else None
+        return settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
+
+    def _is_of_another_model(self, error: BaseException, call: Call[M]) -> bool:
+        """Whether an error names a model other than this call's: one used earlier in this conversation, or one the tables know.
+
+        Any other name may be a router's alias for the same model.
+        """
+        asked, named = call.model or self._shared.model, _named_model(error)
+        if asked is None or named is None or same_model(named, asked):
+            return False
+        return named in self._conversation.models or bool(find_window(named) and find_window(asked))
+
+    # -- parts
+
+    def _look(self, call: Call[M]) -> Standing[M]:
+        return look(self._conversation, self._shared, call)
+
+    def _budget(self, standing: Standing[M]) -> Budget:
+        """The budget of the model's window; of the present size where the window is unknown."""
+        return standing.budget or self._shared.settings.budget(max(standing.pressure, 1))
+
+    def _reason_due(self, standing: Standing[M]) -> CompactionReason | None:
+        settings, budget = self._shared.settings, standing.budget
+        if self._conversation.has_overflowed and settings.compact_on_overflow:
+            return CompactionReason.OVERFLOW
+        if budget is None or not settings.auto_compact or settings.is_subagent or standing.pressure <= budget.trigger:
+            return None
+        return CompactionReason.THRESHOLD
+
+    def _resting(self, standing: Standing[M], reason: CompactionReason) -> str:
+        """Why a due compaction is put off while the view still fits; empty when it is not."""
+        if reason is not CompactionReason.THRESHOLD or not standing.fits_window:
+            return ""
+        conversation, record = self._conversation, standing.record
+        if conversation.rest_window is None:  # nothing was compacted since the start of this process
+            settled = int(record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if record else 0
+            return "no progress" if standing.pressure < settled else ""
+        is_same_window = standing.budget is not None and standing.budget.window == conversation.rest_window
+        return conversation.rest_why if is_same_window and standing.pressure < conversation.rest_until else ""
+
+    def _hand_out(self, standing: Standing[M]) -> HandedOut[M]:
+        return note_handed_out(self._conversation, standing)
+
+    def _as_it_stands(self, standing: Standing[M], outcome: CompactionOutcome) -> CompactionResult[M]:
+        record = standing.record
+        is_new = outcome is CompactionOutcome.COMPACTED and record is not None
+        return CompactionResult(
+            messages=self._hand_out(standing).unmerged,
+            record=record,
+            outcome=outcome,
+            reason=CompactionReason.MANUAL,
+            tokens_before=record.tokens_before if record and is_new else standing.pressure,
+            tokens_after=standing.pressure,
+        )
+
+    def _taken(self, response: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> Message | None:
+        """Take in what an answer says of its call; return the reading.
+
+        An answer may say that the input overflowed although it was accepted: then the next call compacts first. What a
+        stream says is taken in chunk by chunk, as it is read.
+        """
+        if isinstance(response, GuardedStream | GuardedAsyncStream):
+            response.on_chunk = lambda chunk: self._take_chunk(chunk, sent, read)
+            return None
+        answer = read_quietly(read, response)
+        if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
+            report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
+            learn_from_answer(self._shared, sent.measured.model, answer, sent.budget)
+        # A plain text is what the model wrote, and may speak of overflows without being one.
+        if not isinstance(response, str) and self._overflow(response) is not None:
+            self._conversation.has_overflowed = True
+        return answer
+
+    def _take_chunk(self, chunk: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> None:
+        """Take in a chunk of a stream; those that tell nothing of usage or ending are passed over unread."""
+        if read(chunk) is not None:
+            with self._conversation.lock:
+                self._taken(chunk, sent, read)
+
+    def _overflow(self, evidence: object) -> OverflowInfo | None:
+        """What an error or a response says of an overflow of the context; None when it is something else."""
+        info = parse_overflow(evidence, patterns=self._shared.settings.overflow_patterns)
+        return info if info is not None and info.kind == "context_overflow" else None
+
+    def _skip(self, standing: Standing[M], reason: CompactionReason, why: str) -> Flow[None]:
+        yield Emit(
+            CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=standing.pressure)
+        )
+
+    def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
+        """Tell of messages that were pinned before a list had them, and that this list does not have either."""
+        conversation = self._conversation
+        if not conversation.unseen_pins:
+            return
+        history = self._look(call).history
+        digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
+        unseen, conversation.unseen_pins = conversation.unseen_pins, []
+        count = sum(not digests.issuperset(pinned) for pinned in unseen)
+        if count:
+            logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
+            yield Emit(PinMissing(session_id=conversation.id, count=count))
+
+    # -- one at a time
+
+    def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
+        return Compaction(self._conversation, self._shared, self._verified(standing), budget, order)
+
+    def _compacted(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+        """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
+        attempt, result = yield from self._led(call, order)
+        for may_ask in (True, False):
+            if attempt.is_outdated:
+                attempt, result = yield from self._led(call, order, may_ask=may_ask)
+        return attempt, result
+
+    def _led(
+        self, call: Call[M], order: OrderFor[M], *, may_ask: bool = True
+    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+        """Lead an attempt on which other callers of this conversation wait."""
+        self._conversation.drop_missing()
+        standing = self._look(call)
+        budget = self._budget(standing)
+        ordered = order(standing, budget)
+        with self._flight() as flight:
+            start: Instant = yield Now()
+            yield Emit(started(self._conversation.id, standing, ordered.reason))
+            # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
+            attempt = self._compaction(standing, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
+            result = yield from attempt.run(start)
+            flight.done.set_result(_END[result.outcome])
+        return attempt, result
+
+    def _verified(self, standing: Standing[M]) -> Standing[M]:
+        """The same standing, with every message read again: what was changed in place is noticed before it is summarised."""
+        conversation, messages = self._conversation, standing.messages
+        history = conversation.reader.verify(standing.history, messages)
+        if history is standing.history:
+            return standing
+        conversation.history = history
+        return self._look(standing.call)
+
+    @contextmanager
+    def _flight(self) -> Generator[Flight]:
+        flight = self._conversation.flight = Flight()
+        try:
+            yield flight
+        except ContextOverflowError:
+            flight.done.set_result("failed")
+            raise
+        finally:
+            if self._conversation.flight is flight:
+                self._conversation.flight = None
+            if not flight.done.done():
+                flight.done.set_result("aborted")
+
+    def _wait_for_others(self) -> Flow[FlightEnd | None]:
+        """Let a compaction under way come to its end first; None when there was none."""
+        end: FlightEnd | None = None
+        while self._conversation.flight is not None:
+            end = yield Wait(self._conversation.flight)
+            if end != "settled":
+                break
+        return end
+
+    # -- records from elsewhere
+
+    def _catch_up(self, *, before_paying: bool) -> Flow[bool]:
+        """Exchange records with the store; return whether it need not be asked again in this call."""
+        if not self._shared.has_store:
+            return True
+        is_fresh: bool = yield from catch_up(self._conversation)
+        if before_paying and not is_fresh:
+            yield from ask_again(self._conversation)
+        return is_fresh or before_paying
+
+
+def _named_model(error: BaseException) -> str | None:
+    """The model an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
+    try:
+        names = (getattr(error, "model", None), getattr(error, "model_name", None))
+    except Exception:  # noqa: BLE001 - properties of foreign errors may raise anything
+        return None
+    return next((name for name in names if isinstance(name, str)), None)
+
+
+def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = False) -> OrderFor[Any]:
+    """The order that nobody gave by hand."""
+    return lambda standing, budget: Order(
+        reason=reason,
+        keep=_keep(standing, budget, reason),
+        turns=0 if reason is CompactionReason.OVERFLOW else budget.keep_turns,
+        may_ask=may_ask,
+        must_fit=must_fit,
+    )
+
+
+def _emergency(others_end: FlightEnd | None, *, must_fit: bool) -> OrderFor[Any]:
+    """The order that keeps less, because the provider said that the context is too large."""
+    return _automatic(CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
+
+
+def _keep(standing: Standing[M], budget: Budget, reason: CompactionReason) -> int:
+    """Recent tokens to keep. After an overflow the context is larger than it seems, so no more than a part of what it seems."""
+    if reason is CompactionReason.OVERFLOW:
+        return min(budget.emergency_keep, int(standing.pressure * KEEP_RECENT_RATIO))
+    return budget.keep
+
+
+_END: dict[CompactionOutcome, FlightEnd] = {
+    CompactionOutcome.COMPACTED: "settled",
+    CompactionOutcome.NOTHING_TO_COMPACT: "failed",
+    CompactionOutcome.NO_GAIN: "failed",
+    CompactionOutcome.FAILED: "failed",
+    CompactionOutcome.ABORTED: "aborted",
+}

@@ -1,0 +1,450 @@
+"""How large is the list of this call, for this model: counted as far as the provider counted it, estimated beyond."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from typing import Generic
+
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.sizes import Anchor, HandedOut, Measured, Terms
+from compaction_hooks.errors import ConfigurationError, described
+from compaction_hooks.files import FileOperations
+from compaction_hooks.formats.answers import is_cut_by_window
+from compaction_hooks.formats.usage import context_tokens, is_usable
+from compaction_hooks.history import History
+from compaction_hooks.messages import M, Media, Message, Usage
+from compaction_hooks.overflow import OverflowInfo
+from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
+from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
+from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
+from compaction_hooks.tokens.media import media_in
+from compaction_hooks.tokens.windows import ModelWindow
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.snapshot import Gauge
+
+SMALLEST_WINDOW = 1_024
+"""No window is taken to be smaller than this, whatever an error text seems to say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[M]):
+    """What a caller hands over.
+
+    Attributes:
+        model: The model of this very call; None: the controller's.
+        context_window: Its window in tokens, where the caller knows it.
+        max_output_tokens: What this call asks the model for at most; None: what the settings say.
+        trigger_tokens, trigger_ratio: Compact above these, in place of the settings of these names; None for both: as they say.
+        system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
+        tools: Tool schemas that count, as JSON.
+        repair: Whether to mend a broken history in what is handed out; None: as the settings say.
+        cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
+    """
+
+    messages: list[M]
+    model: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    trigger_tokens: int | None = None
+    trigger_ratio: float | None = None
+    system: object = None
+    tools: object = None
+    repair: bool | None = None
+    cut_at: int | None = None
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """Whatever the size of a view depends on beside the messages."""
+        window = self.model, self.context_window, self.max_output_tokens, self.trigger_tokens, self.trigger_ratio
+        return *window, self.system, self.tools, self.repair
+
+
+@dataclass(slots=True)
+class Revision:
+    """Counts what any conversation learned of windows: a budget made before need not hold any more."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all conversations of a controller share.
+
+    Attributes:
+        model: The controller's own model, or None.
+        find_window: The window of a model, given what the caller knows of it; None stands for the controller's own model.
+        learn_window: Corrects a window by what an error said, in tokens.
+        requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
+        answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
+        calibrations: By model, what usage has taught about the estimator.
+        host_files: Files the host keeps track of itself.
+        has_store: Whether records live anywhere but in memory.
+        revision: Counts up whenever a budget may have changed.
+    """
+
+    settings: CompactionSettings
+    model: str | None
+    find_window: Callable[[str | None, int | None], ModelWindow | None]
+    learn_window: Callable[[str | None, int], None]
+    requested_outputs: dict[str | None, int]
+    answer_limits: dict[str | None, int]
+    calibrations: dict[str | None, Calibration]
+    host_files: Callable[[], FileOperations]
+    has_store: bool
+    revision: Revision = field(default_factory=Revision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing(Generic[M]):
+    """A call's list, read and measured.
+
+    Attributes:
+        messages: The call's list; where mending was asked for, mended.
+        measured: Which view this is, with its estimate before calibration.
+        pressure: The view's size in tokens of the model.
+    """
+
+    call: Call[M]
+    messages: list[M]
+    history: History[M]
+    record: CompactionRecord | None
+    projection: Projection[M]
+    budget: Budget | None
+    gauge: Gauge
+    measured: Measured
+    pressure: int
+
+    @property
+    def view(self) -> list[M]:
+        """The view as things stand, its user messages unmerged: the very list that came in when nothing was ever compacted."""
+        return self.messages if self.projection.is_identity else self.projection.view_of(self.messages)
+
+    @property
+    def fits_window(self) -> bool:
+        """Whether the view fits the model's window by estimate; true while the window is unknown."""
+        return self.budget is None or self.pressure <= self.budget.window
+
+
+def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standing[M]:
+    """Read a call's list and measure the view that the record in force gives.
+
+    A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
+    """
+    is_mended = shared.settings.repair if call.repair is None else call.repair
+    messages = conversation.mended(call.messages) if is_mended else call.messages
+    history, record = conversation.read_for_record(messages)
+    model = call.model or shared.model
+    is_bound = conversation.reasoning.binds(model, conversation.format)
+    stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
+    projection = conversation.projection(history, record, stale_runs)
+    system, tools = _beside_the_list(conversation, call)
+    fixed = system + tools
+    estimated = projection.tokens(history) + fixed
+    record_id = record.id if record else None
+    measured = Measured(history.log, history.piece_count, record_id, estimated, model, stale_runs)
+    budget = budget_for(shared, call)
+    take_embedded_usage(conversation, shared, history, measured, terms_of(record, history, budget))
+    calibration = calibration_of(conversation, shared, model)
+    gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
+    return Standing(
+        call=call,
+        messages=messages,
+        history=history,
+        record=record,
+        projection=projection,
+        budget=budget,
+        gauge=gauge,
+        measured=measured,
+        pressure=pressure_of(conversation, calibration, measured),
+    )
+
+
+def pressure_of(conversation: Conversation[M], calibration: Calibration, measured: Measured) -> int:
+    """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
+    anchor = conversation.anchor
+    if anchor is None or not anchor.measured.grew_into(measured):
+        return calibration.calibrated(measured.estimated)
+    return anchor.input_tokens + max(0, calibration.growth(measured.estimated - anchor.measured.estimated))
+
+
+def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
+    """Return the budget for a call's model, or None while its window is unknown; the smaller one if the window cut its answer."""
+    settings = shared.settings
+    if call.trigger_tokens is not None or call.trigger_ratio is not None:
+        settings = replace(settings, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
+    window = shared.find_window(call.model, call.context_window)
+    requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
+    if call.cut_at is not None and (window is None or call.cut_at < window.tokens):
+        # The provider lowers the limit of an answer by itself: the whole of it need not fit.
+        wished = min(requested or settings.max_output_tokens or 0, call.cut_at // 2)
+        return settings.budget(max(call.cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
+    if window is None:
+        return None
+    return settings.budget(
+        max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only, max_output_tokens=requested
+    )
+
+
+def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:
+    """Estimates of a system prompt and of tools that are not in the list; computed again only when they change."""
+    held = conversation.beside
+    if held is None or held[0] != call.system or held[1] != call.tools:
+        system, tools = (
+            conversation.estimator.estimate_tokens(_as_text(value)) if value else 0
+            for value in (call.system, call.tools)
+        )
+        held = conversation.beside = (call.system, call.tools, system, tools)
+    return held[2], held[3]
+
+
+def _as_text(value: object) -> str:
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # odd keys, circular, nested too deeply
+        raise ConfigurationError(f"`system` and `tools` must be text or JSON: {described(error)}") from error
+
+
+# -- usage
+
+
+def note_handed_out(conversation: Conversation[M], standing: Standing[M]) -> HandedOut[M]:
+    """Remember what a caller gets, so that the provider's count can be held against it; return it."""
+    view = standing.view
+    handed_out = HandedOut(conversation.to_send(view), view, standing.measured, standing.pressure, standing.budget)
+    conversation.note_handed_out(handed_out)
+    return handed_out
+
+
+def report_usage(
+    conversation: Conversation[M], shared: Shared, usage: Usage, sent: HandedOut[M] | None, model: str | None
+) -> None:
+    """Take in what the provider counted for a view that was sent.
+
+    Ignored when it measured another model's call, or when it is empty or nonsense (all zero, negative). One that cannot be the
+    count of this view, such as a sum over all calls, takes back what the reports before it taught.
+    """
+    if sent is None or not is_usable(usage):
+        return
+    if model is not None and sent.measured.model is not None and not same_model(model, sent.measured.model):
+        return
+    if _is_impossible(usage, sent.measured.estimated, sent.budget):
+        conversation.anchor = conversation.weighed = conversation.frame = None
+        conversation.calibrations.pop(sent.measured.model, None)
+        return
+    _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
+    # Only a compaction takes this back: the answer itself may have said so before its usage came. Of a view that was replaced
+    # meanwhile it says nothing that is not cured.
+    is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
+    conversation.has_overflowed |= is_over and sent.measured.record_id == conversation.in_force
+
+
+def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
+    """Whether a provider that accepted a view cannot have counted this for it.
+
+    What hides in front of the messages explains a count up to the window, a heavy tokenizer what is in proportion to the view.
+    """
+    return budget is not None and usage.input_tokens > budget.window + MAXIMUM_RATIO * estimated
+
+
+def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget: Budget | None) -> None:
+    """Correct a window that was believed too large: the provider says that this answer filled it."""
+    if answer.stop_reason != "window" or answer.usage is None or not is_usable(answer.usage):
+        return
+    if model is not None and answer.model is not None and not same_model(answer.model, model):
+        return
+    filled = max(context_tokens(answer.usage), SMALLEST_WINDOW)
+    if budget is None or filled < budget.window:
+        shared.learn_window(model, filled)
+        shared.revision.number += 1
+
+
+def learn_from_overflow(
+    conversation: Conversation[M],
+    shared: Shared,
+    standing: Standing[M],
+    sent: HandedOut[M] | None,
+    info: OverflowInfo,
+) -> None:
+    """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought.
+
+    A document or a sound may have any size, which no message tells: where the view has one that no count included, what the
+    estimate did not see is its size; of several, each has an equal share.
+
+    Args:
+        sent: The view that was rejected; None when this conversation handed out none.
+    """
+    model = standing.call.model
+    if info.limit_tokens is not None:
+        shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
+    if info.output_tokens is not None:
+        # The host asks for that much every time: it must stay free, or the next request overflows as well.
+        shared.requested_outputs[model or shared.model] = info.output_tokens
+    shared.revision.number += 1
+    budget = budget_for(shared, standing.call)
+    if sent is None or budget is None:
+        return
+    actual = _conversation_tokens(info) or budget.window + 1
+    excess = actual - sent.tokens
+    if excess <= 0:
+        return
+    documents = _unseen_documents(conversation, standing, sent)
+    if documents and excess > OTHER_MEDIA_TOKENS * len(documents):
+        share = math.ceil(excess / standing.gauge.ratio / len(documents))
+        conversation.learn_media((media, share) for media in documents)
+    else:
+        _observe(conversation, shared, Anchor(sent.measured, actual))
+
+
+def _unseen_documents(conversation: Conversation[M], standing: Standing[M], sent: HandedOut[M]) -> list[Media]:
+    """Return the documents and sounds in a view that was rejected, but those that the provider has counted before."""
+    history, projection, anchor = standing.history, standing.projection, conversation.anchor
+    counted = anchor.measured.piece_count if anchor is not None and anchor.measured.grew_into(sent.measured) else 0
+    kept = (*projection.pinned, *range(projection.cut, history.piece_count))
+    found: list[Media] = []
+    for index in kept:
+        piece = history.piece(index)
+        shown = projection.rewritten.get(piece.host)
+        message = piece.message if shown is None else shown.pieces[piece.number]
+        if index >= counted:
+            found += [media for part in message.parts for media in media_in(part)]
+    return [media for media in found if not media.media_type.startswith("image")]
+
+
+def _conversation_tokens(info: OverflowInfo) -> int | None:
+    """What an error says was sent, without the room that was asked for the answer."""
+    if info.input_tokens is not None or info.actual_tokens is None:
+        return info.input_tokens
+    return info.actual_tokens - (info.output_tokens or 0)
+
+
+def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:
+    model, estimated = anchor.measured.model, anchor.measured.estimated
+    calibration = calibration_of(conversation, shared, model)
+    previous = conversation.anchor
+    if previous is not None and previous.measured.grew_into(anchor.measured):
+        calibration = calibration.observe_growth(
+            estimated=estimated - previous.measured.estimated, counted=anchor.input_tokens - previous.input_tokens
+        )
+    conversation.anchor = anchor
+    conversation.calibrations[model] = calibration.observe(estimated=estimated, counted=anchor.input_tokens)
+    shared.calibrations[model] = conversation.calibrations[model].for_another_conversation()
+
+
+def calibration_of(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
+    """Return what this conversation and its records learned of the model, else the ratio others did; a hidden prefix is its own."""
+    own = conversation.calibrations
+    learned = own.get(model)
+    if learned is None and own:
+        learned = _of_same_model(own, model)
+    return learned or shared.calibrations.get(model) or _UNTAUGHT
+
+
+def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
+    """What was learned of a model under another of its names."""
+    names = (name for name in known if name is not None and model is not None and same_model(name, model))
+    return next((known[name] for name in names), None)
+
+
+_UNTAUGHT = Calibration()
+
+
+def terms_of(record: CompactionRecord | None, history: History[M], budget: Budget | None) -> Terms:
+    """Return what the usage that answers carry is held against, in a call with this record in force."""
+    return Terms(record.seen_runs if record else history.base, budget)
+
+
+def take_embedded_usage(
+    conversation: Conversation[M], shared: Shared, history: History[M], measured: Measured, terms: Terms
+) -> None:
+    """Take in the newest usage that an assistant message itself carries, when it measured the present view.
+
+    An aborted, failed or empty call measured nothing.
+    """
+    last_answer = next(history.counted_answers(), None)
+    if last_answer is None or last_answer <= _known_until(conversation, measured):
+        return
+    counts = _counts(history, measured, terms, _known_until(conversation, measured))
+    conversation.weighed = measured, last_answer
+    newest = next(counts, None)
+    if newest is None:
+        return
+    found = newest
+    if conversation.anchor is None or not conversation.anchor.measured.grew_into(measured):
+        found = _of_this_view(newest, counts)
+    _observe(conversation, shared, found.anchor)
+    # Only a compaction takes this back, as for usage that is reported.
+    if found is newest:
+        window = terms.budget.window if terms.budget is not None else None
+        is_over = window is not None and found.usage.input_tokens > window
+        # The call that gave it may have asked for less than the present one does: what it asked for is not known.
+        is_cut = is_cut_by_window(found.answer, requested=None, window=window)
+        conversation.has_overflowed |= is_over or is_cut
+        learn_from_answer(shared, measured.model, found.answer, terms.budget)
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A usage that an assistant message carries, held against the view up to it."""
+
+    answer: Message
+    usage: Usage
+    anchor: Anchor
+
+    @property
+    def distance(self) -> float:
+        """How far the count is from the estimate; 0 where they are equal, the same for half of it and for twice of it."""
+        return abs(math.log(self.usage.input_tokens / max(self.anchor.measured.estimated, 1)))
+
+
+def _counts(history: History[M], measured: Measured, terms: Terms, known_until: int) -> Iterator[_Count]:
+    """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
+    for index in history.counted_answers():
+        message = history.piece(index).message
+        # What stands before the first run, reasoning alone, belongs to that once it is there.
+        if index <= known_until or max(history.run_of(index), history.base) < terms.oldest_run:
+            return
+        usage = message.usage
+        if usage is None or not is_usable(usage, message.stop_reason):
+            continue
+        if measured.model is not None and message.model is not None and not same_model(measured.model, message.model):
+            continue
+        sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
+        if _is_impossible(usage, sent.estimated, terms.budget):
+            continue
+        yield _Count(message, usage, Anchor(sent, usage.input_tokens))
+
+
+def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
+    """The count to go by in a list that is seen for the first time, or has been changed: the newest, unless it is of another view.
+
+    Where an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not
+    here made a smaller view, while this list is whole. Which of the two, the estimate tells.
+    """
+    largest = max(older, key=lambda count: count.usage.input_tokens, default=newest)
+    has_shrunk = newest.usage.input_tokens < largest.usage.input_tokens * (1 - MINIMUM_GAIN_RATIO)
+    return largest if has_shrunk and largest.distance < newest.distance else newest
+
+
+def _known_until(conversation: Conversation[M], measured: Measured) -> int:
+    """The last piece up to which it is known what was counted for this view, or that nothing was; -1 where nothing is known."""
+    anchor, weighed = conversation.anchor, conversation.weighed
+    counted = anchor.measured.piece_count if anchor is not None and anchor.measured.grew_into(measured) else -1
+    return max(counted, weighed[1]) if weighed is not None and weighed[0].grew_into(measured) else counted
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names mean one model: equal, or alike but for a provider's prefix and a date or version behind.
+
+    >>> same_model("openai/gpt-5", "gpt-5-2025-08-07"), same_model("gpt-5", "gpt-5-mini")
+    (True, False)
+    """
+    short, long = sorted((one.rpartition("/")[2].lower(), other.rpartition("/")[2].lower()), key=len)
+    rest = long.removeprefix(short)
+    return rest == "" or (
+        rest != long and all(part.isdigit() or part in ("latest", "v1") for part in rest.strip("-@:.").split("-"))
+    )

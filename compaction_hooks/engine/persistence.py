@@ -1,0 +1,172 @@
+"""Records to and from the store, as flows: loaded once, asked for again around each summary, written until it works.
+
+A record that the store had and has no longer was undone, or its conversation forgotten, by another worker; or the store lost it.
+Views go on with it, since a store that loses records must cost no summary; but the next summary does not go on from it.
+
+A store that fails costs nobody a record and nobody a call: what could not be written waits, and the store is left alone for
+a while, because every call to one that hangs would wait for its time-out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Literal, cast
+
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.errors import RecordError, described
+from compaction_hooks.events import StoreFailed
+from compaction_hooks.history.digests import text_digest
+from compaction_hooks.messages import M
+from compaction_hooks.runtime.effects import Answered, Emit, Failure, Flow, Instant, Load, Now, Remove, Save
+from compaction_hooks.view.record import CompactionRecord
+
+logger = logging.getLogger("compaction_hooks")
+
+STORE_REST_SECONDS = 30.0
+"""So long a store that failed is left alone."""
+
+
+def catch_up(conversation: Conversation[M]) -> Flow[bool]:
+    """Load what is not loaded yet and write what could not be written; return whether the store was asked for its records."""
+    is_due = not conversation.is_loaded
+    if not is_due and not conversation.unwritten:
+        return False
+    if (yield from _rests(conversation)):
+        return True  # not to be asked again in this call either
+    if is_due:
+        yield from _load(conversation)
+    yield from write(conversation)
+    return is_due
+
+
+def ask_again(conversation: Conversation[M]) -> Flow[None]:
+    """Take over what other workers made since the records were loaded."""
+    if not (yield from _rests(conversation)):
+        yield from _load(conversation)
+
+
+def load(conversation: Conversation[M]) -> Flow[None]:
+    """Write what is not written yet and load the records, whether or not the store failed a moment ago."""
+    yield from write(conversation)
+    yield from _load(conversation)
+
+
+def write(conversation: Conversation[M]) -> Flow[None]:
+    """Tell the store what it has not been told; what fails is kept for later, in its order."""
+    if conversation.is_writing:
+        return
+    conversation.is_writing = True
+    try:
+        while conversation.unwritten and not conversation.is_forgotten:
+            wish = conversation.unwritten[0]
+            answer: Answered | Failure = yield wish
+            if isinstance(answer, Failure):
+                yield from _failed(conversation, "save" if isinstance(wish, Save) else "remove", answer.error)
+                return
+            conversation.unwritten.pop(0)
+            conversation.note_written(wish)
+            if conversation.is_forgotten:
+                yield Remove(conversation.id, wish.record_id)  # it was forgotten while this was saved
+    finally:
+        conversation.is_writing = False
+
+
+def remove_all(session_id: str) -> Flow[None]:
+    """Remove everything that the store has of a conversation.
+
+    Raises:
+        RecordError: the store failed, or has entries that cannot be read, so that their ids are not known.
+    """
+    stored = yield from _entries(session_id)
+    error = stored if isinstance(stored, BaseException) else None
+    ids = [] if isinstance(stored, BaseException) else [*map(_id_of, stored)]
+    for record_id in filter(None, ids):
+        removed: Answered | Failure = yield Remove(session_id, record_id)
+        error = removed.error if isinstance(removed, Failure) else error
+    if error is not None:
+        raise RecordError(f"session {session_id!r} is not forgotten, call it again: {described(error)}") from error
+    if None in ids:
+        raise RecordError(
+            f"{ids.count(None)} entries of session {session_id!r} cannot be read and have no id that is known: "
+            "remove them from the store by its own means"
+        )
+
+
+def _entries(session_id: str) -> Flow[Sequence[object] | BaseException]:
+    """Return the entries that the store has of a session, or why they cannot be had."""
+    answer: Answered | Failure = yield Load(session_id)
+    if isinstance(answer, Failure):
+        return answer.error
+    entries = answer.value
+    if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
+        return RecordError(f"the store gave {type(entries).__name__} instead of records")
+    return cast("Sequence[object]", entries)
+
+
+def _id_of(stored: object) -> str | None:
+    """Return the id of a stored record of any version; None if it cannot be read."""
+    try:
+        fields: object = json.loads(stored) if isinstance(stored, str) else None
+    except (ValueError, RecursionError):
+        return None
+    found = cast("dict[str, object]", fields).get("id") if isinstance(fields, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _load(conversation: Conversation[M]) -> Flow[None]:
+    held_before = frozenset(conversation.stored)
+    stored = yield from _entries(conversation.id)
+    if isinstance(stored, BaseException):
+        yield from _failed(conversation, "load", stored)
+        return
+    conversation.is_loaded = conversation.was_loaded = True
+    readable: list[CompactionRecord] = []
+    for text in stored:
+        record = yield from _read(conversation, text)
+        if record is not None:
+            readable.append(record)
+    conversation.add_records(readable)
+    held = {record.id for record in readable}
+    is_whole = len(readable) == len(stored)  # else an entry that cannot be read may be one of those that are missing
+    conversation.stored |= held
+    conversation.missing = held_before - held if is_whole else set()
+
+
+def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecord | None]:
+    """Read a record; one that cannot be read is reported once, and passed over."""
+    try:
+        if not isinstance(stored, str):
+            raise RecordError(f"the store gave {type(stored).__name__} instead of text")
+        return CompactionRecord.from_json(stored)
+    except RecordError as error:
+        name = text_digest(stored if isinstance(stored, str) else str(error))
+        if name not in conversation.unreadable:
+            conversation.unreadable.add(name)
+            yield from passed_over(conversation, error)
+        return None
+
+
+def passed_over(conversation: Conversation[M], error: RecordError) -> Flow[None]:
+    """Report a record that cannot be read."""
+    yield from _report(StoreFailed(session_id=conversation.id, action="read", error=described(error)))
+
+
+def _report(event: StoreFailed) -> Flow[None]:
+    logger.warning("%s", event)
+    yield Emit(event)
+
+
+def _rests(conversation: Conversation[M]) -> Flow[bool]:
+    now: Instant = yield Now()
+    return 0 < conversation.store_rests_until - now.monotonic <= STORE_REST_SECONDS  # a clock set back ends the wait
+
+
+def _failed(
+    conversation: Conversation[M], action: Literal["load", "save", "remove"], error: BaseException
+) -> Flow[None]:
+    """Report what the store could not do, and leave it alone for a while."""
+    now: Instant = yield Now()
+    conversation.store_rests_until = now.monotonic + STORE_REST_SECONDS
+    yield from _report(StoreFailed(session_id=conversation.id, action=action, error=described(error)))

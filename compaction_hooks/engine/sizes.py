@@ -1,0 +1,116 @@
+"""How large views are, and for which view that is known."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import M
+from compaction_hooks.settings import Budget
+from compaction_hooks.tokens.calibration import Calibration
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.projection import Projection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Which view a number of tokens belongs to.
+
+    Attributes:
+        log: The facts its history was read into; a history that grows keeps them, an edited one gets new ones.
+        piece_count: Pieces of that history.
+        record_id: The record in force, or None.
+        estimated: The view's estimate, system prompt and tools included, before calibration.
+        model: The model it was for, or None for the controller's own.
+        stale_runs: Before this run it left out reasoning.
+    """
+
+    log: object
+    piece_count: int
+    record_id: str | None
+    estimated: int
+    model: str | None
+    stale_runs: int = 0
+
+    def grew_into(self, later: Measured) -> bool:
+        """Whether `later` is this view with more messages at its end, for the same model."""
+        return (
+            self.log is later.log
+            and self.piece_count <= later.piece_count
+            and self.record_id == later.record_id
+            and self.model == later.model
+            and self.stale_runs == later.stale_runs
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HandedOut(Generic[M]):
+    """The view a caller last got: what a usage report measures when it names no other.
+
+    Attributes:
+        view: The list to send.
+        unmerged: The same list for hosts to store: its user messages are not merged. The very list unless some were.
+        measured: What it was made from.
+        tokens: Its size in tokens of the model, by estimate.
+        budget: What the model's window allowed for it, or None while that is unknown.
+    """
+
+    view: list[M]
+    unmerged: list[M]
+    measured: Measured
+    tokens: int
+    budget: Budget | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What usage that an answer carries is held against.
+
+    Attributes:
+        oldest_run: What was counted before this run measured a larger view than the present one (E25).
+        budget: What the model's window allows, or None while that is unknown.
+    """
+
+    oldest_run: int
+    budget: Budget | None
+
+
+@dataclass(slots=True, eq=False)
+class Frame(Generic[M]):
+    """What the calls of a conversation have in common while nothing is due.
+
+    Attributes:
+        options: Of each call, whatever its size depends on.
+        revision: What conversations of this controller had learned of windows when the budget was made.
+        terms: The budget, and what else usage that an answer carries is held against.
+        limit: Nothing is due up to this size, in tokens of the model; None: whatever the size.
+        run: The run before which the record in force ends; 0 without one.
+        replaced: How often copies took the place of the list's messages.
+        history: The list of the last call.
+        run_count: Its runs as they were then; reasoning at its end belongs to the next one once something follows.
+        measured: Its view.
+        handed_out: What it gave; None before the first.
+        taught, anchor: What was known of sizes when it was found to be small enough.
+    """
+
+    options: tuple[object, ...]
+    revision: int
+    terms: Terms
+    limit: int | None
+    projection: Projection[M]
+    run: int
+    replaced: int
+    history: History[M]
+    run_count: int
+    measured: Measured
+    handed_out: HandedOut[M] | None
+    taught: Calibration | None
+    anchor: Anchor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A usage report: what the provider counted, and for which view."""
+
+    measured: Measured
+    input_tokens: int

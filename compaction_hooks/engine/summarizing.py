@@ -1,0 +1,172 @@
+"""Asks the summariser for what a plan needs, as a flow: one attempt, its answers judged, its cost added up."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from compaction_hooks.errors import SummaryRefusedError, described
+from compaction_hooks.messages import M, Message, Usage
+from compaction_hooks.overflow import is_context_overflow
+from compaction_hooks.runtime.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize, Work
+from compaction_hooks.strategies.planning import Summarized, SummaryPlan
+from compaction_hooks.summary.extractive import ExtractiveSummarizer
+from compaction_hooks.summary.summarizers import (
+    SummaryKind,
+    SummaryRequest,
+    accepted,
+    accepted_usage,
+    halved,
+    refusal,
+    shown_messages,
+    summary_request,
+)
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.snapshot import Situation
+from compaction_hooks.view.summary_message import merge_turn_prefix
+
+PREFIX_RATIO = 0.35
+"""Of a summary's allowance, the part of a split turn's own summary."""
+OVERFLOW_TRIES = 3
+"""How often the transcript is halved when it overflows the summariser itself (Codex drops item by item, unbounded)."""
+MAX_PARTS = 4
+"""The most parts that a history larger than the summariser's window is summarised in: each costs a window full of input."""
+
+logger = logging.getLogger("compaction_hooks")
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFailed:
+    """Why there is no summary, and what the attempt cost all the same."""
+
+    error: BaseException
+    usage: Usage | None
+
+
+def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[Summarized | SummaryFailed | Aborted]:
+    """Ask for a summary of the history, then, when the plan splits a turn, for one of the turn's first part.
+
+    Messages that do not fit the summariser's window are asked for in further parts, each an update of the summary so far. What is
+    left after `MAX_PARTS`, at the deadline or when a later part fails is summarised by rule.
+    """
+    left = min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
+    messages = (*plan.history, *plan.prefix)
+    text, usage, done = plan.previous_summary or "", cast("Usage | None", None), 0
+    for _ in range(MAX_PARTS):
+        if done == len(messages) or not left:
+            break
+        start: Instant = yield Now()
+        request = _part(now, plan, text, focus, done, start.monotonic + left)
+        answer = yield from _ask(now, request, left)
+        if isinstance(answer, Aborted):
+            return answer
+        usage = added(usage, answer.usage)
+        if isinstance(answer, SummaryFailed):
+            if not done:
+                return SummaryFailed(answer.error, usage)
+            logger.warning(
+                "summariser failed after %d of %d messages (%s)", done, len(messages), described(answer.error)
+            )
+            break
+        text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
+        done += len(request.messages) - answer.unseen
+        end: Instant = yield Now()
+        took = end.seconds_since(start)
+        # An answer comes within its time: a clock that says otherwise was set meanwhile.
+        left -= took if took <= left else 0
+    unseen = len(messages) - done
+    if unseen:
+        by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))
+        text = by_rule or text
+    return Summarized(text, usage, unseen)
+
+
+def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
+    """Return a summary that needs no model, in place of the previous one."""
+    request = SummaryRequest(
+        system="",
+        prompt="",
+        transcript="",
+        previous_summary=previous_summary,
+        focus=None,
+        kind="update" if previous_summary else "history",
+        max_tokens=max_tokens,
+        messages=tuple(messages),
+    )
+    return ExtractiveSummarizer()(request).text
+
+
+def _part(
+    now: Situation[M], plan: SummaryPlan, text: str, focus: str | None, done: int, deadline: float
+) -> SummaryRequest:
+    """Return the question for the messages of a plan from `done` on: first the history's, then the split turn's first part."""
+    prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
+    kind: SummaryKind = "update" if text else "history"
+    messages, max_tokens = plan.history[done:], plan.allowance - prefix_tokens
+    if not messages:
+        messages, max_tokens = plan.prefix[done - len(plan.history) :], plan.allowance
+        if len(messages) == len(plan.prefix):
+            kind, max_tokens = "turn_prefix", prefix_tokens
+    window = now.settings.summarizer_window or now.budget.window
+    return summary_request(
+        messages,
+        kind=kind,
+        previous_summary=text if kind == "update" else None,
+        focus=focus,
+        max_tokens=max_tokens,
+        # The ratio was learned from messages: below 1 it need not be true of their transcript.
+        request_tokens=int(window / max(now.gauge.ratio, 1.0)) - max_tokens,
+        estimate=now.estimator.estimate_tokens,
+        deadline=deadline,
+        form=now.settings.summary_prompt,
+    )
+
+
+def _ask(now: Situation[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
+    """Ask one question for so many seconds, with a smaller transcript while it overflows the summariser's own window."""
+    request: SummaryRequest | None = asked
+    answer: Answered | Failure | Aborted = Failure(SummaryRefusedError("nothing to ask"))
+    for _ in range(OVERFLOW_TRIES):
+        if request is None:
+            break
+        answer = yield Summarize(request, seconds)
+        if not isinstance(answer, Failure) or not is_context_overflow(answer.error):
+            break
+        request = halved(request, now.estimator.estimate_tokens)
+    if isinstance(answer, Answered) and request is not None:
+        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, request, now))
+        return judged
+    return answer if isinstance(answer, Aborted) else SummaryFailed(cast("Failure", answer).error, None)
+
+
+def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summarized | SummaryFailed:
+    if inspect.iscoroutine(value):
+        value.close()  # it is refused; Python would complain that nobody awaited it
+    why = refusal(value, request, now.estimator.estimate_tokens)
+    usage = accepted_usage(value)
+    if why is not None:
+        return SummaryFailed(SummaryRefusedError(why), usage)
+    summary = accepted(value)
+    shown = shown_messages(request)
+    if not shown:
+        error = SummaryRefusedError("the summariser's window has no room for a single message")
+        return SummaryFailed(error, usage)
+    return Summarized(summary.text, usage, len(request.messages) - shown)
+
+
+def added(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Return two costs together; None when neither is known."""
+    if one is None or other is None:
+        return one or other
+    return replace(
+        one,
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
+        cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
+    )

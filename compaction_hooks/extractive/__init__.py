@@ -1,5 +1,0 @@
-"""The default summariser: deterministic, no model, no network."""
-
-from compaction_hooks.extractive.summarizer import ExtractiveSummarizer
-
-__all__ = ["ExtractiveSummarizer"]

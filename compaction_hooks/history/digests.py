@@ -1,0 +1,165 @@
+"""What names a text, a message or a conversation by its content, whichever framework's messages it is written in.
+
+Digests run over *atoms* (texts, media, calls, results, blocks of tools that the provider runs), because frameworks cut one
+conversation into different messages. System messages, thinking, ids, names and usage are left out.
+
+There are two rules. By the first one, that of 0.1.0, a digest leaves out blocks and whether a result is an error, and arguments are
+read as JSON however deep they are nested. Where a conversation has none of these, both rules give the same digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring as _quoted
+from json.encoder import encode_basestring_ascii as _quoted_ascii
+from typing import Final, TypeAlias, cast
+
+from compaction_hooks.messages import Media, Message, Opaque, Text, ToolCall, ToolResult
+from compaction_hooks.text.json_text import MOST_NESTED, parsed
+
+FIRST_RULE: Final = 1
+"""How 0.1.0 makes digests. Its records are checked by it, so an upgrade costs no summary."""
+DIGEST_RULE: Final = 2
+"""How this version makes digests."""
+
+MOST_CANONICAL_CHARS: Final = 1_000_000
+"""Arguments above this are named by their text as it is: to read 100 million characters as JSON stops every thread for a second."""
+
+CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
+"""The digest of the empty conversation. The number names the way atoms are hashed, whichever are."""
+
+_json = json.JSONEncoder(separators=(",", ":")).encode
+_canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+"""Made once: `json.dumps` makes an encoder for each text."""
+
+
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text (hex). Lone surrogates are hashed as they stand."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+Originals: TypeAlias = Mapping[tuple[str, int, int, str], str]
+"""By kind ("arguments" or "result"), run, ordinal and digest of a reduced text, the digest of the text it stands for."""
+
+
+def run_digest(
+    before: str,
+    side: str,
+    run: int,
+    messages: Iterable[Message],
+    ordinals: Mapping[str, int],
+    originals: Originals,
+    rule: int = DIGEST_RULE,
+) -> str:
+    """Return the chain after a run: its results in the order of their calls, its texts as one, media, calls, blocks as one.
+
+    Args:
+        before: The chain before it.
+        side: Whose run it is.
+        messages: What it says, without what no digest covers.
+        ordinals: By id, the places of the calls that it answers.
+        originals: What is known to have been reduced counts as the text that stood there before.
+        rule: The rule by which the digest is made.
+    """
+    texts: list[str] = []
+    media: list[str] = []
+    calls: list[str] = []
+    results: list[tuple[int, str, str]] = []
+    blocks: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                ordinal = ordinals.get(part.call_id, -1)
+                digest = text_digest(part.text)
+                error = ',"error"' if part.is_error and rule != FIRST_RULE else ""
+                results.append((ordinal, originals.get(("result", run, ordinal, digest), digest), error))
+                if part.media:
+                    media += [_json(media_atom(item)) for item in part.media]
+            elif isinstance(part, Text):
+                texts.append(part.text)
+            elif isinstance(part, ToolCall):
+                digest = text_digest(canonical_arguments(part.arguments, rule))
+                digest = originals.get(("arguments", run, len(calls), digest), digest)
+                calls.append(f'["call",{_quoted_ascii(part.name)},{_quoted_ascii(digest)}]')
+            elif isinstance(part, Media):
+                media.append(_json(media_atom(part)))
+            elif isinstance(part, Opaque) and part.content and rule != FIRST_RULE:
+                blocks.append(part.content)
+    results.sort()
+    atoms = [f'"{side}"', *[f"[{ordinal},{_quoted_ascii(digest)}{error}]" for ordinal, digest, error in results]]
+    if joined := "".join(texts):
+        atoms.append(f'["text","{text_digest(joined)}"]')
+    atoms += media + calls
+    if blocks:  # joined, since frameworks write a call and its result as one block or as two
+        atoms.append(_json(_block_atom("\n".join(blocks))))
+    return text_digest(f"{before}[{','.join(atoms)}]")
+
+
+def message_digest(message: Message, rule: int = DIGEST_RULE) -> str:
+    """Return the digest of one message's atoms, wherever it stands: the name of a pin."""
+    atoms = [_part_atom(part, rule) for part in message.parts]
+    return text_digest(json.dumps([atom for atom in atoms if atom is not None]))
+
+
+def message_names(message: Message) -> tuple[str, ...]:
+    """Return the names that pins of this message have by every rule, that of the present one first."""
+    names = [message_digest(message)]
+    if any(isinstance(part, Opaque | ToolCall | ToolResult) for part in message.parts):
+        names.append(message_digest(message, FIRST_RULE))
+    return tuple(dict.fromkeys(names))
+
+
+def _part_atom(part: object, rule: int) -> object:
+    match part:
+        case Text(text=text):
+            return ["text", text_digest(text)]
+        case Media():
+            return media_atom(part)
+        case ToolCall():
+            return ["call", part.name, text_digest(canonical_arguments(part.arguments, rule))]
+        case ToolResult():
+            error = ["error"] if part.is_error and rule != FIRST_RULE else []
+            return ["result", text_digest(part.text), *map(media_atom, part.media), *error]
+        case Opaque(content=content) if content and rule != FIRST_RULE:
+            return _block_atom(content)
+        case _:
+            return None
+
+
+def media_atom(media: Media) -> list[str]:
+    """Return the atom of an image, a document or a sound."""
+    return ["media", media.media_type.partition("/")[0], media.identity]
+
+
+def _block_atom(content: str) -> list[str]:
+    return ["block", text_digest(content)]
+
+
+def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
+    """Return tool arguments as key-sorted compact JSON; text that is not JSON, nested too deep or very long stays as it is.
+
+    >>> canonical_arguments('{"b": 1, "a": 2}')
+    '{"a":2,"b":1}'
+    """
+    if len(arguments) > MOST_CANONICAL_CHARS and rule != FIRST_RULE:
+        return arguments
+    deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
+    try:
+        value: object = parsed(arguments, deepest) if arguments.strip() else {}
+        if type(value) is not dict:
+            return _canonical_json(value)
+        # The commonest by far, at half the cost: an encoder takes longer to begin than to write a few words.
+        fields = cast("dict[str, object]", value)
+        return "{" + ",".join([f"{_quoted(key)}:{_canonical(fields[key])}" for key in sorted(fields)]) + "}"
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _canonical(value: object) -> str:
+    kind = type(value)
+    if kind is str:
+        return _quoted(cast(str, value))
+    return repr(value) if kind is int else _canonical_json(value)

@@ -1,0 +1,1 @@
+"""The world outside: effects, their drivers, and guards around what a host hands over."""

@@ -1,0 +1,1 @@
+"""The front door: the controller and its sessions."""

@@ -1,0 +1,349 @@
+"""CompactionController: settings, and what its conversations share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar, cast, overload
+from weakref import WeakValueDictionary
+
+from compaction_hooks import arguments
+from compaction_hooks.engine.engine import Engine
+from compaction_hooks.engine.measuring import Shared
+from compaction_hooks.engine.persistence import remove_all
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import EventHandler
+from compaction_hooks.files import FileOperations
+from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.runtime.drivers import Driver, World
+from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.session.idling import IdleWatch
+from compaction_hooks.session.session import CompactionSession, ConversationMethods
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.stores import RecordStore
+from compaction_hooks.summary.summarizers import Summarizer
+from compaction_hooks.tokens.estimator import CharacterEstimator, GuardedEstimator, TokenEstimator
+from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
+from compaction_hooks.view.merging import check_merging
+from compaction_hooks.view.record import CompactionRecord
+
+N = TypeVar("N")
+ChatMessage: TypeAlias = Mapping[str, object]
+
+MAX_SESSIONS = 1_000
+"""Conversations kept in memory at once; the least recently used is let go. With a store nothing is lost by that, and without one
+only what automatic compactions made: records of conversations in which something was done by hand stay in memory."""
+DEFAULT_SESSION = "default"
+
+_KINDS = {
+    "model": arguments.MODEL_NAME.or_none(),
+    "context_window": arguments.TOKENS.or_none(),
+    "summarizer": arguments.SUMMARIZER.or_none(),
+    "settings": arguments.instance_of(CompactionSettings).or_none(),
+    "format": arguments.FORMAT.or_none(),
+    "store": arguments.STORE.or_none(),
+    "estimator": arguments.ESTIMATOR.or_none(),
+    "host_files": arguments.FUNCTION.or_none(),
+    "clock": arguments.FUNCTION.or_none(),
+}
+_ID = {"id": arguments.SESSION_ID}
+
+
+@arguments.checked(_KINDS)
+class CompactionController(ConversationMethods[M]):
+    """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
+
+    Its own `transform_context`, `call`, `compact`, `recover`, `report_usage`, `pin`, `undo` and `state` are
+    those of a session named "default".
+
+    Args:
+        model: The model's name, for its window when `context_window` is not given.
+        context_window: The model's window, in tokens. Unknown: no threshold compaction, overflow recovery only.
+        summarizer: Any sync or async callable that answers a `SummaryRequest`. None: the one a call brings along (an adapter's own,
+            which asks the conversation's model), else the extractive one, which needs no model and no network.
+        settings: The policy.
+        format: How messages are written. None: as the first list of each conversation tells, OpenAI chat, Responses or Anthropic.
+        store: Where records live between processes; the default is this controller's memory.
+        on_event: Sync or async callables that get every `CompactionEvent`, one after the other, for 5 seconds each at most. A
+            function runs in a thread with the caller's context variables; what needs the event loop is a coroutine function.
+        estimator: Sizes texts and messages; the default counts characters by class.
+        host_files: Gives the files the host itself keeps track of; they are added to those found in tool calls.
+        clock: Gives the time, for tests.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong type or out of its bounds, two contradict one another, or the settings'
+            trigger is a part of the window of a model that nobody knows.
+    """
+
+    @overload
+    def __init__(
+        self: CompactionController[ChatMessage],
+        *,
+        model: str | None = None,
+        context_window: int | None = None,
+        summarizer: Summarizer | None = None,
+        settings: CompactionSettings | None = None,
+        format: None = None,
+        store: RecordStore | None = None,
+        on_event: EventHandler | Iterable[EventHandler] = (),
+        estimator: TokenEstimator | None = None,
+        host_files: Callable[[], FileOperations] | None = None,
+        clock: Callable[[], Instant] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        context_window: int | None = None,
+        summarizer: Summarizer | None = None,
+        settings: CompactionSettings | None = None,
+        format: MessageFormat[M],
+        store: RecordStore | None = None,
+        on_event: EventHandler | Iterable[EventHandler] = (),
+        estimator: TokenEstimator | None = None,
+        host_files: Callable[[], FileOperations] | None = None,
+        clock: Callable[[], Instant] | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        context_window: int | None = None,
+        summarizer: Summarizer | None = None,
+        settings: CompactionSettings | None = None,
+        format: MessageFormat[M] | None = None,
+        store: RecordStore | None = None,
+        on_event: EventHandler | Iterable[EventHandler] = (),
+        estimator: TokenEstimator | None = None,
+        host_files: Callable[[], FileOperations] | None = None,
+        clock: Callable[[], Instant] | None = None,
+    ) -> None:
+        self.settings = settings or CompactionSettings()
+        if self.settings.merge_user_messages:
+            check_merging(format)
+        _check_windows(model, context_window, self.settings)
+        self._model = model
+        self._format = format
+        self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
+        self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
+        self._formats: dict[str, list[MessageFormat[M] | None]] = {}
+        self._by_hand: dict[str, list[CompactionRecord]] = {}
+        self._own: CompactionSession[M] | None = None
+        self._idle = IdleWatch()
+        windows = Windows(model, context_window, self.settings.default_context_window)
+        self._shared = Shared(
+            settings=self.settings,
+            model=model,
+            find_window=windows.find,
+            learn_window=windows.learn,
+            requested_outputs={},
+            answer_limits={},
+            calibrations={},
+            host_files=host_files or FileOperations,
+            has_store=store is not None,
+        )
+        self._world = World(
+            summarizer=summarizer,
+            store=store,
+            handlers=_handlers(on_event),
+            clock=clock or _now,
+            summary_timeout_seconds=self.settings.summary_timeout_seconds,
+        )
+
+    def __repr__(self) -> str:
+        """Return the model, where one is named, and how many conversations are in memory."""
+        model = f"{self._model!r}, " if self._model else ""
+        count = len(self._formats)
+        return f"CompactionController({model}{count:,} session{'' if count == 1 else 's'})"
+
+    # -- conversations
+
+    @overload
+    def session(
+        self, id: str, format: None = None, *, host_files: Callable[[], FileOperations] | None = None
+    ) -> CompactionSession[M]: ...
+
+    @overload
+    def session(
+        self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
+    ) -> CompactionSession[N]: ...
+
+    @arguments.checked({**_ID, "format": _KINDS["format"], "host_files": _KINDS["host_files"]})
+    def session(
+        self,
+        id: str,
+        format: MessageFormat[N] | None = None,
+        *,
+        host_files: Callable[[], FileOperations] | None = None,
+    ) -> CompactionSession[M] | CompactionSession[N]:
+        """Return the session with this id, made on first use.
+
+        Args:
+            id: Names the conversation; records in the store are kept under it.
+            format: How this conversation's messages are written, where it is not the controller's format. A conversation may be
+                written in several: each has a session of its own, which takes over the records of the others, and what was undone
+                there, whenever it is asked for here. None: the format last used, or where none is named, the one that the first
+                list is written in.
+            host_files: Gives the files that the host keeps track of in this conversation; they are added to the controller's and to
+                those found in tool calls. None: the function given last.
+
+        Raises:
+            ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages where the settings ask
+                for it, or `host_files` is no function.
+        """
+        if self.settings.merge_user_messages:
+            check_merging(format)
+        now = self._world.clock().monotonic
+        with self._lock:
+            formats = self._formats.setdefault(id, [])
+            last_used = formats[-1] if formats else self._format
+            chosen = last_used if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
+            unnamed = self._sessions.get((id, ""))
+            if chosen is not None and unnamed is not None and unnamed.engine.is_written_in(chosen):
+                chosen = None
+            key = (id, _name(chosen))
+            session = self._sessions.pop(key, None) or self._let_go.pop(key, None)
+            if session is None:
+                session = CompactionSession(
+                    id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
+                )
+                self._idle.add(session, now)
+            self._sessions[key] = session
+            others = [other for other in formats if _name(other) != key[1]]
+            self._formats[id] = [*others, chosen]
+            siblings = [found for other in others if (found := self._sessions.get((id, _name(other))))]
+            evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else None
+            if id == DEFAULT_SESSION:
+                # Looking a session up costs as much as a call in which nothing is due.
+                self._own = None if others else session
+            by_hand = self._by_hand.pop(id, [])
+        self._idle.look(now)
+        if evicted is not None:
+            self._keep_by_hand(evicted)
+        session.engine.take_in(by_hand)
+        if host_files is not None:
+            session.engine.conversation.host_files = host_files
+        for sibling in siblings:
+            session.engine.conversation.take_over(sibling.engine.conversation)
+        return session
+
+    def _evict(self) -> CompactionSession[M]:
+        """Stop holding the session used least recently; return it."""
+        (id, name), session = self._sessions.popitem(last=False)
+        self._let_go[id, name] = session
+        self._formats[id] = [kept for kept in self._formats.get(id, []) if _name(kept) != name]
+        if not self._formats[id]:
+            del self._formats[id]
+        return session
+
+    def _keep_by_hand(self, session: CompactionSession[M]) -> None:
+        """Keep the records of an evicted session if something was done by hand that no store has."""
+        conversation = session.engine.conversation
+        with conversation.lock:
+            is_stored = self._shared.has_store and not conversation.unwritten
+            records = conversation.exported() if conversation.has_work_by_hand and not is_stored else []
+        if records:
+            with self._lock:
+                self._by_hand.setdefault(session.id, []).extend(records)
+
+    def close(self, id: str) -> None:
+        """Free one conversation's memory; what the store holds of it stays. Without a store its records and pins are gone then:
+        `export_records()` of the session gives them before, `import_records()` takes them back.
+
+        Raises:
+            ConfigurationError: the id is no text.
+        """
+        arguments.check(_ID, {"id": id})
+        with self._lock:
+            self._by_hand.pop(id, None)
+            for format in self._formats.pop(id, []):
+                self._sessions.pop((id, _name(format)), None)
+                self._let_go.pop((id, _name(format)), None)
+            if id == DEFAULT_SESSION:
+                self._own = None
+
+    async def forget(self, id: str) -> None:
+        """Remove everything that is kept of a conversation: in memory, in the format of each of its sessions, and in the store.
+
+        Sessions that you hold, and later calls with this id, begin anew. Another worker that holds the conversation in its memory
+        does not write it back: its next summary is made of the messages it is given then.
+
+        Raises:
+            RecordError: the store failed, or has entries that cannot be read; what is in memory is gone, call it again.
+            ConfigurationError: the id is no text.
+        """
+        driver = self._forget_here(id)
+        if self._shared.has_store:
+            await driver.run(remove_all(id))
+
+    def forget_sync(self, id: str) -> None:
+        """As `forget`, for callers without an event loop."""
+        driver = self._forget_here(id)
+        if self._shared.has_store:
+            driver.run_sync(remove_all(id))
+
+    def _forget_here(self, id: str) -> Driver:
+        """Forget what is in memory; return what asks the store."""
+        arguments.check(_ID, {"id": id})
+        with self._lock:
+            held = [*self._sessions.items(), *self._let_go.items()]
+        for (session_id, _), session in held:
+            if session_id == id:
+                session.begin_anew()
+        self.close(id)
+        return Driver(self._world, threading.RLock())
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """What the default session runs on."""
+        return (self._own or self.session(DEFAULT_SESSION)).engine
+
+
+def _name(format: MessageFormat[M] | None) -> str:
+    """Return a format's name in the key of a session; "" for one that its messages tell."""
+    return format.name if format else ""
+
+
+def _handlers(on_event: object) -> tuple[EventHandler, ...]:
+    """Return the handlers of `on_event=`, which is one or several."""
+    handlers: tuple[object, ...] = (on_event,)
+    if not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable):
+        handlers = tuple(cast("Iterable[object]", on_event))
+    for handler in handlers:
+        arguments.check({"on_event": arguments.HANDLER}, {"on_event": handler})
+    return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside
+
+
+def _check_windows(model: str | None, context_window: int | None, settings: CompactionSettings) -> None:
+    """Refuse settings that the window cannot hold, or that need a window which is unknown."""
+    if context_window is not None:
+        _check_fits("trigger_tokens", settings.trigger_tokens, context_window, "lower the trigger")
+        _check_fits("keep_recent_tokens", settings.keep_recent_tokens, context_window, "keep less")
+    elif model is not None and settings.trigger_ratio is not None and settings.default_context_window is None:
+        _check_known(model, settings.trigger_ratio)
+
+
+def _check_fits(name: str, tokens: int | None, context_window: int, fix: str) -> None:
+    if tokens is not None and tokens > context_window:
+        raise ConfigurationError(f"{name}={tokens} is above context_window={context_window}: {fix}")
+
+
+def _check_known(model: str, trigger_ratio: float) -> None:
+    if find_window(model) is None:
+        raise ConfigurationError(
+            f"trigger_ratio={trigger_ratio} is a part of the context window, and that of model={model!r} is unknown: "
+            f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
+        )
+
+
+def _now() -> Instant:
+    from datetime import UTC, datetime  # no call needs it before something is due
+
+    return Instant(datetime.now(UTC), time.monotonic())

@@ -1,0 +1,65 @@
+"""What a caller may tell of one call, beside the messages."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+from compaction_hooks import arguments
+from compaction_hooks.events import EventHandler
+from compaction_hooks.summary.summarizers import Summarizer
+
+
+class CallOptions(TypedDict, total=False):
+    """Keywords of `transform_context`, `call`, `compact`, `recover` and their sync twins.
+
+    Attributes:
+        model: The model of this call, for its window; None: the controller's.
+        context_window: That model's window in tokens, where the host knows it; one given to the controller holds before it.
+        max_output_tokens: What this call asks the model for at most, in tokens; None: what the settings say.
+        trigger_tokens: Compact this call above so many tokens. It and `trigger_ratio` take the place of both settings.
+        trigger_ratio: Compact this call above this part of the window; of the two the lower holds.
+        system: A system prompt that is not in the list but counts: text or JSON.
+        tools: Tool schemas that count, as JSON.
+        repair: Whether to mend a broken history in the list that is handed out; None: as the settings say.
+        summarizer: Asked for a summary where the controller was given none; None: the extractive one, which needs no model.
+        on_event: One more event handler, for this call.
+    """
+
+    model: str | None
+    context_window: int | None
+    max_output_tokens: int | None
+    trigger_tokens: int | None
+    trigger_ratio: float | None
+    system: object
+    tools: object
+    repair: bool | None
+    summarizer: Summarizer | None
+    on_event: EventHandler | None
+
+
+OPTION_NAMES: Final = CallOptions.__optional_keys__
+
+_KINDS: Final = {
+    "model": arguments.MODEL_NAME.or_none(),
+    "context_window": arguments.TOKENS.or_none(),
+    "max_output_tokens": arguments.TOKENS.or_none(),
+    "trigger_tokens": arguments.TOKENS.or_none(),
+    "trigger_ratio": arguments.RATIO.or_none(),
+    "repair": arguments.SWITCH.or_none(),
+    "summarizer": arguments.SUMMARIZER.or_none(),
+    "on_event": arguments.HANDLER.or_none(),
+}
+
+_POSITIONAL: Final = {name: name for name in ("keep_recent_tokens", "focus", "signal", "answer")}
+"""Arguments of some calls that are no options."""
+
+
+def check_options(options: CallOptions) -> None:
+    """Refuse options that no call has, and values of the wrong kind.
+
+    Raises:
+        TypeError: a name is unknown.
+        ConfigurationError: a value is of the wrong kind.
+    """
+    arguments.check_names("the call", options, OPTION_NAMES, _POSITIONAL)
+    arguments.check(_KINDS, options)

@@ -1,0 +1,469 @@
+"""One conversation: the hook and its sync twins, manual compaction, recovery, usage, pins, undo, records."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar, Unpack, cast
+
+from compaction_hooks import arguments
+from compaction_hooks.engine.attempt import CompactionResult
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.engine import Engine
+from compaction_hooks.engine.flow import ConversationFlow
+from compaction_hooks.engine.glance import glance
+from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
+from compaction_hooks.engine.persistence import load, passed_over
+from compaction_hooks.errors import ConfigurationError, RecordError
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.formats.answers import read_answer, read_report
+from compaction_hooks.history import HistoryReader
+from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
+from compaction_hooks.runtime.drivers import Caller, Driver, World
+from compaction_hooks.runtime.effects import Remove, Save
+from compaction_hooks.runtime.timebox import Signal, is_async
+from compaction_hooks.session.options import OPTION_NAMES, CallOptions, check_options
+from compaction_hooks.settings import UNDO_GROWTH_RATIO
+from compaction_hooks.tokens.estimator import TokenEstimator
+from compaction_hooks.tokens.media import LearnedMedia
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.record import CompactionRecord
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
+
+R = TypeVar("R")
+T = TypeVar("T")
+"""The type of the messages in one list: that of the host, a client's, a framework's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """How full the context is, for a status line.
+
+    Attributes:
+        context_tokens: Size of the list last handed out, in tokens; None before the first call.
+        context_window: The model's window in tokens; None when unknown.
+        trigger_tokens: Above this the next call compacts; None when the window is unknown.
+        fraction: `context_tokens / context_window`; None when either is unknown.
+        is_estimate: Whether no usage report has measured that list; right after a compaction it is an estimate.
+        compaction_count: Compactions that led to the present view.
+        breaker: "closed", or "open: " and why the summariser is not asked.
+        is_loaded: Whether the store's records are here: after the first call or `load()`. Without a store always.
+    """
+
+    context_tokens: int | None
+    context_window: int | None
+    trigger_tokens: int | None
+    fraction: float | None
+    is_estimate: bool
+    compaction_count: int
+    breaker: str
+    is_loaded: bool
+
+
+class ConversationMethods(Generic[M]):
+    """What can be done with one conversation: `CompactionSession` does it, a controller does it with its default session."""
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """What the conversation runs on; for adapters that need its parts, not for users.
+
+        Its messages have no one type: the list of each call has its own, which is that of the view.
+        """
+        raise NotImplementedError
+
+    # -- the hook
+
+    async def transform_context(
+        self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
+        """Return the list to send to the model. Call it before every model call.
+
+        Args:
+            messages: The whole conversation. Never changed.
+            signal: When set, a compaction under way is given up and the uncompacted list returned.
+            **options: See `CallOptions`.
+
+        Returns:
+            The very list that came in while nothing was ever compacted; else a new list of system messages, summary, pins
+            and recent messages, which are the same objects.
+
+        Raises:
+            FormatError: a message cannot be read.
+        """
+        engine = self.engine
+        seen = glance(engine.conversation, engine.shared, messages, _options(options))
+        if seen is not None:
+            return seen.view
+        flow = engine.flow.transform(_call(self.engine, messages, options))
+        return (await engine.driver.run(flow, _caller(signal, options))).view
+
+    def transform_context_sync(
+        self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
+        """As `transform_context`, for callers without an event loop."""
+        engine = self.engine
+        seen = glance(engine.conversation, engine.shared, messages, _options(options))
+        if seen is not None:
+            return seen.view
+        flow = engine.flow.transform(_call(self.engine, messages, options))
+        return engine.driver.run_sync(flow, _caller(signal, options)).view
+
+    async def call(
+        self,
+        messages: list[T],
+        send: Callable[[list[T]], Awaitable[R]],
+        signal: Signal | None = None,
+        *,
+        answer: Callable[[R], Message | None] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Transform, then `send`; when that raises a context overflow, compact harder and send once more.
+
+        It is sent once more, too, when the window cut the answer short. A stream (whatever has `__anext__`) is recovered up to
+        its first chunk; its other attributes are there as before. A client's context manager sends nothing until it is entered:
+        let `send` enter it. Usage that the response tells is reported by itself.
+
+        Args:
+            answer: Reads a response into an assistant message with its usage and stop reason. The default reads OpenAI chat
+                completions and Responses, Anthropic messages, and the chunks of their streams.
+
+        Raises:
+            ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
+            Exception: whatever else `send` raises, untouched.
+        """
+        arguments.check(_KINDS, {"send": send, "answer": answer})
+        flow = self.engine.flow.call(_call(self.engine, messages, options), _reader(answer))
+        return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
+
+    def call_sync(
+        self,
+        messages: list[T],
+        send: Callable[[list[T]], R],
+        signal: Signal | None = None,
+        *,
+        answer: Callable[[R], Message | None] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """As `call`, for callers without an event loop; a stream is whatever has `__next__`."""
+        arguments.check(_KINDS, {"send": send, "answer": answer})
+        if is_async(send):
+            raise ConfigurationError(f"send={arguments.shown(send)} is async: write `await call(messages, send)`")
+        flow = self.engine.flow.call(_call(self.engine, messages, options), _reader(answer))
+        return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
+
+    async def compact(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T]:
+        """Compact now, whatever the size; `result.messages` is a new list to store.
+
+        Args:
+            keep_recent_tokens: Tokens of recent messages to keep; None: a quarter of the present context at most.
+            focus: What the summary should pay attention to.
+
+        Raises:
+            ContextOverflowError: the list does not fit the window and cannot be made to.
+        """
+        arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
+        flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
+        return await self.engine.driver.run(flow, _caller(signal, options))
+
+    def compact_sync(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T]:
+        """As `compact`, for callers without an event loop."""
+        arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
+        flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
+        return self.engine.driver.run_sync(flow, _caller(signal, options))
+
+    async def recover(
+        self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
+        """Return a smaller list after an overflow the host caught itself.
+
+        Raises:
+            BaseException: `error` itself, when it is no context overflow, one that no smaller list can cure, one of another
+                model, one that the settings say not to recover from, or when the caller aborted.
+            ContextOverflowError: nothing smaller is valid; `error` is its cause.
+        """
+        arguments.check(_KINDS, {"error": error})
+        flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
+        return (await self.engine.driver.run(flow, _caller(signal, options))).view
+
+    def recover_sync(
+        self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
+    ) -> list[T]:
+        """As `recover`, for callers without an event loop."""
+        arguments.check(_KINDS, {"error": error})
+        flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
+        return self.engine.driver.run_sync(flow, _caller(signal, options)).view
+
+    # -- what the host knows
+
+    def report_usage(self, usage: UsageReport, view: list[Any] | None = None, model: str | None = None) -> None:
+        """Tell what the provider counted; later sizes are then counted up to there and estimated beyond.
+
+        Args:
+            usage: A `Usage`, or the provider's own as a dict or a client's object; None, or one without an input, is no report.
+            view: The list it was counted for; None: the one last handed out. A count of any other list is ignored, as is
+                one of another model, and one that is all zero or negative.
+
+        Raises:
+            TypeError: `usage` is anything else.
+        """
+        counted = read_report(usage, "report_usage")
+        if counted is None:
+            return
+        conversation = self.engine.conversation
+        with conversation.lock:
+            last = conversation.handed_out
+            if view is None or (last is not None and (view is last.view or view is last.unmerged)):
+                report_usage(conversation, self.engine.shared, counted, last, model)
+
+    async def load(self) -> None:
+        """Read the store's records, those that other workers made since included; without a store there is nothing to read.
+
+        In a new process `state()`, `history()`, `undo()` and `export_records()` know the stored records from then on, or from the
+        first call on. A store that fails raises nothing: an event tells why, and `state().is_loaded` stays False.
+        """
+        if self.engine.shared.has_store:
+            await self.engine.driver.run(load(self.engine.conversation))
+
+    def load_sync(self) -> None:
+        """As `load`, for callers without an event loop."""
+        if self.engine.shared.has_store:
+            self.engine.driver.run_sync(load(self.engine.conversation))
+
+    def pin(self, message: object) -> None:
+        """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
+
+        A message that no list had so far is kept once a list has it; if the next one does not, a `PinMissing` event says so. The
+        store is told at once; an async one, from within a running loop, with the next call.
+        """
+        engine = self.engine
+        with engine.conversation.lock:
+            note = engine.conversation.pin(message)
+            if note is not None and engine.shared.has_store:
+                engine.conversation.unwritten.append(Save(engine.conversation.id, note.id, note.to_json()))
+        engine.save_here()
+
+    def undo(self) -> CompactionRecord | None:
+        """Take back the newest compaction of the list last seen and return its record; None when there is none.
+
+        Before the first list it is the compaction that was made last, of the records that are here: see `load`.
+
+        The view is that of the record before, or the host's list. Threshold compaction rests until the context has grown
+        by 10 %, unless it no longer fits the window. The store is told at once; an async one, from within a running loop, with the
+        next call.
+        """
+        conversation = self.engine.conversation
+        with conversation.lock:
+            record, history = conversation.current(), conversation.history
+            if record is None:
+                return None
+            taken_back = conversation.take_back(record)
+            if self.engine.shared.has_store:
+                conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
+            last = conversation.handed_out
+            nothing: Call[Any] = Call(messages=[])
+            budget = last.budget if last else budget_for(self.engine.shared, nothing)
+            tokens, window = record.tokens_before, budget.window if budget else None
+            if history is not None:
+                call = Call(
+                    messages=history.hosts(), model=last.measured.model if last else None, context_window=window
+                )
+                standing = look(conversation, self.engine.shared, call)
+                tokens, window = standing.pressure, standing.budget.window if standing.budget else None
+            conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), "undone", window or 0)
+        self.engine.save_here()
+        return record
+
+    def history(self) -> list[CompactionRecord]:
+        """Return the compactions that led to the present view of the list last seen, oldest first.
+
+        Before the first list, those that led to the record made last, of the records that are here: see `load`.
+        Each tells its occasion (`reason`), the size before and after in tokens, the messages covered, the time and the cost.
+        """
+        conversation = self.engine.conversation
+        with conversation.lock:
+            return conversation.ancestry(conversation.current())
+
+    def state(self) -> SessionState:
+        """Return how full the context is, as of the list last handed out."""
+        conversation = self.engine.conversation
+        with conversation.lock:
+            last, anchor = conversation.handed_out, conversation.anchor
+            counted = anchor.input_tokens if last and anchor and anchor.measured is last.measured else None
+            tokens = last.tokens if last and counted is None else counted
+            nothing: Call[Any] = Call(messages=[])
+            budget = last.budget if last else budget_for(self.engine.shared, nothing)
+            record = conversation.current()
+            breaker = conversation.breaker
+            is_loaded = self.engine.is_loaded
+        return SessionState(
+            context_tokens=tokens,
+            context_window=budget.window if budget else None,
+            trigger_tokens=budget.trigger if budget else None,
+            fraction=tokens / budget.window if tokens is not None and budget else None,
+            is_estimate=counted is None,
+            compaction_count=record.compaction_count if record else 0,
+            breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
+            is_loaded=is_loaded,
+        )
+
+
+class CompactionSession(ConversationMethods[M]):
+    """One conversation of a controller. Safe to use from several threads and event loops at once.
+
+    Made by `CompactionController.session`.
+    """
+
+    def __init__(
+        self, id: str, *, format: MessageFormat[M] | None, estimator: TokenEstimator, shared: Shared, world: World
+    ) -> None:
+        # Without a format M is the dicts of providers, and these messages are read as they come.
+        first = format or cast("MessageFormat[M]", OpenAIChatFormat())
+
+        def make() -> Engine[M]:
+            sizes = LearnedMedia(estimator)
+            reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
+            conversation = Conversation(id, first, sizes, reader, is_format_open=format is None)
+            conversation.merges_user_messages = shared.settings.merge_user_messages
+            flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
+            return Engine(conversation, shared, flow, driver)
+
+        self._make_engine = make
+        self._own = make()
+
+    def __repr__(self) -> str:
+        """Return the id and how full the context is."""
+        if self._own.conversation.handed_out is None:
+            return f"CompactionSession({self.id!r}, no call yet)"
+        state = self.state()
+        window = "" if state.context_window is None else f" of {state.context_window:,}"
+        count = f"{state.compaction_count} compaction{'' if state.compaction_count == 1 else 's'}"
+        return f"CompactionSession({self.id!r}, {state.context_tokens or 0:,}{window} tokens, {count})"
+
+    @property
+    def id(self) -> str:
+        """The session's name."""
+        return self._own.conversation.id
+
+    @property
+    def engine(self) -> Engine[Any]:
+        """What this conversation runs on."""
+        return self._own
+
+    def begin_anew(self) -> None:
+        """Know nothing any more, as `CompactionController.forget` wants it; calls that are under way write nothing any more."""
+        with self._own.conversation.lock:
+            self._own.conversation.is_forgotten = True
+        self._own = self._make_engine()
+
+    # -- records
+
+    def export_records(self) -> list[dict[str, object]]:
+        """Return all records of this conversation as plain JSON, with its pins and what was undone.
+
+        Raises:
+            RecordError: there is a store, and it was not read yet.
+        """
+        if not self._own.is_loaded:
+            raise RecordError(
+                f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
+                "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
+            )
+        with self._own.conversation.lock:
+            return [record.to_dict() for record in self._own.conversation.exported()]
+
+    def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
+        """Take over records that `export_records` gave, here or elsewhere, pins and undone ones included; return how many were new.
+
+        A damaged record is reported by a warning and skipped. One that is here already costs next to nothing, and one that was
+        taken back by `undo` stays out.
+        """
+        readable: list[CompactionRecord] = []
+        with self._own.conversation.lock:
+            unknown = [fields for fields in records if not _is_known(self._own.conversation, fields)]
+        for fields in unknown:
+            try:
+                readable.append(CompactionRecord.from_dict(fields))
+            except RecordError as error:
+                self._own.driver.run_sync(passed_over(self._own.conversation, error))
+        return self._own.take_in(readable)
+
+
+def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
+    """Return a call of these messages and options, once they are seen to be such.
+
+    Raises:
+        ConfigurationError, TypeError: they are not.
+    """
+    arguments.check_messages(messages)
+    check_options(options)
+    with engine.conversation.lock:
+        engine.conversation.settle_format(messages)
+    return Call(
+        messages=messages,
+        model=options.get("model"),
+        context_window=options.get("context_window"),
+        max_output_tokens=options.get("max_output_tokens"),
+        trigger_tokens=options.get("trigger_tokens"),
+        trigger_ratio=options.get("trigger_ratio"),
+        system=options.get("system"),
+        tools=options.get("tools"),
+        repair=options.get("repair"),
+    )
+
+
+def _options(options: CallOptions) -> tuple[object, ...]:
+    """As `Call.options`, without making a call of it; a call with an unknown name is looked at closely."""
+    if not options:
+        return _NO_OPTIONS
+    if not options.keys() <= OPTION_NAMES:
+        check_options(options)
+    get = options.get
+    return (
+        get("model"),
+        get("context_window"),
+        get("max_output_tokens"),
+        get("trigger_tokens"),
+        get("trigger_ratio"),
+        get("system"),
+        get("tools"),
+        get("repair"),
+    )
+
+
+_NO_OPTIONS = Call[object](messages=[]).options
+
+
+def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:
+    arguments.check(_KINDS, {"signal": signal})
+    return Caller(signal=signal, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
+
+
+_KINDS = {
+    "signal": arguments.SIGNAL.or_none(),
+    "send": arguments.FUNCTION,
+    "answer": arguments.FUNCTION.or_none(),
+    "keep_recent_tokens": arguments.whole("tokens", least=0).or_none(),
+    "focus": arguments.TEXT.or_none(),
+    "error": arguments.ERROR,
+}
+
+
+def _is_known(conversation: Conversation[M], fields: object) -> bool:
+    return isinstance(fields, Mapping) and conversation.knows(str(cast("Mapping[str, object]", fields).get("id")))
+
+
+def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
+    return cast("Callable[[object], Message | None]", answer or read_answer)  # it reads what `send` gives

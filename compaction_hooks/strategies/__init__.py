@@ -1,0 +1,1 @@
+"""The ways to make a view smaller."""

@@ -1,0 +1,94 @@
+"""Facts told in a conversation without tools: the sentences with names, titles, numbers and preferences, in any script."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from compaction_hooks.messages import Message
+from compaction_hooks.summary.extractive.outline import Item, Section
+from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, WIDE, is_small_talk, spoken_sentences
+from compaction_hooks.summary.extractive.text import is_foreign_summary, is_request, one_line
+from compaction_hooks.text.patterns import lazy_pattern
+
+SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
+"""Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
+MINIMUM_LETTERS = 0.45
+"""Of a sentence's characters, the part that must be letters: code and tables have less, a telephone number told has more."""
+TALK = 0.4
+"""Factor for longer small talk, and for the part of a question's value that its names give."""
+
+_PREFERENCE = lazy_pattern(
+    r"\b(?:my name is|i am|i'm|i like|i love|i enjoy|i prefer|i hate|i want|i need|i live|i work|my \w+ (?:is|are|was)|"
+    r"favou?rite|birthday|call me|ich bin|ich mag|je suis|j'aime|me llamo|me gusta)\b"
+    r"|我叫|我是|我喜欢|我喜歡|我爱|我愛|我最|我想|我要|我住|我的|喜欢|生日|私は|好き",
+    re.IGNORECASE,
+)
+_TERM = lazy_pattern(r"[^\W\d_]{2,}|\d+")
+_QUOTED = lazy_pattern(r"[\"“《「『](?=\S)[^\"”》」』\n]{2,60}[\"”》」』]")
+_PROPER = lazy_pattern(r"(?<=[a-z,;:'’(\"“] )[A-Z][\w'’.-]+(?: (?:[A-Z][\w'’.-]+|of|the|and|&))*")
+_ENUMERATION = lazy_pattern(r"、|, (?:and |or )?|和")
+_NUMBER = lazy_pattern(r"\d+")
+_DATE = lazy_pattern(r"\[\d{4}-\d\d?-\d\d?\]\s*")
+
+
+def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
+    """Return the sentences that tell something, oldest first; those of one message share a line.
+
+    Args:
+        messages: The conversation, or nothing when it has tools and its facts are carried otherwise.
+        earlier: Facts of an earlier summary, and requests that no longer stand on their own.
+    """
+    told: list[tuple[Section, str, str]] = []
+    for number, item in enumerate(earlier):
+        section = Section.ASSISTANT_FACTS if item.section is Section.ASSISTANT_FACTS else Section.USER_FACTS
+        told += ((section, f"earlier {number}", sentence) for sentence in spoken_sentences(item.text))
+    for number, message in enumerate(messages):
+        if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text):
+            section = Section.USER_FACTS if message.role == "user" else Section.ASSISTANT_FACTS
+            told += ((section, f"message {number}", sentence) for sentence in spoken_sentences(message.text))
+    terms = [_terms(_DATE.sub("", sentence)) for _, _, sentence in told]
+    frequency = Counter(term for found in terms for term in found)
+    items: list[Item] = []
+    for index, (section, group, sentence) in enumerate(told):
+        value = _telling(sentence, section, _rarity(terms[index], frequency, len(told)))
+        if value > 0:
+            age = 0.7 + 0.3 * index / len(told)
+            items.append(Item(section=section, text=one_line(sentence, SENTENCE_CHARS), value=value * age, group=group))
+    return items
+
+
+def _rarity(terms: set[str], frequency: Mapping[str, int], total: int) -> float:
+    """Return how unlike the other sentences one is, for its length; 0 for one without words."""
+    return sum(math.log((total + 1) / frequency[term]) for term in terms) / (len(terms) + 4)
+
+
+def _telling(sentence: str, section: Section, rarity: float) -> float:
+    """Return how much a sentence tells: its rarity, and its names, titles, numbers, enumerations and preferences."""
+    body = _DATE.sub("", sentence)
+    names = len(_QUOTED.findall(body)) + len(_PROPER.findall(body))
+    is_talk = is_small_talk(body)
+    letters = sum(map(str.isalpha, body))
+    is_short = len(body) < (SHORT_WIDE_CHARS if WIDE.search(body) else SHORT_CHARS)
+    if rarity == 0 or letters < MINIMUM_LETTERS * len(body) or (is_talk and is_short and not names):
+        return 0.0
+    bonus = (
+        1.5 * min(names, 4)
+        + 0.5 * math.sqrt(len(_NUMBER.findall(body)))
+        + 0.3 * min(len(_ENUMERATION.findall(body)), 5)
+    )
+    if section is Section.USER_FACTS:
+        bonus += 1.5 + 1.5 * bool(_PREFERENCE.search(body)) + 0.5 * bool(_DATE.match(sentence))
+    if body.endswith(("?", "？")):
+        bonus *= TALK
+    return (rarity + bonus) * (TALK if is_talk and not _QUOTED.search(body) else 1.0)
+
+
+def _terms(sentence: str) -> set[str]:
+    """Return the words of a sentence in lower case; where a script sets no spaces, its pairs of characters."""
+    terms: set[str] = set()
+    for word in _TERM.findall(sentence.lower()):
+        terms.update((word[i : i + 2] for i in range(len(word) - 1)) if WIDE.match(word) else (word,))
+    return terms

@@ -1,0 +1,72 @@
+"""Which items a summary has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compaction_hooks.summary.extractive.outline import BULLETS, CLOSE_REQUEST, OPEN_REQUEST, PARENTS, Item, Section
+from compaction_hooks.summary.extractive.text import size
+
+
+def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
+    """Choose what fits: first in each section its most valuable items within its share, then the most valuable of the rest.
+
+    An item whose text stands in one already chosen is not repeated, except requests. The result is in the order of `items`.
+
+    Args:
+        max_size: For the whole text, headings included, as `text.size` measures.
+        shares: Of `max_size`, what a section may take before the others had their turn.
+    """
+    budget = _Budget(max_size)
+    order = sorted(range(len(items)), key=lambda index: (not items[index].must, -items[index].value, -index))
+    for index in order:
+        item = items[index]
+        budget.take(index, item, max_size if item.must else max_size * shares.get(item.section, 0.0))
+    for index in order:
+        budget.take(index, items[index], max_size)
+    return [items[index] for index in sorted(budget.chosen)]
+
+
+class _Budget:
+    """What was chosen so far, and what it costs."""
+
+    def __init__(self, max_size: float) -> None:
+        self.chosen: set[int] = set()
+        self._left = max_size
+        self._spent: dict[Section, float] = {}
+        self._groups: set[tuple[Section, str]] = set()
+        self._parents: set[str | None] = {None}
+        self._text = ""
+
+    def take(self, index: int, item: Item, section_limit: float) -> None:
+        """Choose an item if it fits and says something new."""
+        if index in self.chosen:
+            return
+        cost = self._cost(item)
+        spent = self._spent.get(item.section, 0.0)
+        if cost > self._left or spent + cost > section_limit or self._is_said(item):
+            return
+        self.chosen.add(index)
+        self._left -= cost
+        self._spent[item.section] = spent + cost
+        self._groups.add((item.section, item.group))
+        self._parents.add(PARENTS.get(item.section))
+        self._text += item.text + "\n"
+
+    def _is_said(self, item: Item) -> bool:
+        """Whether an item's text stands in one already chosen. A request is one of its own, however short: "yes"."""
+        return item.section is not Section.GOAL and item.text in self._text
+
+    def _cost(self, item: Item) -> float:
+        """Size of an item with the bullet, the key and the headings it brings along."""
+        if item.group and (item.section, item.group) in self._groups:
+            return size(", " + item.text)
+        lead = BULLETS.get(item.section, "- ") + "\n"
+        if item.section is Section.IDENTIFIERS:
+            lead += item.group + ": "
+        if "\n" in item.text:
+            lead = OPEN_REQUEST + CLOSE_REQUEST + "\n"
+        if item.section not in self._spent:
+            parent = PARENTS.get(item.section)
+            lead += item.section.value + "\n" + ("" if parent in self._parents else f"{parent}\n")
+        return size(lead + item.text)

@@ -1,0 +1,177 @@
+"""What was said: the user's requests and constraints, the assistant's decisions and what it meant to do next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from compaction_hooks.messages import Message
+from compaction_hooks.summary.extractive.outline import Item, Section
+from compaction_hooks.summary.extractive.text import (
+    bounded,
+    is_foreign_summary,
+    is_request,
+    one_line,
+    sentences,
+    size,
+    strip_harness,
+    whole_parts,
+    without_code,
+)
+from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.patterns import lazy_pattern
+
+SENTENCE_CHARS = 300
+"""Of one sentence carried on its own."""
+OLD_REQUEST_CHARS = 400
+"""Of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
+OPENING_REQUESTS = 3
+"""Requests at the beginning that count more than their age says: they set the subject."""
+MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
+"""Of one message, so many sentences are looked at from each end, and so much of each: what is larger was pasted."""
+NEXT_SENTENCES = 3
+"""The most intentions that are carried."""
+
+_CONSTRAINT = lazy_pattern(
+    r"\b(?:must(?:n't)?|never|always|don'?t|do not|cannot|can't|should(?:n't)?|only|instead of|prefer|avoid|make sure|ensure|"
+    r"require[ds]?|needs? to|has to|have to|without|no more than|at most|at least|keep|leave|important|please use|use the|"
+    r"rather than|remember)\b|不要|不能|不得|必须|必須|一定|务必|只能|只要|尽量|应该|應該|记得|記得|避免|优先|别|"
+    r"しないで|必ず|してはいけ|ください|\b(?:nicht|niemals|immer|muss|bitte|jamais|toujours|doit|ne pas|nunca|siempre|debe)\b",
+    re.IGNORECASE,
+)
+_DECISION = lazy_pattern(
+    r"\b(?:decided|decision|chose|will use|going with|root cause|the (?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
+    r"because|turns out|instead of|rather than|fixed|confirmed|found that|conclusion|therefore|so that|means that|it works|"
+    r"works now|key insight|the correct|in summary|all tests pass|has been|have been|successfully|cannot|unable to|"
+    r"not eligible|total)\b|决定|決定|原因|因为|因為|所以|问题是|問題是|改为|改成|已经|已經|完成|修复|発見|解決",
+    re.IGNORECASE,
+)
+_NEXT = lazy_pattern(
+    r"\b(?:next|then i|i'll|i will|let me|let's|now i|remaining|still need|to do|todo|plan to|going to)\b"
+    r"|接下来|接下來|下一步|然后|现在|还需|让我|次に",
+    re.IGNORECASE,
+)
+_SMALL_TALK = lazy_pattern(
+    r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
+    r"good (?:morning|evening|night|idea)|i understand|i see|i'?m glad|glad to|sounds (?:good|great|really|like)|"
+    r"that'?s (?:great|good|right|true|really|wonderful|a great)|you'?re right|feel free|let me know|if you (?:have|need)|i hope|"
+    r"i will try|i'll try|i can (?:help|assist)|i'?d be happy|i'?m here|bye|goodbye|bonjour|merci|hola|gracias|danke|hallo)\b|"
+    r"你好|您好|嗨|谢谢|謝謝|感谢|感謝|多谢|不用谢|不客气|好的|当然|當然|嗯|是啊|是的|没问题|太好了|再见|哈哈|希望你|加油|"
+    r"ありがとう|こんにちは)",
+    re.IGNORECASE,
+)
+_LIST_MARK = lazy_pattern(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
+WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""A character of a script that sets no spaces and needs few characters for a word."""
+
+
+def request_texts(messages: Iterable[Message]) -> list[str]:
+    """Return what the user asked, word for word and in order: without the harness's blocks, markers and summaries.
+
+    Escaped here already, so that a request said again equals the one an earlier summary holds.
+    """
+    texts = (strip_harness(message.text) for message in messages if message.role == "user" and not message.is_summary)
+    return [neutralised(text) for text in texts if is_request(text) and not is_foreign_summary(text)]
+
+
+def foreign_summaries(messages: Iterable[Message]) -> list[str]:
+    """Return the summaries that stand among the user's messages: marked by the host or recognised by how they begin."""
+    spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
+    return [neutralised(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
+
+
+def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
+    """Return one item for each request, oldest first; the first and the newest are never dropped.
+
+    Args:
+        max_size: What the first and the newest may have together: half each, more where the other is short.
+    """
+    texts = list(reversed(dict.fromkeys(reversed(texts))))
+    if not texts:
+        return []
+    half = max_size / 2
+    limits = [half] * len(texts)
+    limits[0] = max(half, max_size - size(texts[-1]))
+    limits[-1] = max(half, max_size - size(texts[0]))
+    items: list[Item] = []
+    for index, (text, limit) in enumerate(zip(texts, limits, strict=True)):
+        is_kept = index in (0, len(texts) - 1)
+        chars = int(limit * len(text) / max(size(text), 1.0))
+        value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
+        text = bounded(text, chars if is_kept else min(chars, OLD_REQUEST_CHARS))
+        items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
+    # Said again in full, a request equals its shortened form in an earlier summary only now.
+    return list({item.text: item for item in reversed(items)}.values())[::-1]
+
+
+def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item]:
+    """Return the user's sentences that limit or prefer something, those of earlier rounds first.
+
+    They stand in the requests as long as these do; on their own they outlive them.
+    """
+    said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
+    found = [item.text for item in earlier]
+    found += (sentence for sentence in said if _CONSTRAINT.search(sentence) and is_prose(sentence))
+    ordered = list(dict.fromkeys(one_line(text, SENTENCE_CHARS) for text in found))
+    return [
+        Item(section=Section.CONSTRAINTS, text=text, value=2.0 + len(_CONSTRAINT.findall(text)) + index / len(ordered))
+        for index, text in enumerate(ordered)
+    ]
+
+
+def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
+    """Return the assistant's sentences that decide or conclude something, those of earlier rounds first.
+
+    What begins an answer to the user counts as a conclusion, unless it is small talk, a question or the head of a list.
+    """
+    found = {item.text: 1.0 for item in earlier}
+    for message in messages:
+        if message.role == "assistant":
+            is_answer = not message.calls
+            for index, sentence in enumerate(spoken_sentences(message.text)):
+                cues = len(_DECISION.findall(sentence))
+                is_talk = is_small_talk(sentence) or sentence.endswith(("?", "？", ":", "："))
+                if (cues or (is_answer and index == 0)) and not is_talk and is_prose(sentence):
+                    found[one_line(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
+    return [
+        Item(section=Section.DECISIONS, text=text, value=weight * (0.4 + 1.6 * index / len(found)))
+        for index, (text, weight) in enumerate(found.items())
+    ]
+
+
+def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
+    """Return what the assistant last said it would do; earlier intentions stand only while nothing newer was said."""
+    for message in reversed(messages):
+        if message.role == "assistant" and message.text.strip():
+            said = [s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and is_prose(s)]
+            return [
+                Item(section=Section.NEXT, text=one_line(s, SENTENCE_CHARS), value=3.0) for s in said[-NEXT_SENTENCES:]
+            ]
+    return list(earlier)
+
+
+def spoken_sentences(text: str) -> list[str]:
+    """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no harness's blocks, no marks of lists."""
+    found = sentences(without_code(strip_harness(text)))
+    if len(found) > 2 * MAX_SENTENCES:
+        found = found[:MAX_SENTENCES] + found[-MAX_SENTENCES:]
+    bare = (neutralised(_unmarked(sentence[:MAX_SENTENCE_CHARS])) for sentence in found)
+    return [sentence for sentence in bare if sentence]
+
+
+def _unmarked(sentence: str) -> str:
+    mark = _LIST_MARK.match(sentence)
+    return sentence[mark.end() :] if mark else sentence
+
+
+def is_small_talk(sentence: str) -> bool:
+    """Return whether a sentence begins as greetings, thanks and assurances do."""
+    return _SMALL_TALK.match(sentence) is not None
+
+
+def is_prose(sentence: str) -> bool:
+    """Return whether a sentence is said rather than pasted: long enough, mostly letters, no line of a table or of code."""
+    start = sentence[:SENTENCE_CHARS]
+    letters = sum(map(str.isalpha, start))
+    is_long = len(sentence) >= (6 if WIDE.search(start) else 15)
+    return is_long and letters >= 0.6 * len(start) and not start.startswith(("|", ">", "+", "$"))

@@ -1,0 +1,340 @@
+"""What was done, one line for each step: the call with what identifies it, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from compaction_hooks.files.operations import (
+    EDIT_KEYS,
+    PATH_KEYS,
+    as_fields,
+    as_items,
+    call_arguments,
+    command_line,
+    is_failure,
+    paired_calls,
+    plain_key,
+)
+from compaction_hooks.files.shell import simple_commands, split_heredocs
+from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.summary.extractive.identifiers import kind_of
+from compaction_hooks.summary.extractive.outline import Item, Section
+from compaction_hooks.summary.extractive.text import defuse, one_line, size
+from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
+
+NAME_CHARS = 60
+COMMAND_CHARS = 120
+ARGUMENTS_CHARS = 240
+ARGUMENT_CHARS = 120
+OUTCOME_CHARS = 70
+ERROR_CHARS = 140
+"""The most one line shows of a tool's name, a command line, all arguments, one argument, an answer, and an error line."""
+SIGNATURE_WORDS = 3
+"""Words of a command, options left out, that make it another attempt at the same: `mise run test`, `python -m pytest x.py`."""
+SCAN_CHARS = 4_000
+"""Of a result, so much is looked at from each end for how it ended: compilers and test runners say it there."""
+DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
+"""Of the steps that are only counted: the most tools that are named and the most calls of one, tried until the line fits."""
+MAX_VALUES = 3
+"""Of such a call, the most values."""
+
+Kind: TypeAlias = Literal["action", "edit", "command", "read"]
+VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read": 0.6}
+"""What changed the world outside is asked for most; edits stand in the file lists too; what was read can be read again."""
+FAILING, MENDED, OTHERS_WORDS = 1.5, 0.4, 2.0
+"""Factors for a step that still fails and for one that failed before it succeeded; the value of a line that is no step."""
+
+_READ_NAME = lazy_pattern(
+    r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
+    r"|stat$|inspect|browse|web|task_?output",
+    re.IGNORECASE,
+)
+_EDIT_NAME = lazy_pattern(r"edit|write|replace|insert|patch", re.IGNORECASE)
+_SHELL_NAME = lazy_pattern(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
+_NO_STEP = lazy_pattern(
+    r"think$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan", re.IGNORECASE
+)
+# fmt: off
+_READ_PROGRAMS = frozenset({
+    "cat", "head", "tail", "less", "more", "nl", "ls", "tree", "find", "grep", "egrep", "rg", "ag", "fd", "wc", "pwd", "echo",
+    "which", "stat", "file", "sed", "awk", "cd", "sort", "uniq", "cut", "test", "true", "diff",
+})
+_READ_GIT = frozenset({"status", "log", "diff", "show", "branch", "blame", "ls-files", "grep", "rev-parse", "remote"})
+# fmt: on
+_ERROR_LINE = lazy_pattern(
+    r"error|exception|failed|failure|fatal|panic|denied|not found|no such|cannot|can't|unable|invalid|undefined|unexpected"
+    r"|--- FAIL|错误|失败|エラー|오류",
+    re.IGNORECASE,
+)
+_WRAPPER = lazy_pattern(
+    r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\]]*\]|[=*_~#-]{4,}"
+)
+_EXIT_LINE = lazy_pattern(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
+_LEADING_CD = lazy_pattern(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
+_FIRST_COMMAND = lazy_pattern(r"[^|;&<>]*")
+_COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
+_OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
+_OMITTED_TOOL = lazy_pattern(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
+_FAILED, _LATER_OK = "FAILED: ", "; later ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call, or several with the same outcome.
+
+    Attributes:
+        call: `name(what identifies it)`.
+        outcome: What it answered in a few words, or its error line; may be empty.
+    """
+
+    call: str
+    outcome: str
+    failed: bool
+    kind: Kind
+    count: int = 1
+
+    @property
+    def text(self) -> str:
+        """The line that `parse_step` reads back."""
+        outcome = f" -> {_FAILED if self.failed else ''}{self.outcome}" if self.outcome or self.failed else ""
+        return f"{self.call}{outcome}{f' (x{self.count})' if self.count > 1 else ''}"
+
+    @property
+    def signature(self) -> str:
+        """What a later attempt at the same thing shares: the tool and its first argument, or a command's first words."""
+        name, _, arguments = self.call.partition("(")
+        if self.kind in ("action", "edit"):
+            return f"{name}({arguments.split(',')[0]}"
+        first = _FIRST_COMMAND.match(_without_cd(arguments.rstrip(")")))
+        words = [word for word in (first[0] if first else "").split() if not word.startswith("-")]
+        return f"{name}({' '.join(words[:SIGNATURE_WORDS])}"
+
+
+def steps(messages: Sequence[Message]) -> Iterator[Step]:
+    """Yield one step for each tool call that does something, oldest first; thinking and to-do lists do nothing."""
+    for call, result in paired_calls(messages):
+        if not _NO_STEP.match(_base_name(call.name)):
+            yield _step(call, result)
+
+
+def parse_step(text: str) -> Step | None:
+    """Read back the line of a step, or return None for a line that is none."""
+    count = _COUNT.search(text)
+    body = text[: count.start()] if count else text
+    call, arrow, outcome = body.rpartition(" -> ")
+    if not arrow:
+        call, outcome = body, ""
+    name, parenthesis, arguments = call.partition("(")
+    if not parenthesis or not call.endswith(")") or not name or " " in name:
+        return None
+    return Step(
+        call=call,
+        outcome=outcome.removeprefix(_FAILED),
+        failed=outcome.startswith(_FAILED),
+        kind=_kind(name, arguments[:-1], is_command=_SHELL_NAME.search(name) is not None),
+        count=int(count[1]) if count else 1,
+    )
+
+
+def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
+    """Return the items for what was done and what still fails, oldest first.
+
+    A failure that a later attempt at the same thing mended is done; others are blocked until mended.
+
+    Args:
+        earlier: The items an earlier summary holds under "Done" and "Blocked".
+    """
+    told = [item.text for item in earlier if not _OMITTED.match(item.text)]
+    done = _merged([*(parse_step(text) or text for text in told), *new])
+    succeeded = {step.signature: at for at, step in enumerate(done) if isinstance(step, Step) and not step.failed}
+    return [
+        _item(step, (at + 1) / len(done), is_mended=isinstance(step, Step) and succeeded.get(step.signature, -1) > at)
+        for at, step in enumerate(done)
+    ]
+
+
+def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
+    """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none.
+
+    Of steps that changed the world outside, what they worked on is named too, as far as `max_size` allows.
+    """
+    counts: Counter[str] = Counter()
+    objects: dict[str, dict[str, None]] = {}
+    for item in earlier:
+        match = _OMITTED.match(item.text)
+        for entry in match[1].split("; ") if match else ():
+            if tool := _OMITTED_TOOL.fullmatch(entry):
+                counts[tool[1]] += int(tool[2])
+                objects.setdefault(tool[1], {}).update(dict.fromkeys(filter(None, (tool[3] or "").split(", "))))
+    for item in dropped:
+        step = parse_step(item.text)
+        name = re.sub(r"[;()]", "", step.call.partition("(")[0]) if step else "other"
+        counts[name] += step.count if step else 1
+        if step and step.kind == "action" and not step.failed and (found := _objects(step.call)):
+            objects.setdefault(name, {})[found] = None
+    lines = (_counted(counts, objects, tools, calls) for tools, calls in DETAILS)
+    return next((line for line in lines if size(line) <= max_size), "")
+
+
+def _counted(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], max_tools: int, max_calls: int) -> str:
+    if not counts:
+        return ""
+    shown = sorted(counts, key=lambda name: (not objects.get(name), -counts[name]))[:max_tools]
+    listed: list[str] = []
+    for name in shown:
+        named = ", ".join(list(objects.get(name, ()))[-max_calls:] if max_calls else ())
+        listed.append(f"{name} {counts[name]}" + (f" ({named})" if named else ""))
+    total = sum(counts.values())
+    if rest := total - sum(counts[name] for name in shown):
+        listed.append(f"other {rest}")
+    return f"{total} more step{'s' if total > 1 else ''}, not listed: {'; '.join(listed)}"
+
+
+def _item(step: Step | str, age: float, *, is_mended: bool) -> Item:
+    """Newer steps are worth up to three times as much as the oldest."""
+    if isinstance(step, str):
+        return Item(section=Section.DONE, text=one_line(step, ARGUMENTS_CHARS), value=OTHERS_WORDS * (0.5 + age))
+    value = VALUES[step.kind] * (0.5 + age)
+    if not step.failed:
+        return Item(section=Section.DONE, text=step.text, value=value)
+    if is_mended:
+        outcome = step.outcome.removesuffix(_LATER_OK) + _LATER_OK
+        return Item(section=Section.DONE, text=replace(step, outcome=outcome).text, value=value * MENDED)
+    section = Section.DONE if step.kind == "read" or step.outcome.endswith(_LATER_OK) else Section.BLOCKED
+    return Item(section=section, text=step.text, value=value * FAILING)
+
+
+def _merged(done: Sequence[Step | str]) -> list[Step | str]:
+    """Return the steps with repetitions of one line counted, where the last of them stands."""
+    counts: Counter[str] = Counter()
+    for step in done:
+        counts[_uncounted(step)] += 1 if isinstance(step, str) else step.count
+    merged: dict[str, Step | str] = {}
+    for step in done:
+        line = _uncounted(step)
+        merged.pop(line, None)
+        merged[line] = step if isinstance(step, str) else replace(step, count=counts[line])
+    return list(merged.values())
+
+
+def _uncounted(step: Step | str) -> str:
+    return step if isinstance(step, str) else replace(step, count=1).text
+
+
+def _step(call: ToolCall, result: ToolResult | None) -> Step:
+    arguments = call_arguments(call)
+    command = command_line(arguments)
+    failed = result is not None and is_failure(result)
+    shown = _command_text(command) if command is not None else _arguments_text(arguments)
+    kind = _kind(call.name, command or shown, is_command=command is not None)
+    if kind == "action" and _edits_file(arguments):
+        kind = "edit"
+    outcome = "" if result is None else _error_line(result.text) if failed else _outcome(result.text, kind)
+    name = re.sub(r"[\s()]+", "_", _safe(one_line(call.name, NAME_CHARS))) or "tool"
+    return Step(call=f"{name}({_safe(shown)})", outcome=_safe(outcome), failed=failed, kind=kind)
+
+
+def _kind(name: str, arguments: str, *, is_command: bool) -> Kind:
+    if is_command:
+        return "read" if _only_reads(arguments) else "command"
+    base = _base_name(name)
+    if _READ_NAME.match(base):
+        return "read"
+    if _EDIT_NAME.search(base):
+        return "read" if re.search(r"(?:^|, )command=view\b", arguments) else "edit"
+    return "action"
+
+
+def _base_name(name: str) -> str:
+    """The tool's own name, without the server that offers it."""
+    return name.rpartition("__")[2].rpartition(".")[2]
+
+
+def _only_reads(command: str) -> bool:
+    """Whether a command line consists of programs that look and do not touch."""
+    for words, targets in simple_commands(command[:SCAN_CHARS]):
+        program = words[0].rpartition("/")[2] if words else ""
+        is_git = program == "git" and words[1:2] and words[1] in _READ_GIT
+        edits = program == "sed" and any(word.startswith("-i") for word in words)
+        if any(target != "/dev/null" for target in targets) or edits or not (is_git or program in _READ_PROGRAMS):
+            return False
+    return True
+
+
+def _command_text(command: str) -> str:
+    """Return a command line on one line, without the bodies of its here-documents and the `cd` before it."""
+    line, _ = split_heredocs(command)
+    return one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
+
+
+def _without_cd(command: str) -> str:
+    change = _LEADING_CD.match(command)
+    return command[change.end() :] if change else command
+
+
+def _arguments_text(arguments: Mapping[str, object]) -> str:
+    """Return arguments as `key=value, key=value`: long ones shortened, what edits wrote left out, files by their last name.
+
+    The file lists hold their paths in full.
+    """
+    shown: list[str] = []
+    is_edit = _edits_file(arguments)
+    for key, value in arguments.items():
+        if isinstance(value, str) and plain_key(key) in PATH_KEYS:
+            shown.append(value.rstrip("/").rpartition("/")[2])
+        elif not (is_edit and plain_key(key) in EDIT_KEYS) and value not in (None, "", [], False):
+            shown.append(f"{key}={_argument_text(value)}")
+    return one_line(", ".join(shown), ARGUMENTS_CHARS)
+
+
+def _edits_file(arguments: Mapping[str, object]) -> bool:
+    keys = {plain_key(key) for key in arguments}
+    return bool(keys & EDIT_KEYS and keys & PATH_KEYS)
+
+
+def _argument_text(value: object) -> str:
+    if as_fields(value) is None and as_items(value) is None:
+        return one_line(str(value), ARGUMENT_CHARS)
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
+
+
+def _objects(call: str) -> str:
+    """Return what a call worked on: its first arguments that look like identifiers, empty when there are none."""
+    values = (argument.partition("=")[2] for argument in call.partition("(")[2][:-1].split(", "))
+    return " ".join([value for value in values if kind_of(value)][:MAX_VALUES])
+
+
+def _outcome(text: str, kind: Kind) -> str:
+    """Return how a call that succeeded ended, in a few words: nothing for reads and edits, "ok" for an action's record."""
+    lines = _informative_lines(text[-SCAN_CHARS:]) if kind in ("action", "command") else []
+    if not lines:
+        return ""
+    if lines[0][0] in "{[" and len(text) > OUTCOME_CHARS:
+        return "ok" if kind == "action" else ""
+    return one_line(lines[-1], OUTCOME_CHARS if kind == "command" else 2 * OUTCOME_CHARS)
+
+
+def _error_line(text: str) -> str:
+    """Return the line that says what went wrong: the last that speaks of an error, else the first."""
+    ends = text if len(text) <= 2 * SCAN_CHARS else f"{text[:SCAN_CHARS]}\n{text[-SCAN_CHARS:]}"
+    lines = [line for line in _informative_lines(ends) if not _EXIT_LINE.match(line)]
+    speaking = (line for line in reversed(lines) if _ERROR_LINE.search(line))
+    return one_line(next(speaking, lines[0] if lines else text), ERROR_CHARS)
+
+
+def _informative_lines(text: str) -> list[str]:
+    stripped = (_WRAPPER.sub(" ", line).strip() for line in text.splitlines())
+    return [line for line in stripped if len(line) > 1 and line != "(no output)"]
+
+
+def _safe(text: str) -> str:
+    """Text of tools on one line, without what the line format itself uses."""
+    return neutralised(defuse(text.replace(" -> ", " => ")))

@@ -1,0 +1,193 @@
+"""The summariser that needs no model: what it looks for, and how the findings share a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+
+from compaction_hooks.files import file_operations, without_file_tags
+from compaction_hooks.messages import Message, Opaque, Text, ToolCall, ToolResult, Usage
+from compaction_hooks.summary.extractive.facts import fact_items
+from compaction_hooks.summary.extractive.identifiers import collect, identifier_items
+from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
+from compaction_hooks.summary.extractive.selection import select
+from compaction_hooks.summary.extractive.statements import (
+    constraint_items,
+    decision_items,
+    foreign_summaries,
+    next_items,
+    request_items,
+    request_texts,
+)
+from compaction_hooks.summary.extractive.steps import omitted_line, step_items, steps
+from compaction_hooks.summary.extractive.tasks import task_items
+from compaction_hooks.summary.extractive.text import one_line, size
+from compaction_hooks.summary.summarizers import Summary, SummaryRequest
+from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
+from compaction_hooks.values import dataclass
+
+REQUESTS_SHARE = 0.36
+"""Of a summary, what the first and the newest request may take together."""
+WORK_SHARES: Mapping[Section, float] = {
+    Section.GOAL: 0.42,
+    Section.CONSTRAINTS: 0.08,
+    Section.DONE: 0.24,
+    Section.IN_PROGRESS: 0.07,
+    Section.BLOCKED: 0.07,
+    Section.DECISIONS: 0.08,
+    Section.NEXT: 0.03,
+    Section.USER_FACTS: 0.05,
+    Section.ASSISTANT_FACTS: 0.03,
+    Section.IDENTIFIERS: 0.14,
+    Section.NOTES: 0.06,
+}
+"""Of a summary of work with tools, what each kind may take before the others had their turn. They overlap on purpose."""
+CHAT_SHARES: Mapping[Section, float] = {
+    **WORK_SHARES,
+    Section.GOAL: 0.10,
+    Section.USER_FACTS: 0.50,
+    Section.ASSISTANT_FACTS: 0.30,
+}
+"""The same for a conversation without tools: what was told is what can be asked for."""
+OMITTED_SHARE = 0.4
+"""Of a summary, the most the line takes that counts the steps left out."""
+NOTE_CHARS = 400
+"""Of one line of a summary written by somebody else."""
+FOCUS_FACTOR = 4.0
+"""How much more an item counts that speaks of what the caller asked to pay attention to."""
+FULL = 0.85
+"""A summary that takes this part of its allowance is full; for a smaller one the choice is made once more."""
+MAX_TEXT_CHARS = 100_000
+"""Of one text, so much is looked at, half from each end: what is larger was pasted, and a pattern that runs over
+it stops every thread."""
+TRIES, MOST_TRIES = 6, 20
+"""How often the choice is made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractiveSummarizer:
+    """Summarises by choosing, not by writing: the same messages give the same summary, without a model or a network.
+
+    It carries the user's requests and constraints word for word, what was done step by step with its outcome, what is open or
+    still fails, the assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
+    read back, merged, and aged out item by item; one by a model or by hand is carried line by line.
+
+    Attributes:
+        estimator: Measures the summary against `max_tokens`.
+    """
+
+    estimator: TokenEstimator = field(default_factory=CharacterEstimator)
+
+    def __call__(self, request: SummaryRequest, /) -> Summary:
+        """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
+        messages = [_bounded(_with_hosted_calls(message)) for message in request.messages if message.role != "system"]
+        earlier = parse(without_file_tags(request.previous_summary or ""))
+        for text in foreign_summaries(messages):
+            # What somebody else says was asked for stands neither first nor last: those two are never dropped.
+            earlier[1:1] = parse(without_file_tags(text))
+        is_chat = not any(message.calls or message.results for message in messages)
+        is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
+        spoken = [message for message in messages if not message.is_summary]
+        items = [as_data(item) for item in _items(spoken, earlier, request.max_tokens, is_chat=is_chat)]
+        if request.focus:
+            items = _focused(items, request.focus)
+        text = self._written(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
+        return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop")
+
+    def _written(
+        self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: Mapping[Section, float]
+    ) -> str:
+        """Return the items that fit, as text."""
+        best, line = "", ""
+        room = float(request.max_tokens)
+        for attempt in range(MOST_TRIES):
+            chosen = select(items, room - size(line), shares)
+            kept = {id(item) for item in chosen}
+            dropped = [item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
+            line = omitted_line(dropped, _under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
+            if line:
+                chosen.insert(0, Item(section=Section.DONE, text=line))
+            text = neutralised(render(chosen, is_prefix=request.kind == "turn_prefix"))
+            tokens = self.estimator.estimate_tokens(text)
+            if tokens <= request.max_tokens:
+                best = max(best, text, key=len)
+                if attempt or tokens > FULL * request.max_tokens:
+                    break
+            factor = 0.98 * request.max_tokens / max(tokens, 1)
+            if attempt + 1 >= TRIES:
+                if best:
+                    break
+                factor = min(factor, 0.8)
+            room *= factor
+        return best
+
+
+def _with_hosted_calls(message: Message) -> Message:
+    """The message with blocks of tools that the provider ran as calls: so they are steps, and their identifiers are found."""
+    if not any(isinstance(part, Opaque) for part in message.parts):
+        return message
+    parts = [
+        ToolCall("", part.name or part.kind, part.content) if isinstance(part, Opaque) and part.content else part
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
+
+
+def _bounded(message: Message) -> Message:
+    """The message with its longest texts cut to their two ends."""
+    if all(len(getattr(part, "text", "")) <= MAX_TEXT_CHARS for part in message.parts):
+        return message
+    half = MAX_TEXT_CHARS // 2
+    parts = [
+        replace(part, text=f"{part.text[:half]}\n{part.text[-half:]}")
+        if isinstance(part, Text | ToolResult) and len(part.text) > MAX_TEXT_CHARS
+        else part
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
+
+
+def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
+    """Return everything worth carrying, in the order of the text's sections."""
+    # First, and let go of, because it takes the most memory.
+    known = frozenset(file_operations(messages).modified)
+    identifiers = [] if is_chat else identifier_items(collect(messages, earlier), known)
+    asked = [item.text for item in _under(earlier, Section.GOAL)] + request_texts(messages)
+    requests = request_items(asked, max_tokens * REQUESTS_SHARE)
+    facts = _under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+    if is_chat:
+        facts = _under(earlier, Section.GOAL) + facts
+        requests = [item for item in requests if item.must]
+    return [
+        *requests,
+        *constraint_items(asked, _under(earlier, Section.CONSTRAINTS)),
+        *step_items(_under(earlier, Section.DONE, Section.BLOCKED), steps(messages)),
+        *task_items(messages, _under(earlier, Section.IN_PROGRESS)),
+        *decision_items(() if is_chat else messages, _under(earlier, Section.DECISIONS)),
+        *next_items(messages, _under(earlier, Section.NEXT)),
+        *fact_items(messages if is_chat else (), facts),
+        *identifiers,
+        *_notes(_under(earlier, Section.NOTES)),
+    ]
+
+
+def _under(items: Iterable[Item], *sections: Section) -> list[Item]:
+    return [item for item in items if item.section in sections]
+
+
+def _notes(notes: Sequence[Item]) -> list[Item]:
+    """What somebody else summarised begins with what matters most."""
+    return [
+        replace(item, text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(notes))
+        for index, item in enumerate(notes)
+    ]
+
+
+def _focused(items: Iterable[Item], focus: str) -> list[Item]:
+    """Return the items, those that share a longer word with the focus worth more."""
+    words = [word for word in focus.casefold().split() if len(word) > 3 or not word.isascii()]
+    return [
+        replace(item, value=item.value * FOCUS_FACTOR) if any(word in item.text.casefold() for word in words) else item
+        for item in items
+    ]

@@ -1,0 +1,90 @@
+"""Open tasks: from to-do tools, whatever they are called, and from check boxes the assistant writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from compaction_hooks.files.operations import as_fields, as_items, call_arguments, is_failure, paired_calls
+from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.summary.extractive.outline import Item, Section
+from compaction_hooks.summary.extractive.text import one_line
+from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.patterns import lazy_pattern
+
+TASK_CHARS = 160
+"""Of one task's text."""
+BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
+"""Values of a task in progress, of one that waits, and of a check box."""
+
+_TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "description", "name")
+_ID_KEYS = ("taskId", "task_id", "id")
+_DONE_STATES = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted", "finished"})
+_STATES = _DONE_STATES | {"pending", "in_progress", "open", "todo", "not_started", "blocked", "waiting", "active"}
+_TASK_NAME = lazy_pattern(r"task|todo|plan", re.IGNORECASE)
+_BOX = lazy_pattern(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
+_CREATED = lazy_pattern(r"#(\w{1,12})\b")
+
+
+def task_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
+    """Return the tasks that are still open, oldest first.
+
+    A call that hands over a whole list (objects with a text and the state of a task) takes the place of what was known. A
+    tool for single tasks, known by its name, adds one by its subject and closes it by its id, which stands before it as "#3".
+    """
+    tasks = {item.text: OPEN for item in earlier}
+    answered = {id(call): result for call, result in paired_calls(messages)}
+    for message in messages:
+        if message.role == "assistant":
+            _read_boxes(message.text, tasks)
+        for call in message.calls:
+            _read_call(call, answered.get(id(call)), tasks)
+    return [Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items()]
+
+
+def _read_call(call: ToolCall, result: ToolResult | None, tasks: dict[str, float]) -> None:
+    """Apply one call to the open tasks; a failed one changes nothing."""
+    if result is not None and is_failure(result):
+        return
+    arguments = call_arguments(call)
+    for value in arguments.values():
+        rows = [fields for item in as_items(value) or () if (fields := as_fields(item)) is not None]
+        if rows and all(_state(row) in _STATES and _text(row) for row in rows):
+            tasks.clear()
+            tasks.update((_text(row), _value(row)) for row in rows if not _is_done(row))
+            return
+    if not _TASK_NAME.search(call.name):
+        return
+    number = next((str(arguments[key]) for key in _ID_KEYS if key in arguments), "")
+    if number and _is_done(arguments):
+        for text in [text for text in tasks if text.startswith(f"#{number} ")]:
+            del tasks[text]
+    elif isinstance(arguments.get("subject"), str) and not number:
+        created = _CREATED.search(result.text if result is not None else "")
+        tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = OPEN
+
+
+def _read_boxes(text: str, tasks: dict[str, float]) -> None:
+    for mark, task in _BOX.findall(text) if "] " in text else ():
+        line = neutralised(one_line(task, TASK_CHARS))
+        if mark == " ":
+            tasks.setdefault(line, BOXED)
+        else:
+            tasks.pop(line, None)
+
+
+def _text(row: Mapping[str, object]) -> str:
+    found = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
+    return neutralised(one_line(found, TASK_CHARS))
+
+
+def _value(row: Mapping[str, object]) -> float:
+    return BEGUN if _state(row) == "in_progress" else OPEN
+
+
+def _is_done(row: Mapping[str, object]) -> bool:
+    return _state(row) in _DONE_STATES
+
+
+def _state(row: Mapping[str, object]) -> str:
+    return str(row.get("status")).replace("-", "_").replace(" ", "_").lower()

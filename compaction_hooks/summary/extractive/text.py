@@ -1,0 +1,163 @@
+"""Small operations on text: cleaning what hosts put into it, bounding it, splitting it into sentences of any script."""
+
+from __future__ import annotations
+
+import re
+
+from compaction_hooks.text.patterns import lazy_pattern
+from compaction_hooks.text.shortening import shortened
+
+HARNESS_TAGS = (
+    "system-reminder",
+    "local-command-caveat",
+    "local-command-stdout",
+    "local-command-stderr",
+    "command-name",
+    "command-message",
+    "command-args",
+    "task-notification",
+    "bash-input",
+    "bash-stdout",
+    "bash-stderr",
+    "environment_details",
+    "ide_opened_file",
+    "ide_selection",
+)
+"""Blocks that harnesses (Claude Code, Cline, Roo) put into user messages and tool results: never words of the user."""
+
+ASCII_CHARS_PER_TOKEN = 2.8
+"""The median of Claude's and GPT's prompts of agents is 2.6 to 3.1 (recorded usage)."""
+WIDE_TOKENS = 1.2
+"""Tokens of one character outside ASCII: Chinese, Japanese and Korean take 0.8 to 2 characters per token."""
+
+TAIL_PERCENT = 35
+"""Of what is kept of a long text, the part from its end: requests put the wish first or last, and material between."""
+
+_NOT_A_REQUEST = lazy_pattern(
+    r"\s*(?:\[request interrupted|/compact\b|/[\w-]+\s*$|caveat: the messages below|base directory for this skill:"
+    r"|observation:|<returncode>|\[\w+(?: for '[^'\n]{0,400}'[^\]\n]{0,400})?\] result:"
+    r"|(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|続けて|weiter|continuez|continúa)"
+    r"[\s.!。！]*$)",
+    re.IGNORECASE,
+)
+"""Markers of harnesses, commands to a host's own interface, tool output of agents that answer in prose (Cline and Roo, SWE-agent,
+mini-swe-agent), and bare calls to go on."""
+_FOREIGN_SUMMARY = lazy_pattern(
+    r"\s*(?:this session is being continued from a previous conversation|\[?conversation summary|\[compacted \d+ messages"
+    r"|# context checkpoint|the conversation history before this point was compacted)",
+    re.IGNORECASE,
+)
+_LEFT_OUT = lazy_pattern(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
+_TAG_OPENING = lazy_pattern(r"<(?=[/!?|a-zA-Z])")
+_SENTENCE = lazy_pattern(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def size(text: str) -> float:
+    """Return about how many tokens a text takes: quick, for choosing between texts; what is chosen is measured well.
+
+    >>> size("a" * 28), size("字" * 10)
+    (10.0, 12.0)
+    """
+    if text.isascii():
+        return len(text) / ASCII_CHARS_PER_TOKEN
+    ascii_chars = len(text.encode("ascii", "ignore"))
+    return ascii_chars / ASCII_CHARS_PER_TOKEN + (len(text) - ascii_chars) * WIDE_TOKENS
+
+
+def strip_harness(text: str) -> str:
+    """Return the text without the blocks a harness put into it."""
+    if "<" in text:
+        for tag in HARNESS_TAGS:
+            text = _without_block(text, tag)
+    return text.strip("\r\n")
+
+
+def is_request(text: str) -> bool:
+    """Return whether a user message says something of its own: not a bare "continue", not a marker of the harness."""
+    return bool(text.strip()) and not _NOT_A_REQUEST.match(text)
+
+
+def is_foreign_summary(text: str) -> bool:
+    """Return whether a message is a summary that another system, or an earlier run of this one, left in the conversation."""
+    return _FOREIGN_SUMMARY.match(text) is not None
+
+
+def one_line(text: str, max_chars: int) -> str:
+    """Return the text on one line, of at most `max_chars` characters: head and tail around "..." when it is longer.
+
+    >>> one_line("a  b\\nc", 80)
+    'a b c'
+    >>> one_line("abcdefghijklmnop", 10)
+    'abcde...op'
+    """
+    if len(text) > 4 * max_chars:
+        text = text[: 2 * max_chars] + " " + text[-2 * max_chars :]
+    text = " ".join(_CONTROL.sub(" ", text).split())
+    if len(text) <= max_chars:
+        return text
+    tail = max(max_chars // 4, 1)
+    return text[: max(max_chars - tail - 3, 0)] + "..." + text[-tail:]
+
+
+def bounded(text: str, max_chars: int) -> str:
+    """Return the text word for word, of about `max_chars` characters: head and tail with a marker between them.
+
+    A text that was bounded before keeps one marker, which counts all that is gone.
+
+    >>> bounded("a" * 99 + "b" * 51, 100).replace("a" * 65, "A").replace("b" * 35, "B")
+    'A\\n[... 50 characters left out ...]\\nB'
+    >>> bounded(bounded("a" * 500, 200), 100).replace("a" * 65, "A").replace("a" * 35, "B")
+    'A\\n[... 400 characters left out ...]\\nB'
+    """
+    tail = max_chars * TAIL_PERCENT // 100
+    marker = _LEFT_OUT.search(text)
+    if not marker:
+        return shortened(text, max_chars - tail, tail)
+    shorter = shortened(text[: marker.start()] + text[marker.end() :], max_chars - tail, tail)
+    if not _LEFT_OUT.search(shorter):
+        return text
+    gone = int(marker[1].replace(",", ""))
+    return _LEFT_OUT.sub(lambda new: new[0].replace(new[1], f"{gone + int(new[1].replace(',', '')):,}"), shorter)
+
+
+def whole_parts(text: str) -> list[str]:
+    """Return the parts of a bounded text without the sentences that the cut went through; other texts come back whole."""
+    marker = _LEFT_OUT.search(text)
+    if not marker:
+        return [text]
+    head, tail = sentences(text[: marker.start()]), sentences(text[marker.end() :])
+    return ["\n".join(head[:-1]), "\n".join(tail[1:])]
+
+
+def defuse(text: str) -> str:
+    """Return text that came from a tool in a form that opens and closes no tags.
+
+    >>> defuse("a < b </request> <system-reminder>")
+    'a < b ‹/request> ‹system-reminder>'
+    """
+    return _TAG_OPENING.sub("‹", text) if "<" in text else text
+
+
+def sentences(text: str) -> list[str]:
+    """Split a text into sentences; a line break ends one too.
+
+    >>> sentences("Use v1.2 here. Done? 好的。再见！")
+    ['Use v1.2 here.', 'Done?', '好的。', '再见！']
+    """
+    return [sentence for match in _SENTENCE.finditer(text) if (sentence := match[0].strip())]
+
+
+def without_code(text: str) -> str:
+    """Return the text without its fenced blocks."""
+    return "\n".join(text.split("```")[::2]) if "```" in text else text
+
+
+def _without_block(text: str, tag: str) -> str:
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    kept: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+        kept.append(text[at:start])
+        at = end + len(closing)
+    return "".join([*kept, text[at:]]) if kept else text

@@ -1,0 +1,425 @@
+"""What a summariser is asked, what it may answer, and when its answer is refused."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
+
+from compaction_hooks.errors import described
+from compaction_hooks.formats.answers import read_report
+from compaction_hooks.formats.usage import is_counted
+from compaction_hooks.messages import Message, Usage, UsageReport
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, history_prompt, turn_prefix_prompt, update_prompt
+from compaction_hooks.summary.transcript import Transcript, transcript
+from compaction_hooks.text.escaping import turns
+from compaction_hooks.text.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
+
+logger = logging.getLogger("compaction_hooks")
+
+SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
+"""A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
+
+
+_END_OF_TRANSCRIPT = "</conversation>"
+"""What a prompt has once, for nothing in a transcript or a focus can be it: they are escaped."""
+
+
+class _Filling:
+    """What a request shows of its messages, made when somebody looks at it; the copies of a request share it.
+
+    Prompt and transcript are two texts of nearly the same length, and most summarisers read one of them. The first that is read
+    is joined from pieces, which are let go then, and the other is made from it.
+
+    Args:
+        blank: The request without what is made here.
+        room: How many tokens a transcript in this prompt may have at most.
+    """
+
+    def __init__(self, blank: SummaryRequest, room: Callable[[Prompt], int], estimate: Callable[[str], int]) -> None:
+        self._blank, self._room, self._estimate = blank, room, estimate
+        self._prompt: str | None = None
+        self._transcript: str | None = None
+        self._chars = self._tokens = 0
+        self._shown_messages = len(blank.messages)
+
+    def prompt(self) -> str:
+        if self._prompt is None:
+            prompt = _prompt(self._blank)
+            pieces = self._shown(prompt).pieces if self._transcript is None else (self._transcript,)
+            self._prompt = prompt.around(pieces)
+        return self._prompt
+
+    def transcript(self) -> str:
+        if self._transcript is None and self._prompt is not None:
+            end = self._prompt.rindex(f"\n{_END_OF_TRANSCRIPT}")
+            self._transcript = self._prompt[end - self._chars : end]
+        elif self._transcript is None:
+            self._transcript = self._shown(_prompt(self._blank)).text
+        return self._transcript
+
+    def omitted_items(self) -> int:
+        self._fill()
+        return len(self._blank.messages) - self._shown_messages
+
+    def shown_messages(self) -> int:
+        """How many messages a summariser saw: those in the text it read; all of them when it read no text."""
+        return self._shown_messages
+
+    def tokens(self) -> int:
+        """Size of the transcript."""
+        self._fill()
+        return self._tokens
+
+    def is_empty(self) -> bool:
+        """Whether the transcript shows nothing."""
+        self._fill()
+        return not self._chars
+
+    def instructions(self) -> str:
+        """What the prompt says behind the transcript."""
+        return _behind_transcript(_prompt(replace(self._blank, previous_summary=None)).behind)
+
+    def _fill(self) -> None:
+        if self._transcript is None:
+            self.prompt()
+
+    def _shown(self, prompt: Prompt) -> Transcript:
+        shown = transcript(self._blank.messages, max_tokens=self._room(prompt), estimate=self._estimate)
+        self._chars, self._tokens, self._shown_messages = shown.chars, shown.tokens, shown.shown_messages
+        return shown
+
+
+class _Fillable:
+    """Adds to a dataclass with slots the one that holds how the fields are made that are not set yet."""
+
+    __slots__ = ("_filling",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryRequest(_Fillable):
+    """One question to a summariser. A model needs `system`, `prompt` and `max_tokens` only.
+
+    What is read of the messages (`prompt`, `transcript`, `omitted_items`) is made when it is first looked at: for a summariser
+    that is no model, it never is.
+
+    Attributes:
+        system: The system prompt that makes the model a summariser.
+        prompt: The whole user prompt: instructions, previous summary, transcript in tags, focus.
+        transcript: The transcript alone: labelled, escaped, bounded.
+        previous_summary: The summary to update, or None the first time.
+        focus: What the caller asked to pay attention to, or None.
+        kind: Which of the three kinds of summary is asked for.
+        max_tokens: The most the answer may hold, in tokens.
+        deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
+        messages: What is to be summarised, uncut, oldest first; for summarisers that are not models.
+        form: Says how the summary is written, in place of our headings; None: with them.
+        omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
+            later request brings them.
+    """
+
+    system: str
+    prompt: str
+    transcript: str
+    previous_summary: str | None
+    focus: str | None
+    kind: SummaryKind
+    max_tokens: int
+    deadline: float | None = None
+    messages: tuple[Message, ...] = ()
+    form: str | None = None
+    omitted_items: int = 0
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Make a field that was left open. Python asks only for what has no value."""
+            if name not in _MADE:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            value = getattr(_filling_of(self), name)()
+            object.__setattr__(self, name, value)
+            return value
+
+
+_MADE: Final = ("prompt", "transcript", "omitted_items")
+_GIVEN: Final = tuple(name for name in SummaryRequest.__dataclass_fields__ if name not in _MADE)
+
+
+def _filled_by(filling: _Filling, given: Mapping[str, object]) -> SummaryRequest:
+    """A request of which only these fields have a value yet."""
+    request = SummaryRequest.__new__(SummaryRequest)
+    for name, value in given.items():
+        object.__setattr__(request, name, value)
+    object.__setattr__(request, "_filling", filling)
+    return request
+
+
+def _filling_of(request: SummaryRequest) -> _Filling | None:
+    """How a request is filled; None for one that came with all its fields."""
+    return cast("_Filling | None", getattr(request, "_filling", None))  # nothing else is ever put there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A summariser's answer with what is needed to judge it.
+
+    Attributes:
+        text: The summary, as Markdown.
+        usage: What the call cost, for the books: a `Usage`, or the provider's own as a dict or a client's object; None when
+            unknown.
+        finish_reason: The provider's word for how the answer ended; "length" and its synonyms refuse it.
+        tool_calls: Whatever calls the model made instead of answering; any call refuses the answer.
+    """
+
+    text: str
+    usage: UsageReport = None
+    finish_reason: str | None = None
+    tool_calls: tuple[Mapping[str, object], ...] = ()
+
+
+class Summarizer(Protocol):
+    """Any callable, sync or async, that answers a `SummaryRequest`."""
+
+    def __call__(self, request: SummaryRequest, /) -> str | Summary | Awaitable[str | Summary]: ...
+
+
+# -- asking
+
+MINIMUM_TRANSCRIPT_TOKENS = 512
+"""A summariser is shown at least this much, however little room its window seems to leave: it may have more than is known."""
+
+
+def summary_request(
+    messages: Sequence[Message],
+    *,
+    kind: SummaryKind,
+    previous_summary: str | None,
+    focus: str | None,
+    max_tokens: int,
+    request_tokens: int,
+    estimate: Callable[[str], int],
+    deadline: float | None = None,
+    form: str | None = None,
+) -> SummaryRequest:
+    """Return the question that asks for a summary of these messages.
+
+    Args:
+        previous_summary: What a summary of kind "update" takes the place of; not shown for the other kinds.
+        max_tokens: The most the summary may hold.
+        request_tokens: The most that system prompt and prompt may take together. The transcript gets what the rest of them
+            leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
+        estimate: Size of a text in tokens.
+        form: Says how the summary is written, in place of our headings.
+    """
+    blank = SummaryRequest(
+        system=SYSTEM_PROMPT,
+        prompt="",
+        transcript="",
+        previous_summary=previous_summary,
+        focus=focus,
+        kind=kind,
+        max_tokens=max_tokens,
+        deadline=deadline,
+        messages=tuple(messages),
+        form=form,
+    )
+
+    def room(prompt: Prompt) -> int:
+        taken = estimate(SYSTEM_PROMPT) + estimate(prompt.around(()))
+        return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
+
+    return _filled(blank, _Filling(blank, room, estimate))
+
+
+def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
+    """Return the same question with a transcript of half the size, for a summariser whose own window overflowed.
+
+    Results are cut harder first, then the newest items go, a call with its results. None when nothing would be left.
+    """
+    filling = _filling_of(request)
+    tokens = (estimate(request.transcript) if filling is None else filling.tokens()) // 2
+    blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold what overflowed
+    smaller = _Filling(blank, lambda _: tokens, estimate)
+    return None if smaller.is_empty() else _filled(blank, smaller)
+
+
+def shown_messages(request: SummaryRequest) -> int:
+    """Return how many of a request's messages, from the oldest on, its summariser saw: all of them if it read no transcript."""
+    filling = _filling_of(request)
+    return len(request.messages) - request.omitted_items if filling is None else filling.shown_messages()
+
+
+def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
+    """The request with what is made when somebody looks at it."""
+    return _filled_by(filling, {name: getattr(blank, name) for name in _GIVEN})
+
+
+def _prompt(request: SummaryRequest) -> Prompt:
+    """The user prompt for this kind of summary."""
+    focus, max_tokens, form = request.focus, request.max_tokens, request.form
+    match request.kind:
+        case "history":
+            return history_prompt(focus=focus, max_tokens=max_tokens, form=form)
+        case "update":
+            previous = request.previous_summary or ""
+            return update_prompt(previous_summary=previous, focus=focus, max_tokens=max_tokens, form=form)
+        case "turn_prefix":
+            return turn_prefix_prompt(focus=focus, max_tokens=max_tokens, form=form)
+
+
+# -- judging the answer
+
+_TRUNCATED = frozenset(
+    ("length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded", "tokenlimit", "incomplete")
+)
+"""OpenAI, Mistral, LiteLLM; Anthropic, Bedrock, Gemini, Cohere; OpenAI Responses; Mistral; Anthropic; watsonx; Responses."""
+_CALLED_TOOLS = frozenset(("toolcalls", "toolcall", "tooluse", "functioncall"))
+_WITHHELD = frozenset(
+    (
+        *("contentfilter", "contentfiltered", "guardrailintervened", "safety", "recitation", "blocklist"),
+        *("prohibitedcontent", "refusal", "error", "errortoxic", "aborted", "cancelled"),
+    )
+)
+MOST_REASONING_CHARS = 400_000
+"""So many characters of reasoning may come with a summary: 100,000 tokens."""
+MOST_CHARS_PER_TOKEN = 32
+"""Prose has about four. A text with more characters for each accepted token is refused before its tokens are estimated."""
+REFUSAL_CHARS = 500
+"""A model that refuses says so in a few sentences. The shortest summary in the form that the prompt asks for has its headings."""
+_ECHO_CHARS = 80
+"""A text from here on that stands word for word in the instructions is an echo; shorter ones may be chance."""
+_REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>")
+_STRUCTURE = lazy_pattern(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
+"""A heading or the item of a list: all that a summary in the form of the prompt consists of."""
+_FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*\n(.*)\n```", re.DOTALL)
+_SUMMARY_TAG = lazy_pattern(r"(?:[^\n]{0,200}\n\s*)?<summary>(.*?)(?:</summary>\s*[^\n]{0,200})?", re.DOTALL)
+_PROMPT_TAG = lazy_pattern(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
+
+
+def accepted_usage(answer: object) -> Usage | None:
+    """Return the cost of an answer, if it names it; of one that cannot be read a warning remains, and the summary counts."""
+    try:
+        read = read_report(answer.usage, "Summary") if isinstance(answer, Summary) else None
+    except Exception as error:  # noqa: BLE001 - whatever a callable put there
+        logger.warning("the usage of a summary is left out: %s", described(error))
+        return None
+    if read is not None and not is_counted(read):
+        logger.warning("the usage of a summary is left out: its counts must be whole numbers")
+        return None
+    return read
+
+
+def accepted(answer: object) -> Summary:
+    """Return a `str` or `Summary` as a `Summary` whose text is freed of what models wrap around it.
+
+    Taken off are reasoning at its beginning (`<think>`, `<analysis>`, ...), a code fence and `<summary>` tags around the
+    whole, with one line of talk before and after such tags. Usage, finish reason and calls stay. An answer of
+    any other type comes back as an empty summary, which `refusal` refuses.
+    """
+    summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
+    text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
+    text = _without_reasoning(text).strip()
+    for mark, wrapper in (("```", _FENCE), ("<summary>", _SUMMARY_TAG)):
+        if mark in text and (wrapped := wrapper.fullmatch(text)):
+            text = wrapped.group(1).strip()
+    return summary if text == summary.text and summary is answer else replace(summary, text=text)
+
+
+def _without_reasoning(text: str) -> str:
+    """Return the text behind its reasoning. Patterns that run over all of it would stop every thread for long texts."""
+    start = 0
+    while opening := _REASONING.match(text, start):
+        end = text.find(closing := f"</{opening[1]}>", opening.end())
+        start = end + len(closing) if end >= 0 else len(text)
+    # Chat templates open the reasoning themselves: the answer has only its end, on a line of its own.
+    end = text.find("<think>", start)
+    end = len(text) if end < 0 else end
+    while (end := text.rfind("</think>", start, end)) >= 0:
+        if end == start or text[end - 1] == "\n":
+            line, _, summary = text[end + len("</think>") :].partition("\n")
+            if not line.strip(" \t"):
+                return summary
+    return text[start:]
+
+
+def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], int]) -> str | None:
+    """Return why an answer must not be used, in words without its text; None when it may be.
+
+    Args:
+        answer: Whatever the summariser returned; anything but `str` and `Summary` is refused.
+        estimate: Size of a text in tokens.
+    """
+    if (why := _unreadable(answer, request)) is not None:
+        return why
+    summary = accepted(answer)
+    if len(summary.text) > request.max_tokens * MOST_CHARS_PER_TOKEN:
+        return _too_long(summary.text, request)
+    ending = re.sub(r"[^a-z]", "", (summary.finish_reason or "").rpartition(".")[2].casefold())
+    if summary.tool_calls or ending in _CALLED_TOOLS:
+        return "the summariser called a tool instead of answering"
+    if ending in _TRUNCATED:
+        return f"the summary was cut off (finish reason {ending})"
+    if ending in _WITHHELD:
+        return f"the summary was withheld (finish reason {ending})"
+    if all(map(_says_nothing, summary.text.splitlines())):
+        return "the summary is empty"
+    if _asks_for_headings(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
+        return f"the summary has none of the headings that were asked for, in {len(summary.text)} characters: the model refused"
+    if _is_echo(summary.text, request):
+        return "the summary repeats the prompt or the transcript, or continues the conversation"
+    tokens = estimate(summary.text)
+    if tokens > request.max_tokens:
+        return f"the summary has {tokens} tokens, at most {request.max_tokens} are accepted"
+    return None
+
+
+def _unreadable(answer: object, request: SummaryRequest) -> str | None:
+    """Return why the text of an answer is not even looked at."""
+    if not isinstance(answer, str | Summary):
+        return f"the summariser returned {type(answer).__name__}, not str or Summary"
+    text = cast(object, answer.text if isinstance(answer, Summary) else answer)
+    ending = cast(object, answer.finish_reason if isinstance(answer, Summary) else None)
+    if not isinstance(text, str):
+        return f"Summary.text is {type(text).__name__}, not str"
+    if not isinstance(ending, str | None):
+        return f"Summary.finish_reason is {type(ending).__name__}, not str"
+    is_long = len(text) > request.max_tokens * MOST_CHARS_PER_TOKEN + MOST_REASONING_CHARS
+    return _too_long(text, request) if is_long else None
+
+
+def _too_long(text: str, request: SummaryRequest) -> str:
+    return f"the summary has {len(text):,} characters, at most {request.max_tokens} tokens are accepted"
+
+
+def _asks_for_headings(request: SummaryRequest) -> bool:
+    """Whether the summariser was asked in our words: it looked at the prompt, and that has no form of the host's."""
+    if request.form is not None:
+        return False
+    try:
+        return bool(object.__getattribute__(request, "prompt"))
+    except AttributeError:
+        return False
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line is blank, a heading, or "(none)"."""
+    return line.lstrip().startswith("#") or re.sub(r"[\W_]+", "", line).casefold() in ("", "none", "na")
+
+
+def _is_echo(text: str, request: SummaryRequest) -> bool:
+    """Whether a text is made of the prompt's own parts. One quoted label is no echo."""
+    repeats_instructions = len(text) >= _ECHO_CHARS and text in _instructions(request)
+    return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(turns(text)) > 1
+
+
+def _instructions(request: SummaryRequest) -> str:
+    """What a prompt says behind the transcript, which is not made for that."""
+    filling = _filling_of(request)
+    return _behind_transcript(request.prompt) if filling is None else filling.instructions()
+
+
+def _behind_transcript(prompt: str) -> str:
+    return prompt.rpartition(_END_OF_TRANSCRIPT)[2]

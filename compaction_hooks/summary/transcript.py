@@ -1,0 +1,369 @@
+"""Messages to labelled text for a summariser: escaped, so that no content can pose as a turn, and never above a bound.
+
+A transcript is blocks separated by an empty line, each begun by a label: `[User]:`, `[Assistant]:`, `[Tool Call]:`,
+`[Tool Result]:` (also for tools that the provider ran). System messages, thinking and reminders are left out, media are named and
+not shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from compaction_hooks.files.operations import call_arguments
+from compaction_hooks.messages import Media, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.patterns import lazy_pattern
+from compaction_hooks.text.shortening import shortened
+from compaction_hooks.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """Messages as labelled text, in the pieces it is joined from: most are the host's own strings, and take no memory.
+
+    Attributes:
+        pieces: What joined without a separator is the text.
+        tokens: Size of the text by the estimate.
+        shown_messages: How many of the messages, from the oldest on, the text shows; the others did not fit.
+    """
+
+    pieces: Sequence[str]
+    tokens: int
+    shown_messages: int
+
+    @property
+    def text(self) -> str:
+        """The whole text, joined anew each time."""
+        return "".join(self.pieces)
+
+    @property
+    def chars(self) -> int:
+        """How long the text is."""
+        return sum(map(len, self.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class _Caps:
+    """The most characters one tool result or argument, and one text of a speaker, may show; None is no limit."""
+
+    result_chars: int
+    text_chars: int | None
+
+
+_STEPS = (_Caps(2_000, None), _Caps(1_000, None), _Caps(500, None), _Caps(200, 32_000), _Caps(200, 8_000))
+"""Tried in order until everything fits. pi and OpenCode cut results at 2000 characters, TunaCode and Opal at 500."""
+_TIGHT = (_STEPS[-1], _Caps(200, 2_000), _Caps(100, 500), _Caps(50, 50))
+"""Tried in order for a first item larger than the whole bound; of other items the mildest, which else wait for the next part."""
+_MOST_CHARS_PER_TOKEN = 32
+"""Prose has about four. A text with more characters than a bound of so many a token would not fit it whole: it is cut before it
+is escaped, which takes seconds for tens of megabytes."""
+_MOST_CHARS_WRITTEN = 6
+"""For one character of JSON, the most that Python writes for the same value: `1e15` becomes `1000000000000000.0`."""
+_PLAINLY_OVER = 1.25
+"""So far above the bound, by what the whole took for each character, caps are not tried."""
+_SEPARATOR = "\n\n"
+_SEPARATOR_TOKENS = 1
+"""An empty line is one token in the cl100k and o200k vocabularies."""
+
+_Block: TypeAlias = list[str]
+"""What one message is shown as, in pieces: of each of its turns a label, with an empty line before it, and what was said."""
+_USER, _ASSISTANT, _OTHER, _CALL, _RESULT, _ERROR = (
+    f"{_SEPARATOR}[{name}]: "
+    for name in ("User", "Assistant", "Other", "Tool Call", "Tool Result", "Tool Result (error)")
+)
+_LABELS: dict[Role, str] = {"user": _USER, "assistant": _ASSISTANT, "tool": _RESULT, "other": _OTHER}
+
+
+def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
+    """Return the messages as labelled text of at most `max_tokens` tokens.
+
+    When it would be larger, tool results and arguments are cut harder (2000, 1000, 500, 200 characters), then very long
+    texts of speakers; then only the oldest messages are shown, a call always together with its results. Empty when not even
+    one message fits.
+
+    Args:
+        estimate: Size of a text in tokens; what it says of the empty text counts once, not for every item. It sees the
+            same characters a few times at most, however many messages there are.
+    """
+    most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
+    steps = [_Caps(caps.result_chars, min(caps.text_chars or most_chars, most_chars)) for caps in _STEPS]
+    shown = _Shown(messages, steps[0])
+    density = 0.0  # tokens a character; 0 while not known
+    for caps in steps:
+        if density and _least_chars(shown.spoken, caps) * density > max_tokens * _PLAINLY_OVER:
+            continue
+        if caps is not steps[0] and not shown.cut(caps):
+            continue
+        chars = sum(map(len, shown.pieces))
+        if chars <= most_chars:
+            tokens = estimate("".join(shown.pieces))  # joined for this alone: kept, it would be there beside the prompt
+            if tokens <= max_tokens:
+                return Transcript(pieces=shown.pieces, tokens=tokens, shown_messages=len(messages))
+            density = tokens / max(chars, 1)
+    shown.pieces.clear()
+    return _oldest(messages, max_tokens, estimate)
+
+
+class _Shown:
+    """All that messages have to show, under caps that can be made harder.
+
+    Attributes:
+        spoken: The messages that have something to show.
+        pieces: What their text is joined from.
+    """
+
+    def __init__(self, messages: Iterable[Message], caps: _Caps) -> None:
+        self.spoken: list[Message] = []
+        self.pieces: list[str] = []
+        self._counts: list[int] = []
+        for message in messages:
+            if block := _block(message, caps):
+                self.spoken.append(message)
+                self.pieces += block
+                self._counts.append(len(block))
+        _begin(self.pieces)
+
+    def cut(self, caps: _Caps) -> bool:
+        """Cut the messages that these caps leave less of; return whether there are any."""
+        start, is_cut = 0, False
+        for number, message in enumerate(self.spoken):
+            if _is_cut(message, caps):
+                block = _block(message, caps)
+                self.pieces[start : start + self._counts[number]] = block
+                self._counts[number] = len(block)
+                is_cut = True
+            start += self._counts[number]
+        _begin(self.pieces)
+        return is_cut
+
+
+def _begin(pieces: list[str]) -> list[str]:
+    """Take the empty line from before the first of these blocks, and return them all."""
+    pieces[:1] = [piece.removeprefix(_SEPARATOR) for piece in pieces[:1]]
+    return pieces
+
+
+def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
+    """Show the oldest of these messages that fit."""
+    overhead = estimate("")
+    cost = _costs(estimate, overhead)
+    # The parts are measured one by one: if their sum says too little for the whole, less is tried.
+    budget = max_tokens - overhead
+    while budget > 0:
+        pieces, shown = _fill(_groups(messages), budget, cost)
+        tokens = estimate("".join(pieces))
+        if tokens <= max_tokens:
+            return Transcript(pieces=pieces, tokens=tokens, shown_messages=shown)
+        budget = budget * 9 // 10
+    return Transcript(pieces=(), tokens=overhead, shown_messages=0)
+
+
+def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
+    """Return the texts of the first groups that fit the room, and how many messages these are."""
+    pieces: list[str] = []
+    shown = 0
+    for group in groups:
+        text = _squeezed(group, room, cost, _TIGHT if not pieces else _TIGHT[:1])
+        if text is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
+            return _fill([[message] for message in group], room, cost)
+        if text is None:
+            break
+        shown += len(group)
+        if text:
+            pieces += (_SEPARATOR, text)
+            room -= cost(text)
+    return _begin(pieces), shown
+
+
+def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
+    """About how many characters are shown under caps at least."""
+    chars = 0
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
+                    chars += min(len(text), caps.result_chars)
+                case Text(text):
+                    chars += len(text) if caps.text_chars is None else min(len(text), caps.text_chars)
+                case _:
+                    pass
+    return chars
+
+
+def _costs(estimate: Callable[[str], int], overhead: int) -> Callable[[str], int]:
+    """What a text adds to a transcript, in tokens; each text is measured once."""
+    memo: dict[str, int] = {}
+
+    def cost(text: str) -> int:
+        if text not in memo:
+            memo[text] = estimate(text) - overhead + _SEPARATOR_TOKENS
+        return memo[text]
+
+    return cost
+
+
+def _is_cut(message: Message, caps: _Caps) -> bool:
+    """Whether caps may leave less of a message than milder ones do."""
+    for part in message.parts:
+        match part:
+            case ToolResult(text=text) | Opaque(content=text):
+                is_over = len(text) > caps.result_chars
+            case ToolCall(arguments=arguments):
+                is_over = len(arguments) * _MOST_CHARS_WRITTEN > caps.result_chars
+            case Text(text):
+                is_over = caps.text_chars is not None and len(text) > caps.text_chars
+            case _:
+                is_over = False
+        if is_over:
+            return True
+    return False
+
+
+def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
+    """Return the messages under the mildest of these caps that fits; None when none does."""
+    tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in steps)
+    return next((text for text in tries if not text or cost(text) <= room), None)
+
+
+def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
+    """The messages in order, those together between which a cut would part a call from its result."""
+    caller: dict[str, int] = {}
+    ends = list(range(len(messages)))
+    for index, message in enumerate(messages):
+        for call in message.calls:
+            caller[call.id] = index
+        for result in message.results:
+            ends[caller.get(result.call_id, index)] = index
+    groups: list[Sequence[Message]] = []
+    start = end = 0
+    for index, last in enumerate(ends):
+        end = max(end, last)
+        if index == end:
+            groups.append(messages[start : index + 1])
+            start = end = index + 1
+    return groups
+
+
+# -- one message
+
+_NOISE = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
+"""Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
+"""Does for text what `_as_json` does."""
+
+
+def _block(message: Message, caps: _Caps) -> _Block:
+    """A message with its labels, each turn escaped; empty when it has nothing to show."""
+    if message.role == "system":
+        return []
+    label = _LABELS[message.role]
+    pieces: list[str] = []
+    said: list[str] = []
+    for part in message.parts:
+        match part:
+            case ToolResult():
+                pieces += _said(label, said)
+                said.clear()
+                pieces += (_ERROR if part.is_error else _RESULT, _result(part, caps.result_chars))
+            case ToolCall():
+                pieces += _said(label, said)
+                said.clear()
+                pieces += (_CALL, _call(part, caps.result_chars))
+            case Text():
+                said.append(_readable(part.text, caps.text_chars))
+            case Media():
+                said.append(_placeholder(part))
+            case Opaque(content=content) if content and message.role == "assistant":
+                pieces += _said(label, said)
+                said.clear()
+                pieces += (_RESULT, _hosted(part, caps.result_chars))
+            case Opaque():
+                said += (f"[block: {_one_line(part.kind)}]", _readable(part.content, caps.result_chars))
+            case Thinking():
+                pass
+    pieces += _said(label, said)
+    return pieces
+
+
+def _said(label: str, texts: Sequence[str]) -> _Block:
+    """What a speaker said, as a turn; none when it was nothing."""
+    # Escaped only when joined: two adjacent texts could make one tag.
+    text = neutralised("\n".join(filter(None, texts))) if texts else ""
+    return [label, text] if text else []
+
+
+def _result(result: ToolResult, max_chars: int) -> str:
+    lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
+    return neutralised("\n".join(filter(None, lines))) or "(empty)"
+
+
+def _hosted(block: Opaque, max_chars: int) -> str:
+    """The name of a tool that the provider ran, with its query, its output or both; other people's words, as a result is."""
+    return neutralised(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
+
+
+def _call(call: ToolCall, max_chars: int) -> str:
+    """`name(key="value", ...)`, each value cut."""
+    values = (f"{_one_line(key)}={_value(value, max_chars)}" for key, value in call_arguments(call).items())
+    return neutralised(f"{_one_line(call.name)}({', '.join(values)})")
+
+
+def _value(value: object, max_chars: int) -> str:
+    if isinstance(value, str):
+        return _quoted(_limited(_clean(value), max_chars))
+    if type(value) is int:  # an encoder takes longer to begin than to write a number
+        return _limited(repr(value), max_chars)
+    return _limited(_clean(_as_json(value)), max_chars)
+
+
+def _placeholder(media: Media) -> str:
+    """`[image: image/png]`; never the URL, which may hold the data itself."""
+    kind = _one_line(media.media_type)
+    return f"[{kind.partition('/')[0]}: {kind}]"
+
+
+def _one_line(name: str) -> str:
+    return name if name.isidentifier() and len(name) <= 80 else " ".join(_clean(name).split())[:80]
+
+
+def _clean(text: str) -> str:
+    """The text without terminal colours, control characters and halves of surrogate pairs, which no provider accepts."""
+    encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
+    if not encoded.translate(None, _QUIET):
+        return text
+    text = _NOISE.sub("", text)
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _without_reminders(text: str) -> str:
+    """The text without `<system-reminder>` blocks: the host puts them in anew, a summary would repeat them for good."""
+    opening, closing = "<system-reminder>", "</system-reminder>"
+    if opening not in text:
+        return text
+    kept: list[str] = []
+    position = 0
+    while (start := text.find(opening, position)) >= 0 and (end := text.find(closing, start)) >= 0:
+        kept.append(text[position:start])
+        position = end + len(closing)
+    return "".join([*kept, text[position:]])
+
+
+# -- cutting
+
+
+def _readable(text: str, max_chars: int | None) -> str:
+    """The text without what nobody is to read, cut."""
+    return _limited(_without_reminders(_clean(text)).strip(), max_chars)
+
+
+def _limited(text: str, max_chars: int | None) -> str:
+    if max_chars is None or len(text) <= max_chars:
+        return text
+    return shortened(text, max_chars - max_chars // 2, max_chars // 2)

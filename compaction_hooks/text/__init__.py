@@ -1,0 +1,1 @@
+"""Text made safe and short: escaping, shortening, JSON of bounded depth."""

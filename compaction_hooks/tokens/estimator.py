@@ -1,0 +1,157 @@
+"""How large a message is before a provider has counted it, and what a provider's count says.
+
+`CharacterEstimator` needs nothing but the text; `compaction_hooks.tiktoken_estimator` needs the rank files of a tokenizer.
+What one usage report teaches about the next estimate is `compaction_hooks.tokens.calibration`'s business.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+from numbers import Real
+from typing import Final, Protocol, TypeVar
+
+from compaction_hooks.errors import described
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compaction_hooks.tokens.text_classes import text_tokens
+from compaction_hooks.values import dataclass
+
+T = TypeVar("T")
+
+logger = logging.getLogger("compaction_hooks")
+
+MESSAGE_TOKENS: Final = 4
+"""Role and separators of one message: OpenAI's cookbook counts 3 and the role."""
+TOOL_CALL_TOKENS: Final = 24
+"""What surrounds the name and arguments of one call. Fitted, with `TOOL_RESULT_TOKENS`, to recorded requests to Claude."""
+TOOL_RESULT_TOKENS: Final = 8
+"""What surrounds one result, its call id included."""
+IMAGE_TOKENS: Final = 1_600
+"""One image, whatever its size: the most Anthropic takes after scaling down (width * height / 750); GPT-4.1 stops at 1,536."""
+LOW_DETAIL_IMAGE_TOKENS: Final = 85
+"""One image sent with `detail: low` (OpenAI, GPT-4o; independent of its size)."""
+OTHER_MEDIA_TOKENS: Final = 4_600
+"""A document or sound, whose length a host's message does not tell: one dense PDF page at Anthropic, 3,000 of text and an image."""
+MOST_TOKENS: Final = 1_000_000_000_000_000
+"""No message has more: who says so is not counting tokens."""
+OPAQUE_CHARS_PER_TOKEN: Final = 4
+"""Encrypted reasoning is base64 of the reasoning: 4/3 characters for one of about 3.5 per token, rounded down."""
+
+
+class TokenEstimator(Protocol):
+    """Anything that says how many tokens a text and a message take. It should rather say too many than too few."""
+
+    @property
+    def name(self) -> str:
+        """A short stable name, for events."""
+        ...
+
+    def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text; 0 when it is empty."""
+        ...
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message, all its parts and what surrounds them included; never 0."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterEstimator:
+    """Estimates by classes of characters; docs/tokens.md has the measured error. Reads stretches of long texts; no vocabulary."""
+
+    @property
+    def name(self) -> str:
+        """Return "characters"."""
+        return "characters"
+
+    def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text, rounded up."""
+        return text_tokens(text)
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message with its frame."""
+        return message_tokens(message, text_tokens)
+
+
+class GuardedEstimator:
+    """An estimator of the host's that cannot fail a call.
+
+    Where it raises, or gives what is no number of tokens (negative, not a number, above `MOST_TOKENS`, none for a message),
+    `CharacterEstimator` counts instead, and a warning says so once.
+    """
+
+    def __init__(self, estimator: TokenEstimator) -> None:
+        self._estimator = estimator
+        self._instead = CharacterEstimator()
+        self._has_failed = False
+
+    @property
+    def name(self) -> str:
+        """The host's estimator's name."""
+        return self._estimator.name
+
+    def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text, rounded up."""
+        return self._tokens(self._estimator.estimate_tokens, self._instead.estimate_tokens, text, least=0)
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message, rounded up."""
+        instead = self._instead.estimate_message_tokens
+        return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
+
+    def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], what: T, *, least: int) -> int:
+        try:
+            tokens = estimate(what)
+            number = float(tokens) if isinstance(tokens, Real) else math.nan
+            if 0 <= number <= MOST_TOKENS and math.ceil(number) >= least:
+                return math.ceil(number)
+            problem = f"gave {tokens if isinstance(tokens, Real) else type(tokens).__name__}"
+        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+            problem = f"raised {described(error)}"
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("the token estimator %s: characters are counted instead", problem)
+        return instead(what)
+
+
+def message_tokens(message: Message, count: Callable[[str], int]) -> int:
+    """Return the tokens of a message when `count` counts its texts; for writing an estimator of your own."""
+    tokens = MESSAGE_TOKENS
+    for part in message.parts:
+        # By how often they occur; a `match` or a function for each part would cost as much as counting a short text.
+        if isinstance(part, Text):
+            tokens += count(part.text)
+        elif isinstance(part, ToolResult):
+            tokens += TOOL_RESULT_TOKENS + count(part.text)
+            for media in part.media:
+                tokens += _media_tokens(media)
+        elif isinstance(part, ToolCall):
+            tokens += TOOL_CALL_TOKENS + count(part.name) + count(part.arguments)
+        elif isinstance(part, Thinking):
+            # The signature is the same reasoning once more, encrypted; a provider reads one of the two.
+            tokens += max(count(part.text), math.ceil(part.opaque_chars / OPAQUE_CHARS_PER_TOKEN))
+        elif isinstance(part, Opaque):
+            tokens += count(part.text)
+        else:
+            tokens += _media_tokens(part)
+    return tokens
+
+
+def _media_tokens(media: Media) -> int:
+    if not media.media_type.startswith("image"):
+        return OTHER_MEDIA_TOKENS
+    return LOW_DETAIL_IMAGE_TOKENS if media.low_detail else IMAGE_TOKENS
+
+
+def estimate_messages_tokens(messages: Iterable[Message], estimator: TokenEstimator) -> int:
+    """Return the tokens of a list of messages: the sum, for nothing is counted between messages."""
+    return sum(map(estimator.estimate_message_tokens, messages))

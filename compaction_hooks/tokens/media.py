@@ -1,0 +1,80 @@
+"""Images, documents and sounds: how large they turn out to be, and the line that takes their place in a view."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from compaction_hooks.messages import Media, Message, Part, ToolResult
+from compaction_hooks.tokens.estimator import TokenEstimator
+
+PLACEHOLDER_NAME_CHARS: Final = 80
+"""The most that a placeholder shows of a file's name, id or URL."""
+
+
+def media_in(part: Part) -> tuple[Media, ...]:
+    """Return the media that a part is or holds."""
+    match part:
+        case Media():
+            return (part,)
+        case ToolResult(media=media):
+            return media
+        case _:
+            return ()
+
+
+def without_media(part: Part) -> str:
+    """Return the text in place of a user's media, or of a result that holds media: it says what was left out.
+
+    >>> without_media(Media("application/pdf", "file-123", is_reference=True, name="report.pdf"))
+    '[Left out, the request was too large with it: application/pdf "report.pdf"]'
+    """
+    match part:
+        case Media():
+            return _placeholder(part)
+        case ToolResult():
+            return "\n".join(filter(None, (part.text, *map(_placeholder, part.media))))
+        case _:
+            return ""
+
+
+def _placeholder(media: Media) -> str:
+    if media.name:
+        name = json.dumps(" ".join(media.name.split())[:PLACEHOLDER_NAME_CHARS], ensure_ascii=False)
+    elif media.is_reference:
+        name = media.identity[:PLACEHOLDER_NAME_CHARS]
+    else:
+        name = f"sha256 {media.identity[:12]}"
+    return f"[Left out, the request was too large with it: {media.media_type} {name}]"
+
+
+class LearnedMedia:
+    """An estimator that knows how large some media are, which no message tells.
+
+    Args:
+        estimator: Sizes everything else.
+    """
+
+    def __init__(self, estimator: TokenEstimator) -> None:
+        self._estimator = estimator
+        self._unseen: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """The estimator's name; a host's may have none."""
+        return str(getattr(self._estimator, "name", ""))
+
+    def learn(self, media: Media, tokens: int) -> None:
+        """Take in that media hold so many tokens more than the estimator says."""
+        self._unseen[media.identity] = self._unseen.get(media.identity, 0) + tokens
+
+    def estimate_tokens(self, text: str, /) -> int:
+        """Return the tokens of a bare text."""
+        return self._estimator.estimate_tokens(text)
+
+    def estimate_message_tokens(self, message: Message, /) -> int:
+        """Return the tokens of a message."""
+        tokens = self._estimator.estimate_message_tokens(message)
+        if not self._unseen:
+            return tokens
+        return tokens + sum(self._unseen.get(media.identity, 0) for part in message.parts for media in media_in(part))

@@ -1,0 +1,250 @@
+"""The size of a model's context window: as given, as providers' errors told, or by tables.
+
+genai-prices and litellm each hold one, and a small one of current models is part of this package. Nothing is downloaded, and
+litellm is not imported, for that takes seconds and goes to the network; its table is a JSON file in its wheel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Final, Protocol, cast
+
+from compaction_hooks.text.patterns import lazy_pattern
+from compaction_hooks.values import dataclass
+
+logger = logging.getLogger("compaction_hooks")
+
+_LITELLM_TABLE: Final = "model_prices_and_context_window_backup.json"
+_TEXT_MODES: Final = ("chat", "completion", "responses")
+_INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
+"""OpenAI's windows since GPT-5 hold 128,000 tokens that only the answer may use. OpenAI's model pages name the sum, its errors the
+rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
+_SPLIT_WINDOW_NAME: Final = lazy_pattern(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
+_DECORATIONS: Final = (
+    lazy_pattern(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    lazy_pattern(
+        r"^[a-z][a-z_-]*:(.*[-\d].*)"
+    ),  # a provider before a colon: anthropic:claude-sonnet-5-5; not a variant behind it
+    lazy_pattern(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
+    lazy_pattern(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
+    lazy_pattern(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
+    lazy_pattern(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
+)
+"""What may stand around a model's name, in the order it is taken off."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWindow:
+    """A model's context window.
+
+    Attributes:
+        tokens: Its size.
+        is_input_only: Whether the answer takes nothing from it; otherwise input and answer share it.
+        source: Where the number comes from, for people.
+    """
+
+    tokens: int
+    is_input_only: bool
+    source: str
+
+
+class Windows:
+    """The windows of the models that one controller serves.
+
+    Args:
+        model: The controller's own model, or None.
+        given: The window of that model in tokens, or None if the host did not say.
+        default: The window of a model that no table knows, in tokens, or None.
+    """
+
+    def __init__(self, model: str | None, given: int | None, default: int | None) -> None:
+        self._model = model
+        self._given = None if given is None else ModelWindow(given, is_input_only=False, source="given")
+        self._default = None
+        if default is not None:
+            self._default = ModelWindow(default, is_input_only=False, source="default_context_window")
+        self._learned: dict[str | None, int] = {}
+        self._warned: set[str | None] = set()
+
+    def find(self, model: str | None, known: int | None = None) -> ModelWindow | None:
+        """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
+
+        Args:
+            model: None: the controller's own.
+            known: The window that the caller of this very call knows, in tokens. If the tables know a smaller one, that
+                one holds: frameworks tell input and output together, where some models take less input.
+        """
+        name = model or self._model
+        is_own = model is None or self._model is None or model == self._model
+        given = self._given if is_own else None
+        learned = self._learned.get(_plain(name))
+        if learned is not None and (given is None or learned < given.tokens):
+            return ModelWindow(learned, is_input_only=False, source="a provider's error")
+        found = given or _looked_up(name, known) or self._given or self._default
+        if found is None:
+            self._warn_once(name)
+        return found
+
+    def learn(self, model: str | None, tokens: int) -> None:
+        """Correct the window of a model by what an error said."""
+        self._learned[_plain(model or self._model)] = tokens
+
+    def _warn_once(self, name: str | None) -> None:
+        if name in self._warned:
+            return
+        self._warned.add(name)
+        logger.warning(
+            "the context window of %s is unknown: no threshold compaction, overflow recovery only. Set context_window=... on "
+            "the CompactionController%s",
+            f"model {name!r}" if name else "the model (no name given)",
+            unknown_window_advice() if name else ", or model=...",
+        )
+
+
+def _plain(model: str | None) -> str | None:
+    """Return a model's name without the provider in front of it."""
+    return model and model.rpartition("/")[2].lower()
+
+
+def _looked_up(name: str | None, known: int | None) -> ModelWindow | None:
+    """Return the smaller of the window that the tables know and the one that the caller does."""
+    found = find_window(name) if name is not None else None
+    if known is not None and (found is None or known < found.tokens):
+        return window_from(name or "", known, "the host's framework")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def find_window(model: str) -> ModelWindow | None:
+    """Return the window of a model by genai-prices and litellm, as far as they are installed; where they differ, the smaller.
+
+    If neither knows the model, the table of this package counts, which goes by the beginnings of names.
+    A provider in front ("openai/", "anthropic:", "bedrock/us.anthropic."), a date or a version behind are left out where the full
+    name is unknown. Where a part of the window is for the answer alone, the rest is returned.
+
+    Returns:
+        None when no table knows the model.
+    """
+    name = model.strip().lower()
+    found = [window for window in (_from_genai_prices(name), _from_litellm(name)) if window]
+    return min(found, key=lambda window: window.tokens, default=None) or _from_own_table(name)
+
+
+def _from_genai_prices(model: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(_genai_prices_tokens, names_of(model))), None)
+    return window_from(model, tokens, "genai-prices") if tokens else None
+
+
+def _from_litellm(model: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(_litellm_tokens().get, names_of(model))), None)
+    return window_from(model, tokens, "litellm") if tokens else None
+
+
+def _from_own_table(model: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(_known_tokens, names_of(model))), None)
+    return window_from(model, tokens, "compaction-hooks' own table") if tokens else None
+
+
+def _known_tokens(name: str) -> int | None:
+    """The window of the longest beginning of a name, word by word."""
+    words = (name.replace(".", "-") if "claude" in name else name).split("-")  # only OpenRouter writes claude-opus-5.5
+    begins = ("-".join(words[:count]) for count in range(len(words), 0, -1))
+    return next(filter(None, map(_known_windows().get, begins)), None)
+
+
+@cache
+def _known_windows() -> Mapping[str, int]:
+    from compaction_hooks.tokens.known_windows import KNOWN_WINDOWS
+
+    return {name: tokens for tokens, names in KNOWN_WINDOWS.items() for name in names.split()}
+
+
+def unknown_window_advice() -> str:
+    """Return a clause for errors and warnings: a package to install that may know more models; empty if it is there already."""
+    return "" if _genai_prices() else ", or install genai-prices, which knows more models"
+
+
+def window_from(model: str, tokens: int, source: str) -> ModelWindow:
+    """Return the window behind a table's number: input and answer together, but for some of OpenAI's models."""
+    if not _SPLIT_WINDOW_NAME.search(model):
+        return ModelWindow(tokens, False, source)
+    input_tokens = _INPUT_PART.get(tokens, tokens)
+    return ModelWindow(input_tokens, input_tokens in _INPUT_PART.values(), source)
+
+
+def names_of(model: str) -> Iterator[str]:
+    """Yield the names that a table may know a model by, the most exact first: "a/b.c-v1:0", then "b.c-v1:0", "c-v1:0", "c"."""
+    provider, slash, rest = model.partition("/")
+    if slash:
+        yield model
+        yield from names_of(rest)
+        return
+    yield provider
+    bare = provider
+    for decoration in _DECORATIONS:
+        if found := decoration.match(bare):
+            bare = found[1]
+            yield bare
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+class _GenaiModel(Protocol):
+    context_window: int | None
+
+
+class _GenaiPrices(Protocol):
+    def find_provider_model(
+        self, model_ref: str, provider: None, provider_id: str | None, provider_api_url: None, /
+    ) -> tuple[object, _GenaiModel]: ...
+
+
+@cache
+def _genai_prices() -> _GenaiPrices | None:
+    try:
+        snapshot: _GenaiPrices = importlib.import_module("genai_prices.data_snapshot").get_snapshot()
+    except (ModuleNotFoundError, AttributeError):
+        return None
+    return snapshot
+
+
+def _genai_prices_tokens(name: str) -> int | None:
+    table = _genai_prices()
+    if table is None:
+        return None
+    provider, _, bare = name.rpartition("/")
+    try:
+        _, model = table.find_provider_model(bare, None, provider or None, None)
+        return _positive(model.context_window)
+    except (LookupError, AttributeError, TypeError, ValueError):
+        # It does not know the model, or its interface has changed, which is no reason to fail an agent.
+        return None
+
+
+@cache
+def _litellm_tokens() -> Mapping[str, int]:
+    """litellm's input limits in tokens by model name in lower case, for models that answer with text."""
+    from compaction_hooks.installed import package_folder  # importlib.util and pathlib are slow to import
+
+    folder = package_folder("litellm")
+    try:
+        table: object = json.loads((folder / _LITELLM_TABLE).read_text("utf-8")) if folder else None
+    except (OSError, ValueError):
+        table = None
+    entries = cast("dict[str, object]", table) if isinstance(table, dict) else {}
+    limits = {name.lower(): _input_limit(entry) for name, entry in entries.items()}
+    return {name: tokens for name, tokens in limits.items() if tokens}
+
+
+def _input_limit(entry: object) -> int | None:
+    """One entry's limit. The entry that describes the others holds sentences where they hold numbers."""
+    if not isinstance(entry, dict):
+        return None
+    fields = cast("dict[str, object]", entry)
+    return _positive(fields.get("max_input_tokens")) if fields.get("mode") in _TEXT_MODES else None

@@ -1,0 +1,1 @@
+"""From messages and a record to the list that is sent."""

@@ -1,0 +1,438 @@
+"""(messages, record) to the list to send: a pure function, the same in every process and framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Final, Generic, cast
+
+from compaction_hooks import arguments
+from compaction_hooks.formats import OpenAIChatFormat, format_of
+from compaction_hooks.history import History, HistoryReader
+from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
+from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
+from compaction_hooks.validity import binds_reasoning
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.cache_marks import MovedMark, move_mark
+from compaction_hooks.view.reasoning import StaleReasoning, can_leave_out_reasoning, stale_runs_of
+from compaction_hooks.view.record import CompactionRecord, Pin, known_products
+from compaction_hooks.view.reductions import (
+    PartKind,
+    Place,
+    Reducible,
+    Reduction,
+    Rewritten,
+    by_place,
+    part_digest,
+    places,
+)
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
+
+OF_A_REQUEST: Final[Collection[PartKind]] = ("text", "media")
+"""The kinds of parts that the current request may have: those it has are always shown in full."""
+
+
+def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> CompactionRecord | None:
+    """Return the newest record that is true of this history: what it covers is there, word for word.
+
+    Args:
+        records: In the order of `precedence`, of one conversation with all its forks.
+    """
+    return next((record for record in reversed(records) if is_true(history, record)), None)
+
+
+def is_true(history: History[M], record: CompactionRecord) -> bool:
+    """Whether the history begins with exactly what the record covers, and goes on after it."""
+    if not FIRST_RULE <= record.digest_rule <= DIGEST_RULE:
+        return False  # made by a later version, and not checked by it here
+    if history.digest_before(record.covered_runs, record.digest_rule) != record.covered_digest:
+        return False
+    # A late result after the cut that answers a call before it would be an orphan.
+    return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection(Generic[M]):
+    """One record applied to one history, for that history and for all that grow from it.
+
+    Attributes:
+        prefix: What the view begins with: system messages, summary, pins, and the kept messages up to the last one that
+            is not simply the host's object.
+        rest: Index of the host message from which on the view is the host's list.
+        prefix_tokens: Estimate of `prefix` in tokens, before calibration.
+        pinned: Indexes of the pieces that stay from before the cut.
+        cut: Index of the first piece that is kept because it is recent.
+        borrowed: Indexes of the host messages that the prefix holds, or holds copies of.
+        favoured: Index of a piece that is shown, or shown in full, only while it is the current request; None where there is
+            none. It was current when the record was made for another end of the conversation, which was since rewound.
+        rewritten: By index, the kept host messages that are shown smaller.
+        is_settled: Whether all that the record shows smaller, and all stale reasoning, could be there; not in a list that was cut
+            off before its end, and that may grow again.
+        stale_runs: Before this run the view leaves out reasoning; 0 where it shows all of it.
+        moved_mark: The cache mark that the summary has from a message it covers; None if none of them has one.
+    """
+
+    prefix: Sequence[M]
+    rest: int
+    prefix_tokens: int
+    pinned: tuple[int, ...]
+    cut: int
+    borrowed: tuple[int, ...] = ()
+    favoured: int | None = None
+    rewritten: Mapping[int, Rewritten[M]] = field(default_factory=dict[int, Rewritten[M]])
+    is_settled: bool = True
+    stale_runs: int = 0
+    moved_mark: MovedMark[M] | None = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the view is the host's own list."""
+        return not self.prefix and self.rest == 0
+
+    def view(self, history: History[M]) -> list[M]:
+        """Return the list to send: a new list; what is kept are the objects of the host."""
+        return [*self._prefix_for(history.host), *history.hosts(self.rest)]
+
+    def view_of(self, messages: Sequence[M]) -> list[M]:
+        """Return the list to send for the list that the history was read from, which may hold copies of the same messages."""
+        return [*self._prefix_for(messages.__getitem__), *messages[self.rest :]]
+
+    def _prefix_for(self, host: Callable[[int], M]) -> Sequence[M]:
+        """The prefix, in which the summary has a cache mark only while the covered message still has it: providers allow few."""
+        moved = self.moved_mark
+        if moved is None or moved.is_still_at(host(moved.host)):
+            return self.prefix
+        return [moved.unmarked if message is moved.marked else message for message in self.prefix]
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        """Return the reductions that the view shows."""
+        return [item for shown in self.rewritten.values() for item in shown.reductions]
+
+    def tokens(self, history: History[M]) -> int:
+        """Return the view's estimate in tokens, before calibration."""
+        return self.prefix_tokens + history.tokens(history.first_piece(self.rest))
+
+
+@dataclass(slots=True)
+class _Draft(Generic[M]):
+    """Host messages chosen piece by piece, with their size."""
+
+    history: History[M]
+    format: MessageFormat[M]
+    stale: StaleReasoning[M]
+    messages: list[M] = field(default_factory=list[M])
+    borrowed: list[int] = field(default_factory=list[int])
+    tokens: int = 0
+    moved_mark: MovedMark[M] | None = None
+
+    def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
+        """Add single pieces: their messages, or new ones with only these pieces."""
+        for host, group in groupby(pieces, key=lambda index: self.history.piece(index).host):
+            chosen = list(group)
+            message = rewritten[host].message if host in rewritten else self.history.host(host)
+            if len(chosen) < len(self.history.host_pieces(host)):
+                message = self.format.take(message, [self.history.piece(index).number for index in chosen])
+            shown, saved = self.stale.leave_out(message, chosen)
+            if shown is not None:
+                self.borrowed.append(host)
+                self.messages.append(shown)
+            self.tokens += sum(self.history.piece(index).tokens for index in chosen) - saved
+
+    def add_summary(
+        self, record: CompactionRecord, estimate: Callable[[Message], int], earlier: Projection[M] | None
+    ) -> tuple[int, tuple[int, ...]]:
+        """Add what stands for the covered pieces; return the first piece behind them, and those that are pinned."""
+        history = self.history
+        if record.covered_runs <= history.base:
+            return 0, ()
+        cut = history.run_start(record.covered_runs)
+        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
+        self.add(history.systems(cut))
+        summary = self.format.summary(record.rendered)
+        self.moved_mark = move_mark(history, self.format, summary, self._covered_hosts(cut, pinned, earlier))
+        self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
+        self.tokens += sum(map(estimate, self.format.read(summary)))
+        self.add(pinned)
+        return cut, pinned
+
+    def _covered_hosts(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
+        """Yield the covered host messages that may have a cache mark, the newest first; before an earlier cut its view knows."""
+        history = self.history
+        known = (
+            earlier if earlier is not None and 0 < earlier.cut <= cut and earlier.cut < history.piece_count else None
+        )
+        start = history.piece(known.cut).host if known else 0
+        end = history.piece(cut).host if cut < history.piece_count else history.host_count
+        shown = {history.piece(index).host for index in (*history.systems(cut), *pinned)}
+        yield from (host for host in reversed(range(start, end)) if host not in shown)
+        if known and known.moved_mark:
+            yield known.moved_mark.host
+
+    def add_hosts(self, first: int, end: int, rewritten: Mapping[int, Rewritten[M]]) -> None:
+        """Add whole messages, `first` to `end` (excluded)."""
+        kept: dict[int, M] = dict(enumerate(self.history.hosts(first)[: end - first], first))
+        self.tokens += self.history.tokens(self.history.first_piece(first), self.history.first_piece(end))
+        kept.update({host: shown.message for host, shown in rewritten.items() if first <= host < end})
+        for host in self.stale.hosts(first, end):
+            left, saved = self.stale.leave_out(kept[host], self.history.host_pieces(host))
+            self.tokens -= saved
+            if left is None:
+                del kept[host]
+            else:
+                kept[host] = left
+        self.messages += kept.values()
+        self.borrowed += kept
+
+
+def apply_record(
+    history: History[M],
+    record: CompactionRecord | None,
+    format: MessageFormat[M],
+    estimate: Callable[[Message], int],
+    earlier: Projection[M] | None = None,
+    made_from: Iterable[Reducible] = (),
+    stale_runs: int = 0,
+) -> Projection[M]:
+    """Apply a record that is true of this history; None is the host's own list.
+
+    Args:
+        estimate: Size of one neutral message in tokens, before calibration.
+        earlier: Another record applied to this history, or to one that it grew from: what both show alike is not made anew.
+        made_from: Results and arguments of this very history that reductions were just made from: they are not looked for.
+        stale_runs: Before this run reasoning is left out.
+    """
+    if record is None and not stale_runs:
+        return Projection((), 0, 0, (), 0)
+    stale = StaleReasoning(history, format, estimate, stale_runs)
+    draft = _Draft(history, format, stale)
+    cut, pinned = draft.add_summary(record, estimate, earlier) if record else (0, ())
+    wanted = by_place(record.reductions if record else ())
+    sites: dict[tuple[PartKind, int, int], Reducible] = {
+        (part.kind, part.run, part.ordinal): part for part in made_from if part.piece >= cut
+    }
+    texts = _Texts(history, wanted, sites, cut)
+    rewritten = _rewritten(texts, format, estimate, _unchanged(earlier, wanted, cut))
+    first = history.piece(cut).host if cut < history.piece_count else history.host_count
+    is_partial = cut < history.piece_count and history.first_piece(first) != cut
+    changed = [*rewritten, *stale.hosts(first, history.host_count)]
+    rest = max([first + is_partial, *(host + 1 for host in changed)])
+    if is_partial:
+        draft.add(range(cut, history.first_piece(first + 1)), rewritten)
+    draft.add_hosts(first + is_partial, rest, rewritten)
+    favoured = _favoured(history, record, cut) if record else None
+    is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())
+    if not changed and cut == 0:
+        return Projection((), 0, 0, (), 0, (), favoured, is_settled=is_settled, stale_runs=stale_runs)
+    tokens = draft.tokens - sum(shown.saved for shown in rewritten.values())
+    borrowed = tuple(draft.borrowed)
+    return Projection(
+        draft.messages,
+        rest,
+        tokens,
+        pinned,
+        cut,
+        borrowed,
+        favoured,
+        rewritten,
+        is_settled,
+        stale_runs,
+        draft.moved_mark,
+    )
+
+
+def _asked_before(history: History[M], cut: int) -> list[int]:
+    """The current request, where it stands before the cut: so after a rewind."""
+    request = history.request
+    return [request] if request is not None and request < cut else []
+
+
+def _favoured(history: History[M], record: CompactionRecord, cut: int) -> int | None:
+    request = history.request
+    if request is None:
+        return None
+    if request < cut:
+        return None if request in pin_pieces(history, record.pins, cut) else request
+    run = history.run_of(request)
+    return request if any(item.kind in OF_A_REQUEST and item.run == run for item in record.reductions) else None
+
+
+def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
+    """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped.
+
+    What a pinned call or result cannot be shown without stays with it: another format may cut a step into other messages, whose
+    digests no pin names.
+    """
+    found: set[int] = set()
+    for pin in pins:
+        within = history.run_pieces(pin.run) if pin.run >= history.base else range(history.run_start(history.base))
+        matches = [i for i in within if i < cut and pin.digest in message_names(history.piece(i).message)]
+        found.update(i for match in matches[-1:] for i in whole_step(history, match) if i < cut)
+    return sorted(found)
+
+
+def whole_step(history: History[M], index: int) -> set[int]:
+    """Return a piece alone, or with all calls and results it cannot be shown without, and those that these cannot.
+
+    One message may answer the calls of several (Anthropic's results of a step that was split).
+    """
+    step, waiting = {index}, [index]
+    while waiting:
+        fresh = {partner for partner in _partners(history, waiting.pop()) if partner not in step}
+        step |= fresh
+        waiting.extend(fresh)
+    return step
+
+
+def _partners(history: History[M], index: int) -> Iterator[int]:
+    """Yield the pieces that hold the calls this piece answers, and the results of the calls it makes; the nearest of each id."""
+    message = history.piece(index).message
+    wanted = {result.call_id for result in message.results}
+    for other in range(index - 1, -1, -1) if wanted else ():
+        found = wanted & {call.id for call in history.piece(other).message.calls}
+        if found:
+            yield other
+        wanted -= found
+    open_calls = {call.id for call in message.calls}
+    for other in range(index + 1, history.piece_count) if open_calls else ():
+        found = open_calls & {result.call_id for result in history.piece(other).message.results}
+        if found:
+            yield other
+        open_calls -= found
+
+
+def _unchanged(
+    earlier: Projection[M] | None, wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int
+) -> dict[int, Rewritten[M]]:
+    """What an earlier view shows smaller, as far as the very same reductions are wanted; texts depend on the current request."""
+    if earlier is None or earlier.cut != cut:
+        return {}
+    held: dict[int, Rewritten[M]] = {}
+    for host, shown in earlier.rewritten.items():
+        for item in shown.reductions:
+            again = wanted.get((item.kind, item.run, item.ordinal))
+            if item.kind in OF_A_REQUEST or (again is not item and again != item):
+                break
+        else:
+            held[host] = shown
+    return held
+
+
+def _rewritten(
+    texts: _Texts[M], format: MessageFormat[M], estimate: Callable[[Message], int], held: dict[int, Rewritten[M]]
+) -> dict[int, Rewritten[M]]:
+    """The kept messages of which parts are shown smaller, by index; what is held already is not made anew."""
+    fresh = texts.beside({(item.kind, item.run, item.ordinal) for shown in held.values() for item in shown.reductions})
+    mixed = held.keys() & fresh.keys()
+    if mixed:  # of these messages more is shown smaller than before
+        held = {host: shown for host, shown in held.items() if host not in mixed}
+        return _rewritten(texts, format, estimate, held)
+    return {**held, **{host: _rewrite(texts.history, host, new, format, estimate) for host, new in fresh.items()}}
+
+
+def _rewrite(
+    history: History[M],
+    host: int,
+    new: Mapping[PartAddress, tuple[str, Reduction]],
+    format: MessageFormat[M],
+    estimate: Callable[[Message], int],
+) -> Rewritten[M]:
+    message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
+    read = tuple(format.read(message))
+    pieces = [history.piece(index) for index in history.host_pieces(host)]
+    saved = sum(
+        pieces[number].tokens - estimate(read[number]) for number in {number for number, _ in new} if number < len(read)
+    )
+    is_alone = len(pieces) == 1 and len(pieces[0].message.parts) == 1
+    alone = (pieces[0].tokens - saved, max(len(text) for text, _ in new.values())) if is_alone else None
+    return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts(Generic[M]):
+    """Which parts are to be shown smaller, and where they stand as far as that is known."""
+
+    history: History[M]
+    wanted: Mapping[tuple[PartKind, int, int], Reduction]
+    sites: Mapping[tuple[PartKind, int, int], Reducible]
+    cut: int
+
+    def beside(self, done: Container[tuple[PartKind, int, int]]) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
+        """Return the new texts by host message and address, but those `done`. A part that is not what was reduced stays."""
+        history = self.history
+        texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
+        unknown: dict[tuple[PartKind, int, int], Reduction] = {}
+        for place, item in self.wanted.items():
+            site = self.sites.get(place)
+            if place in done:
+                continue
+            if site is None:
+                unknown[place] = item
+                continue
+            piece = history.piece(site.piece)
+            texts.setdefault(piece.host, {})[piece.number, site.part] = item.apply(site.text), item
+        for run in sorted({item.run for item in unknown.values()}):
+            if not history.base <= run < history.run_count:
+                continue
+            for index, found in groupby(places(history, run), key=lambda place: place.piece):
+                new = _new_texts(found, run, unknown, is_request=index == history.request) if index >= self.cut else {}
+                piece = history.piece(index)
+                for number, text in new.items():
+                    texts.setdefault(piece.host, {}).setdefault((piece.number, number), text)
+        return texts
+
+
+def _new_texts(
+    found: Iterable[Place], run: int, wanted: Mapping[tuple[PartKind, int, int], Reduction], *, is_request: bool
+) -> dict[int, tuple[str, Reduction]]:
+    new: dict[int, tuple[str, Reduction]] = {}
+    for place in found:
+        reduction = wanted.get((place.kind, run, place.ordinal))
+        # After a rewind the request that is current may be one that was shortened when a later one was.
+        if reduction is None or (is_request and place.kind in OF_A_REQUEST):
+            continue
+        # A result that is shown smaller has lost its media already; its own reduction comes first.
+        if place.number not in new and part_digest(place.kind, place.text) == reduction.digest:
+            new[place.number] = place.shown(reduction), reduction
+    return new
+
+
+def project(
+    messages: Sequence[M],
+    record: CompactionRecord | None,
+    *,
+    format: MessageFormat[Any] | None = None,
+    model: str | None = None,
+) -> list[M]:
+    """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
+
+    Kept messages are the same objects; the input is not changed. Without a record, or with one that is not true of these
+    messages (a rewind before the cut, an edit of what it covers), the view is a copy of the list as it came.
+
+    Args:
+        format: How the messages are written; None: as their parts tell, OpenAI chat, Responses or Anthropic.
+        model: The model that the view is for. For one that binds reasoning to what stood before it, reasoning from before the
+            compaction is left out.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong kind.
+        FormatError: a message cannot be read.
+    """
+    arguments.check_messages(messages)
+    arguments.check(_KINDS, {"record": record, "format": format, "model": model})
+    chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
+    known = known_products([] if record is None else [record])
+    history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
+    if record is None or not is_true(history, record):
+        return list(messages)
+    stale_runs = stale_runs_of(record) if binds_reasoning(model) and can_leave_out_reasoning(chosen) else 0
+    return apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(history)
+
+
+_KINDS = {
+    "record": arguments.instance_of(CompactionRecord).or_none(),
+    "format": arguments.FORMAT.or_none(),
+    "model": arguments.MODEL_NAME.or_none(),
+}

@@ -1,0 +1,128 @@
+"""The reasoning that a view leaves out, because the model made it behind another beginning of the conversation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from typing import Generic, cast
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import M, Message, MessageFormat, RepairingFormat
+from compaction_hooks.validity import binds_reasoning, is_blank, is_reasoning
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.record import CompactionRecord
+
+
+def can_leave_out_reasoning(format: MessageFormat[M]) -> bool:
+    """Return whether a format can write a message without some of its parts (`RepairingFormat.drop`)."""
+    return callable(getattr(format, "drop", None))
+
+
+def stale_runs_of(record: CompactionRecord | None) -> int:
+    """Return the run before which a record makes reasoning stale: that of the messages there were when it was made.
+
+    Where a record does not tell (one of an older version), all reasoning is stale; without a record none is.
+    """
+    return 0 if record is None else record.seen_runs or sys.maxsize
+
+
+@dataclass(slots=True)
+class BoundReasoning:
+    """What one conversation knows, beside its records, of the reasoning that is refused.
+
+    Attributes:
+        models: Those whose provider refused reasoning here; None is the controller's own.
+        stale_runs: The reasoning of the runs before this one is stale, whatever the record says.
+        is_rewritten: Whether the view's beginning has changed since one was handed out, so that all reasoning there is by the next
+            is stale.
+    """
+
+    models: set[str | None] = field(default_factory=set["str | None"])
+    stale_runs: int = 0
+    is_rewritten: bool = False
+
+    def binds(self, model: str | None, format: MessageFormat[M]) -> bool:
+        """Return whether views for this model leave out stale reasoning."""
+        return (model in self.models or binds_reasoning(model)) and can_leave_out_reasoning(format)
+
+    def stale_before(self, history: History[M], record: CompactionRecord | None) -> int:
+        """Return the run before which reasoning is stale for a model that binds it."""
+        return max(stale_runs_of(record), history.run_count if self.is_rewritten else self.stale_runs)
+
+    def refuse(self, model: str | None) -> None:
+        """Note that this model's provider refused the reasoning that there is."""
+        self.models.add(model)
+        self.is_rewritten = True
+
+    def note_handed_out(self, history: History[M]) -> None:
+        """Note that a view was handed out: what the model answers belongs to it."""
+        if self.is_rewritten:
+            self.stale_runs, self.is_rewritten = history.run_count, False
+
+
+@dataclass(frozen=True, slots=True)
+class StaleReasoning(Generic[M]):
+    """The reasoning in the runs before `runs` of a history; with `runs` 0 there is none.
+
+    Of a message all reasoning is left out, copies of it in other fields included: parts of it would be refused too.
+
+    Attributes:
+        estimate: Size of one neutral message in tokens, before calibration.
+    """
+
+    history: History[M]
+    format: MessageFormat[M]
+    estimate: Callable[[Message], int]
+    runs: int
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether none of it can still come: the list goes on behind it."""
+        return not self.runs or self.runs < self.history.run_count
+
+    def hosts(self, first: int, end: int) -> list[int]:
+        """Return the indexes of the host messages from `first` to `end` (excluded) that hold stale reasoning, in order."""
+        history = self.history
+        start, stop = history.first_piece(first), min(self._end, history.first_piece(end))
+        pieces = history.pieces(start, stop) if start < stop else []
+        return [*dict.fromkeys(piece.host for piece in pieces if _thinks(piece.message))]
+
+    def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
+        """Return a shown message without its reasoning, None if it says nothing else; and the tokens that this saves.
+
+        Args:
+            message: A host message, or a copy with some of its pieces or with shorter parts.
+            pieces: Indexes of the pieces it shows.
+        """
+        if not any(index < self._end and _thinks(self.history.piece(index).message) for index in pieces):
+            return message, 0
+        saved = sum(self._saved(index) for index in pieces)
+        read = self.format.read(message)
+        if all(is_reasoning(part) or is_blank(part) for piece in read for part in piece.parts):
+            return None, saved
+        places = [
+            (number, place)
+            for number, piece in enumerate(read)
+            for place, part in enumerate(piece.parts)
+            if is_reasoning(part)
+        ]
+        return cast("RepairingFormat[M]", self.format).drop(message, places), saved
+
+    @property
+    def _end(self) -> int:
+        """The first piece whose reasoning is not stale."""
+        return self.history.run_start(max(self.runs, self.history.base)) if self.runs else 0
+
+    def _saved(self, index: int) -> int:
+        """Tokens that a piece takes less without its reasoning."""
+        piece = self.history.piece(index)
+        left = tuple(part for part in piece.message.parts if not is_reasoning(part))
+        if len(left) == len(piece.message.parts):
+            return 0
+        is_empty = all(map(is_blank, left))
+        return piece.tokens - (0 if is_empty else self.estimate(replace(piece.message, parts=left)))
+
+
+def _thinks(message: Message) -> bool:
+    return any(map(is_reasoning, message.parts))

@@ -1,0 +1,374 @@
+"""What is known of one compaction: plain JSON, versioned, portable between frameworks and machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from enum import StrEnum
+from typing import TypeVar, cast
+
+from compaction_hooks.arguments import shown
+from compaction_hooks.errors import RecordError
+from compaction_hooks.history import Known, Origin
+from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, text_digest
+from compaction_hooks.messages import Usage
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.reductions import Reduction
+
+T = TypeVar("T")
+
+RECORD_VERSION = 1
+"""Raised when a reader of the old version could misread a new record. New optional fields do not raise it."""
+
+
+UNKNOWN_RUN = -1
+"""The run of a pin whose place is not known: the content alone decides."""
+
+
+class CompactionReason(StrEnum):
+    """Why a compaction happened."""
+
+    THRESHOLD = "threshold"
+    OVERFLOW = "overflow"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A message from before the cut that the view still shows word for word.
+
+    Attributes:
+        run: The run it is in; `UNKNOWN_RUN` if the host pinned a message that was not in the list.
+        digest: The digest of its content (`history.message_digest`).
+        is_users: Whether the host pinned it for good; otherwise it is the request that was current.
+    """
+
+    run: int
+    digest: str
+    is_users: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The earlier summary that stood at the head of the list a record was made from.
+
+    With it the record alone is enough to read such a list: what that summary covers, and which reduced texts follow it.
+
+    Attributes:
+        text_digest: Digest of the earlier summary's rendered text.
+        runs, digest: Runs it covers, and the chain after them.
+        pins: Digests of the messages that follow it and repeat what it covers.
+        reductions: The reductions in force then.
+    """
+
+    text_digest: str
+    runs: int
+    digest: str
+    pins: tuple[str, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRecord:
+    """One compaction. Applies to every list whose first `covered_runs` runs have the digest `covered_digest`.
+
+    Attributes:
+        id: Names the record; derived from its content.
+        parent: `id` of the record this one builds on, or None.
+        prompt_version: Version of the summariser's instructions.
+        reason: What triggered it.
+        summary: What the summariser wrote, all rounds merged; empty when results were only cleared.
+        previous_summary: The summary this one replaced, or None.
+        rendered: The text of the message that stands for what is covered; empty when nothing is.
+        compacted_message_count: Host messages covered.
+        unseen_message_count: Of these, messages that no summariser was shown, because its window, its time or its answers did not
+            suffice: they are summarised by rule. Records of version 0.1.0 do not count them.
+        covered_runs: Runs covered, from the start of the conversation.
+        covered_digest: Digest chain after them.
+        digest_rule: The rule by which it was made; 1 in records of 0.1.0, which do not name it.
+        seen_runs: Runs there were at the time; what a provider counted for an earlier one measured another view.
+        tokens_before, tokens_after: Estimated size of the context in tokens.
+        compaction_count: How many compactions led here, this one included.
+        last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
+        pins: Messages before the cut that stay.
+        reductions: Parts after the cut that are shown smaller, and media that are left out.
+        base: The earlier summary at the head of the list this was made from; None for a whole list.
+        read_files, modified_files: Paths, in the order they were last touched; cumulative.
+        digest: What the covered part did, as plain JSON (`files.CompactionDigest`).
+        usage: What the summary cost, or None.
+        calibration: What usage had taught when it was made: `Calibration.to_dict()`, with the names of the estimator, the format
+            and the model it is true of; empty when it had taught nothing.
+        takes_back: Ids of records that were undone; only a note has them.
+        extra: Fields of a later version, kept as they came.
+    """
+
+    id: str
+    parent: str | None = None
+    prompt_version: int
+    reason: CompactionReason
+    summary: str
+    previous_summary: str | None = None
+    rendered: str
+    compacted_message_count: int
+    covered_runs: int
+    covered_digest: str
+    digest_rule: int = DIGEST_RULE
+    seen_runs: int
+    tokens_before: int
+    tokens_after: int
+    compaction_count: int
+    last_compacted_at: str
+    pins: tuple[Pin, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
+    base: Base | None = None
+    read_files: tuple[str, ...] = ()
+    modified_files: tuple[str, ...] = ()
+    digest: Mapping[str, object] = field(default_factory=dict[str, object])
+    usage: Usage | None = None
+    calibration: Mapping[str, object] = field(default_factory=dict[str, object])
+    takes_back: tuple[str, ...] = ()
+    unseen_message_count: int = 0
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is true of no list and only keeps what was done by hand: pins, or which records were undone."""
+        return not self.covered_digest
+
+    @property
+    def origin(self) -> Origin:
+        """Where the chain of a list begins that starts with this record's summary."""
+        return Origin(self.covered_runs, self.covered_digest, tuple(pin.digest for pin in self.pins))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON, unknown fields included."""
+        usage = self.usage
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        left_out = [reduction.to_dict() for reduction in self.reductions if reduction.kind == "media"]
+        return {
+            **self.extra,
+            "version": RECORD_VERSION,
+            **plain,
+            "reason": self.reason.value,
+            "pins": [{"run": pin.run, "digest": pin.digest, "is_users": pin.is_users} for pin in self.pins],
+            # Media left out are listed apart: a reader that does not know them shows them in full, and reads the rest.
+            "reductions": [reduction.to_dict() for reduction in self.reductions if reduction.kind != "media"],
+            "base": None if self.base is None else _base_dict(self.base),
+            "read_files": list(self.read_files),
+            "modified_files": list(self.modified_files),
+            "digest": dict(self.digest),
+            "usage": None if usage is None else {name: getattr(usage, name) for name in _USAGE},
+            "calibration": dict(self.calibration),
+            **({"takes_back": list(self.takes_back)} if self.takes_back else {}),
+            **({"left_out": left_out} if left_out else {}),
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict()` as JSON text; lone surrogates are escaped, so it is always valid UTF-8."""
+        return json.dumps(self.to_dict(), ensure_ascii=True)
+
+    @staticmethod
+    def from_json(text: str) -> CompactionRecord:
+        """Read a record.
+
+        Raises:
+            RecordError: the text is damaged, or from a version this one cannot read.
+        """
+        try:
+            fields: object = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"not JSON: {error}") from error
+        return CompactionRecord.from_dict(_mapping(fields, "a record"))
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, object]) -> CompactionRecord:
+        """Read what `to_dict` gave, also in an earlier version; absent optional fields get their defaults.
+
+        Raises:
+            RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
+        """
+        fields = _mapping(fields, "a record")
+        version = _field(fields, "version", int, 1)
+        if version > RECORD_VERSION:
+            raise RecordError(
+                f"version={shown(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
+            )
+        reason = _field(fields, "reason", str)
+        if reason not in tuple(CompactionReason):
+            raise RecordError(f"reason={shown(reason)} is not one of {', '.join(CompactionReason)}")
+        return CompactionRecord(
+            id=_field(fields, "id", str),
+            parent=_optional_text(fields, "parent"),
+            prompt_version=_field(fields, "prompt_version", int, 0),
+            reason=CompactionReason(reason),
+            summary=_field(fields, "summary", str),
+            previous_summary=_optional_text(fields, "previous_summary"),
+            rendered=_field(fields, "rendered", str),
+            compacted_message_count=_field(fields, "compacted_message_count", int),
+            covered_runs=_field(fields, "covered_runs", int),
+            covered_digest=_field(fields, "covered_digest", str),
+            digest_rule=_field(fields, "digest_rule", int, FIRST_RULE),
+            seen_runs=_field(fields, "seen_runs", int, 0),
+            tokens_before=_field(fields, "tokens_before", int, 0),
+            tokens_after=_field(fields, "tokens_after", int, 0),
+            compaction_count=_field(fields, "compaction_count", int, 1),
+            last_compacted_at=_field(fields, "last_compacted_at", str, ""),
+            pins=tuple(_pin(item) for item in _objects(fields, "pins")),
+            reductions=tuple(
+                Reduction.from_dict(item) for name in ("reductions", "left_out") for item in _objects(fields, name)
+            ),
+            base=_base(fields.get("base")),
+            read_files=_texts(fields, "read_files"),
+            modified_files=_texts(fields, "modified_files"),
+            digest=_mapping(fields.get("digest") or {}, "digest"),
+            usage=_usage(fields.get("usage")),
+            calibration=_calibration(fields.get("calibration")),
+            takes_back=_texts(fields, "takes_back"),
+            unseen_message_count=_field(fields, "unseen_message_count", int, 0),
+            extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
+        )
+
+
+_PLAIN = (
+    "id",
+    "parent",
+    "prompt_version",
+    "summary",
+    "previous_summary",
+    "rendered",
+    "compacted_message_count",
+    "covered_runs",
+    "covered_digest",
+    "digest_rule",
+    "seen_runs",
+    "tokens_before",
+    "tokens_after",
+    "compaction_count",
+    "last_compacted_at",
+    "unseen_message_count",
+)
+_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_STRUCTURED = (
+    "reason",
+    "pins",
+    "reductions",
+    "left_out",
+    "base",
+    "read_files",
+    "modified_files",
+    "digest",
+    "usage",
+    "calibration",
+    "takes_back",
+)
+_KNOWN_FIELDS = frozenset(("version", *_PLAIN, *_STRUCTURED))
+
+
+def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | None = None) -> T:
+    value = fields.get(name, default)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise RecordError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
+    return None if fields.get(name) is None else _field(fields, name, str)
+
+
+def _mapping(value: object, name: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise RecordError(f"{name} must be an object, not {type(value).__name__}")
+    return {str(key): item for key, item in cast("Mapping[object, object]", value).items()}
+
+
+def _objects(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    value = fields.get(name, [])
+    if not isinstance(value, list):
+        raise RecordError(f"{name} must be a list, not {type(value).__name__}")
+    return [_mapping(item, name) for item in cast("list[object]", value)]
+
+
+def _texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
+    value = fields.get(name, [])
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(item, str) for item in items):
+        raise RecordError(f"{name} must be a list of texts")
+    return tuple(map(str, items))
+
+
+def _pin(item: Mapping[str, object]) -> Pin:
+    return Pin(run=_field(item, "run", int), digest=_field(item, "digest", str), is_users=item.get("is_users") is True)
+
+
+def _base_dict(base: Base) -> dict[str, object]:
+    return {
+        "text_digest": base.text_digest,
+        "runs": base.runs,
+        "digest": base.digest,
+        "pins": list(base.pins),
+        "reductions": [reduction.to_dict() for reduction in base.reductions],
+    }
+
+
+def _base(value: object) -> Base | None:
+    if value is None:
+        return None
+    fields = _mapping(value, "base")
+    return Base(
+        text_digest=_field(fields, "text_digest", str),
+        runs=_field(fields, "runs", int),
+        digest=_field(fields, "digest", str),
+        pins=_texts(fields, "pins"),
+        reductions=tuple(Reduction.from_dict(item) for item in _objects(fields, "reductions")),
+    )
+
+
+def _usage(value: object) -> Usage | None:
+    if value is None:
+        return None
+    fields = _mapping(value, "usage")
+    counts = {name: _field(fields, name, int, 0) for name in _USAGE}
+    return Usage(**counts)
+
+
+def _calibration(value: object) -> Mapping[str, object]:
+    """What usage had taught; nonsense is as if it had taught nothing, for the record is true without it."""
+    try:
+        return _mapping(value, "calibration")
+    except RecordError:
+        return {}
+
+
+def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
+    """Return the name of a record with this content: the same content has the same name on every machine."""
+    listed = ", ".join([reduction.to_json() for reduction in reductions])
+    content = f"[{json.dumps(covered_digest)}, {json.dumps(rendered)}, [{listed}], {json.dumps(parent)}]"
+    return text_digest(content)[:24]
+
+
+def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
+    """Return what orders the records of one conversation: of those that are true of a list, the greatest is in force.
+
+    By content alone, so that all workers on one store agree: what covers most, then what was made of the other.
+    """
+    return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
+
+
+def known_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
+    """Return what a reader must know of these records to read lists that hold their products.
+
+    Args:
+        onto: The same of earlier records, which is known too.
+    """
+    origins: dict[str, Origin] = dict(onto.origins) if onto else {}
+    originals: dict[tuple[str, int, int, str], str] = dict(onto.originals) if onto else {}
+    for record in records:
+        if record.rendered:
+            origins[text_digest(record.rendered)] = record.origin
+        base = record.base
+        if base is not None:
+            origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
+        for item in (*record.reductions, *(base.reductions if base else ())):
+            originals[item.kind, item.run, item.ordinal, item.shown_digest] = item.digest
+    return Known(origins, originals)

@@ -1,0 +1,468 @@
+"""Shrinking without a model: which tool results to clear, which parts to shorten, and what stands in their place.
+
+Every reduction names its part by its place in the conversation (run, ordinal) and by its content, so that it is applied to
+exactly that part in any list, and it says how the new text is made, so that the view is the same each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count, pairwise
+from json.encoder import encode_basestring_ascii as _quoted
+from types import MappingProxyType
+from typing import Generic, Literal, NamedTuple, TypeAlias, cast, get_args
+
+from compaction_hooks.arguments import shown
+from compaction_hooks.errors import RecordError
+from compaction_hooks.history import History, Piece
+from compaction_hooks.history.digests import canonical_arguments, text_digest
+from compaction_hooks.messages import M, Media, Message, Part, Text, ToolCall, ToolResult
+from compaction_hooks.settings import ToolRule
+from compaction_hooks.text.json_text import parsed
+from compaction_hooks.text.shortening import shortened
+from compaction_hooks.tokens.media import media_in, without_media
+from compaction_hooks.values import dataclass
+
+PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
+Estimate: TypeAlias = Callable[[Message], int]
+
+MINIMUM_KEPT_CHARS = 400
+"""Shortening leaves at least this many characters: enough for an error message and its last line."""
+LEAST_KEPT_CHARS = 80
+"""The same where nothing else makes it fit: one line, so that it can be seen what stood there."""
+MARKER_TOKENS = 19
+"""Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
+HEAD_RATIO = 0.6
+"""Of what is kept of a shortened text, the part from its beginning. Codex and OpenHands keep both ends too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """One part of a message that the view shows smaller.
+
+    The texts of a run are hashed as one, so a list that was stored with a shortened text is not recognised by records that cover
+    that text and were made from the full list: the newest older record applies to it.
+
+    Attributes:
+        run: The run the part stands in, counted from the start of the conversation.
+        ordinal: Of a call, its place among the calls of its run; of a result, the place of its call; of a text, its place among
+            the texts of its run that are not empty; of media, their place among the parts of the run that are or hold media.
+        digest: SHA-256 of the part's full text (arguments in canonical form); of media, of what identifies them.
+        shown_digest: The same of the text in its place; of media the same as `digest`.
+        head_chars: Characters kept from the beginning; 0 together with `tail_chars` 0 is a cleared result.
+        tail_chars: Characters kept from the end.
+    """
+
+    kind: PartKind
+    run: int
+    ordinal: int
+    digest: str
+    shown_digest: str
+    head_chars: int = 0
+    tail_chars: int = 0
+
+    def apply(self, text: str) -> str:
+        """Return what stands in the place of `text`."""
+        return _reduced(self.kind, text, self.head_chars, self.tail_chars)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON."""
+        return {
+            "kind": self.kind,
+            "run": self.run,
+            "ordinal": self.ordinal,
+            "digest": self.digest,
+            "shown_digest": self.shown_digest,
+            "head_chars": self.head_chars,
+            "tail_chars": self.tail_chars,
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict()` as `json.dumps` writes it, in a fifth of the time: every record names all that are in force."""
+        return (
+            f'{{"kind": "{self.kind}", "run": {self.run}, "ordinal": {self.ordinal}, "digest": {_quoted(self.digest)}, '
+            f'"shown_digest": {_quoted(self.shown_digest)}, "head_chars": {self.head_chars}, "tail_chars": {self.tail_chars}}}'
+        )
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, object]) -> Reduction:
+        """Read back what `to_dict` gave.
+
+        Raises:
+            RecordError: a field is missing or of the wrong type.
+        """
+        kind, digest, shown_digest = (fields.get(name) for name in ("kind", "digest", "shown_digest"))
+        numbers = [fields.get(name) for name in ("run", "ordinal", "head_chars", "tail_chars")]
+        run, ordinal, head, tail = (n if isinstance(n, int) else None for n in numbers)
+        known = _KINDS.get(kind) if isinstance(kind, str) else None
+        if known is None or not isinstance(digest, str) or not isinstance(shown_digest, str):
+            found = f"kind={shown(kind)}, digest={shown(digest)}, shown_digest={shown(shown_digest)}"
+            raise RecordError(f"reductions: {found} is not a reduction")
+        if run is None or ordinal is None or head is None or tail is None:
+            raise RecordError(
+                f"reductions: run, ordinal, head_chars and tail_chars must be numbers, not {shown(numbers)}"
+            )
+        return Reduction(
+            kind=known,
+            run=run,
+            ordinal=ordinal,
+            digest=digest,
+            shown_digest=shown_digest,
+            head_chars=head,
+            tail_chars=tail,
+        )
+
+
+_KINDS: Mapping[str, PartKind] = {kind: kind for kind in get_args(PartKind)}
+
+
+def _reduced(kind: PartKind, text: str, head_chars: int, tail_chars: int) -> str:
+    if kind == "arguments":
+        return shorten_arguments(text, head_chars, tail_chars)
+    if kind == "result" and not (head_chars or tail_chars):
+        return cleared(text)
+    return shortened(text, head_chars, tail_chars)
+
+
+def by_place(reductions: Iterable[Reduction]) -> dict[tuple[PartKind, int, int], Reduction]:
+    """Return the reductions by kind, run and ordinal; of several for one part the last."""
+    return {(item.kind, item.run, item.ordinal): item for item in reductions}
+
+
+def with_text(part: Part, text: str) -> Part:
+    """Return a result without its media, a call or a text as a view shows it whose reduction reads `text`."""
+    match part:
+        case ToolResult():
+            return ToolResult(part.call_id, text, part.name, part.is_error)
+        case ToolCall():
+            return ToolCall(part.id, part.name, text, part.opaque_chars)
+        case Text() | Media():
+            return Text(text)
+        case _:
+            return part
+
+
+def part_digest(kind: PartKind, text: str) -> str:
+    """Return the digest of a text or a result's text, or of a call's arguments in canonical form."""
+    return text_digest(canonical_arguments(text) if kind == "arguments" else text)
+
+
+def cleared(text: str) -> str:
+    """Return the marker for a result that was cleared.
+
+    >>> cleared("x" * 12345)
+    '[Old tool result cleared: 12,345 characters]'
+    """
+    return f"[Old tool result cleared: {len(text):,} characters]"
+
+
+def shorten_arguments(arguments: str, head_chars: int, tail_chars: int) -> str:
+    """Return tool arguments as valid JSON whose every long string keeps only its head and tail.
+
+    Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
+    """
+    try:
+        value = parsed(arguments)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)
+    small = json.dumps(_shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars), ensure_ascii=False)
+    if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
+        return small
+    return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)
+
+
+def _shorten_strings(value: object, head_chars: int, tail_chars: int) -> object:
+    match value:
+        case str():
+            return shortened(value, head_chars, tail_chars)
+        case dict():
+            fields = cast("dict[str, object]", value)
+            return {key: _shorten_strings(item, head_chars, tail_chars) for key, item in fields.items()}
+        case list():
+            return [_shorten_strings(item, head_chars, tail_chars) for item in cast("list[object]", value)]
+        case _:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class Reducible:
+    """A part that could be shown smaller.
+
+    Attributes:
+        piece: Index of its piece.
+        part: Index into that piece's parts.
+        tool: The tool whose call or result it is; empty for a text.
+        text: Its full text.
+        tokens: Its estimate in tokens, before calibration, as the view shows it now.
+        shown_chars: Characters of what the view shows of it now.
+    """
+
+    kind: PartKind
+    run: int
+    ordinal: int
+    piece: int
+    part: int
+    tool: str
+    text: str
+    tokens: int
+    shown_chars: int
+
+    def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
+        """Return the reduction that clears this part, or keeps these many characters of it."""
+        shown = _reduced(self.kind, self.text, head_chars, tail_chars)
+        return Reduction(
+            kind=self.kind,
+            run=self.run,
+            ordinal=self.ordinal,
+            digest=part_digest(self.kind, self.text),
+            shown_digest=part_digest(self.kind, shown),
+            head_chars=head_chars,
+            tail_chars=tail_chars,
+        )
+
+
+class Place(NamedTuple):
+    """The place of a part that a reduction can name in its run, and its full text.
+
+    Attributes:
+        piece: Index of its piece.
+        number: Index into that piece's parts.
+        text: Of media, what identifies them.
+    """
+
+    piece: int
+    number: int
+    kind: PartKind
+    ordinal: int
+    part: Part
+    text: str
+
+    def shown(self, reduction: Reduction) -> str:
+        """Return the text that a view shows there under a reduction."""
+        return without_media(self.part) if self.kind == "media" else reduction.apply(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten(Generic[M]):
+    """A host message as a view shows it.
+
+    Attributes:
+        pieces: What the format reads from it.
+        reductions: The parts of it that are shown smaller.
+        saved: The tokens they save, before calibration.
+        alone: What it takes, in tokens before calibration, and in characters, where its one reduced part is all it holds;
+            else None.
+    """
+
+    message: M
+    pieces: tuple[Message, ...]
+    reductions: tuple[Reduction, ...]
+    saved: int
+    alone: tuple[int, int] | None
+
+
+def places(history: History[M], run: int) -> Iterator[Place]:
+    """Return the results, call arguments and texts of a run in order. A result whose call is not there has ordinal -1.
+
+    Texts of what no digest covers (system messages, our own summary and its pins) are left out, empty ones too: frameworks
+    differ in whether they write them.
+    """
+    return (place for found in _runs(history, run, run + 1) for place in _run_places(found))
+
+
+_Run: TypeAlias = tuple[int, int, Sequence[Piece], Mapping[str, int]]
+"""A run, the index of its first piece, its pieces, and by id the places of the calls that its results answer."""
+
+
+def _runs(history: History[M], first: int, end: int) -> Iterator[_Run]:
+    first = max(first, history.base)
+    starts = history.run_starts(first, max(first, end))
+    first_piece = starts[0]
+    pieces = history.pieces(first_piece, starts[-1])
+    before = history.call_ordinals(first - 1)
+    is_assistants = history.run_side(first) == "assistant"
+    for run, (start, stop) in enumerate(pairwise(starts), first):
+        found = pieces[start - first_piece : stop - first_piece]
+        own = _call_ordinals(found) if is_assistants else {}
+        yield run, start, found, own or before
+        before, is_assistants = own, not is_assistants
+
+
+def _call_ordinals(pieces: Iterable[Piece]) -> dict[str, int]:
+    calls = [part.id for piece in pieces for part in piece.message.parts if isinstance(part, ToolCall)]
+    return {call_id: ordinal for ordinal, call_id in enumerate(calls)}
+
+
+def _run_places(run: _Run) -> Iterator[Place]:
+    texts, media = count(), count()
+    _, start, pieces, ordinals = run
+    for index, piece in enumerate(pieces, start):
+        for number, part in enumerate(piece.message.parts):
+            match part:
+                case ToolResult(call_id=call_id, text=text):
+                    yield Place(index, number, "result", ordinals.get(call_id, -1), part, text)
+                case ToolCall(id=call_id, arguments=text):
+                    yield Place(index, number, "arguments", ordinals.get(call_id, -1), part, text)
+                case Text(text=text) if text and piece.side is not None:
+                    yield Place(index, number, "text", next(texts), part, text)
+                case _:
+                    pass
+            if piece.side is not None and (held := media_in(part)):
+                yield Place(index, number, "media", next(media), part, "\n".join(item.identity for item in held))
+
+
+def reducible_parts(
+    history: History[M],
+    first_run: int,
+    estimate: Estimate,
+    reductions: Sequence[Reduction] = (),
+    *,
+    results_only: bool = False,
+    rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({}),
+) -> list[Reducible]:
+    """Return the results and call arguments from run `first_run` on, oldest first, as the view shows them.
+
+    Args:
+        estimate: Size of one neutral message in tokens, before calibration.
+        reductions: Those already in force; what a cleared part still weighs is the weight of its marker.
+        results_only: Whether to leave the arguments out.
+        rewritten: By index, the host messages that the view is known to show smaller.
+    """
+    in_force = by_place(reductions)
+    found: list[Reducible] = []
+    tools: dict[str, str] = {}
+    for run, start, pieces, ordinals in _runs(history, first_run, history.run_count):
+        for index, piece in enumerate(pieces, start):
+            for number, part in enumerate(piece.message.parts):
+                kind: PartKind
+                if isinstance(part, ToolResult):
+                    kind, call_id, text = "result", part.call_id, part.text
+                    tool = part.name or tools.get(call_id, "")
+                elif isinstance(part, ToolCall):
+                    kind, call_id, text = "arguments", part.id, part.arguments
+                    tools[call_id] = tool = part.name
+                    if results_only:
+                        continue
+                else:
+                    continue
+                ordinal = ordinals.get(call_id, -1)
+                whole = rewritten.get(piece.host)
+                shown = whole.alone if whole is not None else None
+                if shown is None:
+                    shown = _shown(piece, number, text, in_force.get((kind, run, ordinal)), estimate)
+                found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown))
+    return found
+
+
+def reducible_texts(
+    history: History[M],
+    first_run: int,
+    estimate: Estimate,
+    reductions: Sequence[Reduction] = (),
+    *,
+    spared: Collection[int] = (),
+) -> list[Reducible]:
+    """Return what users and the assistant said from run `first_run` on, oldest first, as the view shows it.
+
+    Never the current request, and never the pieces in `spared`. The other arguments are those of `reducible_parts`.
+    """
+    in_force = by_place(reductions)
+    return [
+        Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown)
+        for run in _runs(history, first_run, history.run_count)
+        for place in _run_places(run)
+        if place.kind == "text" and place.piece not in spared and place.piece != history.request
+        if (piece := history.piece(place.piece)).message.role in ("user", "assistant")
+        for shown in [_shown(piece, place.number, place.text, in_force.get(("text", run[0], place.ordinal)), estimate)]
+    ]
+
+
+def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
+    """Return the reductions of texts that stand in this history: in full, or as they are shown."""
+    texts = {
+        (place.kind, run, place.ordinal): part_digest(place.kind, place.text)
+        for run in {item.run for item in reductions}
+        if history.base <= run < history.run_count
+        for place in places(history, run)
+    }
+    return tuple(
+        item
+        for item in reductions
+        if texts.get((item.kind, item.run, item.ordinal)) in (item.digest, item.shown_digest)
+    )
+
+
+def _shown(piece: Piece, number: int, text: str, applied: Reduction | None, estimate: Estimate) -> tuple[int, int]:
+    """What the view shows of a part, in tokens before calibration and in characters."""
+    part = piece.message.parts[number]
+    if applied is None or part_digest(applied.kind, text) != applied.digest:
+        # None, or one for another text, which stood here before a rewind or an edit.
+        is_alone = len(piece.message.parts) == 1
+        return piece.tokens if is_alone else estimate(Message(role="other", parts=(part,))), len(text)
+    shown = applied.apply(text)
+    return estimate(Message(role="other", parts=(with_text(part, shown),))), len(shown)
+
+
+def results_to_clear(
+    parts: Iterable[Reducible], *, protect_tokens: int, rules: Mapping[str, ToolRule], last_run: int
+) -> list[Reducible]:
+    """Choose the tool results to clear, oldest first.
+
+    Protected are the newest `protect_tokens` of results, the results of run `last_run` (the model has not seen them yet),
+    and what the tools' rules say. A result the size of its marker is not worth clearing.
+    """
+    results = [part for part in parts if part.kind == "result"]
+    chosen: list[Reducible] = []
+    newer_tokens = 0
+    newer_of_tool: dict[str, int] = {}
+    for part in reversed(results):
+        rule = rules.get(part.tool)
+        seen = newer_of_tool.get(part.tool, 0)
+        newer_of_tool[part.tool] = seen + 1
+        is_protected = newer_tokens < protect_tokens if rule != "first" else False
+        newer_tokens += part.tokens
+        if part.run >= last_run or rule == "never" or is_protected or part.ordinal < 0:
+            continue
+        if isinstance(rule, int) and seen < rule:
+            continue
+        marker_chars = len(cleared(part.text))
+        # What is shown as its marker was cleared before; short results and few tokens gain nothing.
+        if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
+            chosen.append(part)
+    return chosen[::-1]
+
+
+def shortening(
+    parts: Sequence[Reducible],
+    *,
+    excess_tokens: int,
+    rules: Mapping[str, ToolRule],
+    least_chars: int = MINIMUM_KEPT_CHARS,
+) -> list[Reduction]:
+    """Choose how much of each part to keep so that together they lose at least `excess_tokens`, the largest first.
+
+    All that are shortened end up about equally long: the smallest cap, in characters, that gains enough. Parts of tools
+    whose rule is "never", and parts shown with `least_chars` or less, stay as they are. When even that floor does not gain
+    enough, the reductions to the floor come back: the caller checks the size.
+    """
+    able = [p for p in parts if p.shown_chars > least_chars and p.ordinal >= 0 and rules.get(p.tool) != "never"]
+    low, high = least_chars, max((part.shown_chars for part in able), default=least_chars)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _gain(able, middle) >= excess_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    head = int(low * HEAD_RATIO)
+    capped = [(part, part.reduction(head, low - head)) for part in able if part.shown_chars > low]
+    return [reduction for part, reduction in capped if len(reduction.apply(part.text)) < part.shown_chars]
+
+
+def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
+    """Tokens saved by a cap on characters, each part's density taken as even."""
+    return sum(
+        int(p.tokens * (1 - cap_chars / p.shown_chars)) - MARKER_TOKENS for p in parts if p.shown_chars > cap_chars
+    )

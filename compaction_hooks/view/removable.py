@@ -1,0 +1,63 @@
+"""Which media a view could leave out, and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from compaction_hooks.history import History
+from compaction_hooks.messages import M, Message
+from compaction_hooks.tokens.media import media_in, without_media
+from compaction_hooks.values import dataclass
+from compaction_hooks.view.reductions import Estimate, Place, Reduction, by_place, part_digest, places, with_text
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """Media that could be left out of a view.
+
+    Attributes:
+        tokens: The estimate that this saves, before calibration.
+        chars: The characters of a request that this saves.
+    """
+
+    reduction: Reduction
+    tokens: int
+    chars: int
+
+
+def removable_media(
+    history: History[M],
+    first_run: int,
+    estimate: Estimate,
+    reductions: Sequence[Reduction] = (),
+    *,
+    spared: Collection[int] = (),
+) -> list[Removable]:
+    """Return the media of users and tools that a view shows from run `first_run` on, oldest first.
+
+    Never those of the current request, and none of a result that is shown smaller: it has lost them. The other arguments are
+    those of `reducible_texts`.
+    """
+    in_force = by_place(reductions)
+    found: list[Removable] = []
+    for run in range(max(first_run, history.base), history.run_count):
+        reduced: set[tuple[int, int]] = set()
+        for place in places(history, run):
+            if (place.kind, run, place.ordinal) in in_force:
+                reduced.add((place.piece, place.number))
+            is_free = place.piece != history.request and place.piece not in spared
+            is_assistants = history.piece(place.piece).message.role == "assistant"
+            if place.kind == "media" and is_free and not is_assistants and (place.piece, place.number) not in reduced:
+                found.append(_removable(place, run, estimate))
+    return found
+
+
+def _removable(place: Place, run: int, estimate: Estimate) -> Removable:
+    digest = part_digest("media", place.text)
+    left = with_text(place.part, without_media(place.part))
+    before, after = (estimate(Message(role="other", parts=(part,))) for part in (place.part, left))
+    return Removable(
+        Reduction(kind="media", run=run, ordinal=place.ordinal, digest=digest, shown_digest=digest),
+        tokens=before - after,
+        chars=sum(media.data_chars for media in media_in(place.part)),
+    )

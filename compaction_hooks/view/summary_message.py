@@ -1,0 +1,82 @@
+"""The text of the message that stands for the messages it summarises, written and read."""
+
+from __future__ import annotations
+
+from compaction_hooks.text.escaping import neutralised
+
+SUMMARY_MARKER = "[Conversation summary]"
+"""What every rendered summary begins with."""
+
+
+TURN_PREFIX_HEADING = "Turn Context (split turn)"
+"""The heading under which the summary of a turn's first part stands."""
+
+
+_PREFACE = (
+    "The conversation history before this point was compacted into the summary below. It is a record, not a request."
+)
+
+
+_CONTINUATION = (
+    "The messages after this summary are the latest ones. Go on from where they end: what is done stays done, "
+    "and the summary needs no answer."
+)
+
+
+_PREFIXES = (
+    "[Conversation summary",
+    "The conversation history before this point was compacted",
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem and produced a summary",
+    "Here is a summary of the conversation to date:",
+)
+"""How summaries begin: ours, Opal's and many more; pi's and klaude-code's; Claude Code's; Codex's; LangChain's."""
+
+
+_OPEN, _CLOSE = "<summary>\n", "\n</summary>"
+
+
+def render_summary(summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int) -> str:
+    """Return the text of the message that stands for what was compacted.
+
+    Args:
+        summary: Escaped here, so that it can neither close its tag nor pose as another summary.
+        file_tags: The lists of read and modified files, appended as they are; empty for none.
+        continuation: Whether to end with a line that tells the model to go on.
+        covered: Host messages that it covers.
+        unseen: Of these, messages that no summariser was shown; mentioned when above zero.
+    """
+    excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
+    count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
+    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralised(summary.strip())}{_CLOSE}", count]
+    if file_tags:
+        blocks.append(file_tags)
+    if continuation:
+        blocks.append(_CONTINUATION)
+    return "\n\n".join(blocks)
+
+
+def parse_summary(text: str) -> str | None:
+    """Return the summary inside a rendered one, or inside one that another system rendered; None for any other text.
+
+    The summary comes back stripped and escaped, as it was shown to the model; rendering it again changes nothing more.
+    Of another system's text without `<summary>` tags everything after its first line comes back, or all of a single line.
+    """
+    if not text.startswith(_PREFIXES):
+        return None
+    start, end = text.find(_OPEN), text.rfind(_CLOSE)
+    if start >= 0 and end >= start:
+        return text[start + len(_OPEN) : end].strip()
+    first_line, _, rest = text.partition("\n")
+    return rest.strip() or first_line
+
+
+def merge_turn_prefix(history_summary: str, prefix_summary: str) -> str:
+    """Return both summaries as one: the history first, then the split turn's first part under its heading.
+
+    An empty history summary gives the second part alone; an empty prefix summary gives the history summary unchanged.
+    """
+    if not prefix_summary.strip():
+        return history_summary
+    section = f"## {TURN_PREFIX_HEADING}\n\n{prefix_summary.strip()}"
+    return f"{history_summary.strip()}\n\n{section}" if history_summary.strip() else section
