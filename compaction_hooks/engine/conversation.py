@@ -64,6 +64,7 @@ class Conversation(Generic[M]):
         projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
         offered: The same of a record that is about to come into force.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
+        most_chars: A request whose messages have more characters is refused for its bytes, as a refusal told; None: unknown.
         beside: System prompt and tools last handed over beside the list, and the estimate of each.
         calibrations: By model, what usage taught in this conversation, in this process or, as its records say, in an earlier one.
         models: The models that views were handed out for.
@@ -109,6 +110,7 @@ class Conversation(Generic[M]):
     rest_window: int | None = None
     unfit: Unfit | None = None
     has_overflowed: bool = False
+    most_chars: int | None = None
     projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
     offered: tuple[tuple[str | None, object, int], Projection[M]] | None = None
     beside: tuple[object, object, int, int] | None = None

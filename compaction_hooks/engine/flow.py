@@ -49,6 +49,7 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.strategies.drafts import chars_within, view_chars
 from compaction_hooks.tokens.windows import find_window
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
@@ -75,8 +76,12 @@ class ConversationFlow(Generic[M]):
             is_aborted: bool = yield IsAborted()
             revision, standing = self._shared.revision.number, self._look(call)
             reason = self._reason_due(standing)
+            order = _automatic(reason, may_ask=may_ask) if reason else _lightening()
+            if reason is None and self._is_too_heavy(standing):
+                reason = CompactionReason.OVERFLOW
             if reason is None:
-                self._conversation.frame = frame_of(standing, self._shared, revision)
+                if self._conversation.most_chars is None:  # else each call counts its characters
+                    self._conversation.frame = frame_of(standing, self._shared, revision)
                 return self._hand_out(standing)
             why = "aborted" if is_aborted else self._resting(standing, reason)
             if why:
@@ -91,7 +96,7 @@ class ConversationFlow(Generic[M]):
             if not is_fresh:
                 is_fresh = yield from self._catch_up(before_paying=True)
                 continue
-            attempt, _ = yield from self._compacted(call, _automatic(reason, may_ask=may_ask))
+            attempt, _ = yield from self._compacted(call, order)
             self._conversation.has_overflowed = False
             return attempt.handed_out or self._hand_out(standing)
 
@@ -201,14 +206,12 @@ class ConversationFlow(Generic[M]):
         yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
         if info.is_bytes:
-            return (yield from self._lightened(call, error, info.limit_bytes))
+            return (yield from self._lightened(call, error, sent, info.limit_bytes))
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
             learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
         standing = self._look(call)
         budget = self._budget(standing)
-        # Somebody compacted since, here or in another worker: what is in force now is not what was rejected.
-        is_another_view = sent is not None and standing.measured.record_id != sent.measured.record_id
-        if (others_end == "settled" or is_another_view) and standing.pressure <= budget.trigger:
+        if (others_end == "settled" or _is_another_view(standing, sent)) and standing.pressure <= budget.trigger:
             return self._hand_out(standing)
         try:
             attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=True))
@@ -218,15 +221,19 @@ class ConversationFlow(Generic[M]):
             raise error
         return attempt.handed_out
 
-    def _lightened(self, call: Call[M], error: BaseException, limit_bytes: int | None) -> Flow[HandedOut[M]]:
-        """Leave media out after `error` rejected a request for its bytes; raise it when there are none."""
-
-        def order(_: Standing[M], __: Budget) -> Order:
-            return Order(reason=CompactionReason.OVERFLOW, keep=0, only_media=True, limit_bytes=limit_bytes)
-
-        attempt, result = yield from self._compacted(call, order)
+    def _lightened(
+        self, call: Call[M], error: BaseException, sent: HandedOut[M] | None, limit_bytes: int | None
+    ) -> Flow[HandedOut[M]]:
+        """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
+        standing = self._look(call)
+        if _is_another_view(standing, sent):
+            return self._hand_out(standing)
+        refused = self._chars(standing)
+        attempt, result = yield from self._compacted(call, _lightening(limit_bytes))
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
             raise error
+        limit = refused if limit_bytes is None else chars_within(limit_bytes)
+        self._conversation.most_chars = min(limit, refused - 1)
         return attempt.handed_out
 
     def _sent_again(
@@ -280,6 +287,14 @@ class ConversationFlow(Generic[M]):
     def _budget(self, standing: Standing[M]) -> Budget:
         """The budget of the model's window; of the present size where the window is unknown."""
         return standing.budget or self._shared.settings.budget(max(standing.pressure, 1))
+
+    def _chars(self, standing: Standing[M]) -> int:
+        return view_chars(standing.history, standing.projection, self._conversation.format)
+
+    def _is_too_heavy(self, standing: Standing[M]) -> bool:
+        """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
+        most = self._conversation.most_chars
+        return most is not None and self._chars(standing) > most
 
     def _reason_due(self, standing: Standing[M]) -> CompactionReason | None:
         settings, budget = self._shared.settings, standing.budget
@@ -459,6 +474,19 @@ def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = Fals
 def _emergency(others_end: FlightEnd | None, *, must_fit: bool) -> OrderFor[Any]:
     """The order that keeps less, because the provider said that the context is too large."""
     return _automatic(CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
+
+
+def _lightening(limit_bytes: int | None = None) -> OrderFor[Any]:
+    """The order that leaves media out, because the provider refuses so many bytes; without a limit half of them.
+
+    Half, so that the next images change nothing in the part of the view that the provider has cached.
+    """
+    return lambda _, __: Order(reason=CompactionReason.OVERFLOW, keep=0, only_media=True, limit_bytes=limit_bytes)
+
+
+def _is_another_view(standing: Standing[M], sent: HandedOut[M] | None) -> bool:
+    """Whether a compaction since, here or in another worker, replaced the view that was rejected."""
+    return sent is not None and standing.measured.record_id != sent.measured.record_id
 
 
 def _keep(standing: Standing[M], budget: Budget, reason: CompactionReason) -> int:

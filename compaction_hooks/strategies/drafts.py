@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic
 
+from compaction_hooks.history import History
 from compaction_hooks.history.digests import DIGEST_RULE, text_digest
-from compaction_hooks.messages import M, Message, ToolCall
+from compaction_hooks.messages import M, Message, MessageFormat, ToolCall
 from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.strategies.planning import Summarized, SummaryPlan, pinned_pieces
 from compaction_hooks.summary.prompts import PROMPT_VERSION
@@ -148,7 +149,7 @@ def lighter_draft(now: Situation[M], limit_bytes: int | None, at: str) -> Draft[
     found = _unpinned_media(now, base)
     excess = 0
     if limit_bytes is not None:
-        excess = _chars(neutral_view(now, now.projection)) - int(limit_bytes * (1 - BYTES_SLACK))
+        excess = view_chars(now.history, now.projection, now.format) - chars_within(limit_bytes)
     if excess <= 0:  # no limit is known, or what exceeds it is not seen here
         excess = sum(media.chars for media in found) // 2
     chosen: list[Reduction] = []
@@ -159,9 +160,14 @@ def lighter_draft(now: Situation[M], limit_bytes: int | None, at: str) -> Draft[
     return drafted(now, _with_reductions(base, chosen)) if chosen else None
 
 
-def _chars(messages: Iterable[Message]) -> int:
-    """Return the characters that messages take in a request, without its own syntax."""
-    parts = [part for message in messages for part in message.parts]
+def chars_within(limit_bytes: int) -> int:
+    """Return how many characters the messages of a request may have under a limit in bytes."""
+    return int(limit_bytes * (1 - BYTES_SLACK))
+
+
+def view_chars(history: History[M], projection: Projection[M], format: MessageFormat[M]) -> int:
+    """Return the characters that the messages of a view take in a request, without its own syntax."""
+    parts = [part for message in neutral_view(history, projection, format) for part in message.parts]
     texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
     return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in media_in(part))
 
@@ -294,12 +300,13 @@ def breach(now: Situation[M], draft: Draft[M]) -> str | None:
     """Return the rule of the provider that a draft breaks and the view in force does not, or None."""
     if _only_shortens(now, draft.projection) and not now.binds_reasoning:
         return None
-    provider, after = provider_named(now.format.name), neutral_view(now, draft.projection)
+    provider, after = provider_named(now.format.name), neutral_view(now.history, draft.projection, now.format)
     # The model has not answered behind this beginning yet: all reasoning there is was made behind another.
     stale_until = len(after) if now.binds_reasoning else 0
     if not problems(after, provider, stale_until=stale_until):
         return None
-    broken = worsened(neutral_view(now, now.projection), after, provider, stale_until=stale_until)
+    before = neutral_view(now.history, now.projection, now.format)
+    broken = worsened(before, after, provider, stale_until=stale_until)
     return f"invalid: {broken[0].rule}" if broken else None
 
 
@@ -320,15 +327,14 @@ def _only_shortens(now: Situation[M], projection: Projection[M]) -> bool:
     )
 
 
-def neutral_view(now: Situation[M], projection: Projection[M]) -> list[Message]:
+def neutral_view(history: History[M], projection: Projection[M], format: MessageFormat[M]) -> list[Message]:
     """Return the neutral messages of a view; of the host's own objects as they were read, only new ones are read."""
-    history = now.history
     known = {id(history.host(index)): index for index in projection.borrowed}
     found: list[Message] = []
     for message in projection.prefix:
         index = known.get(id(message))
         if index is None:
-            found += now.format.read(message)
+            found += format.read(message)
         else:
             found += [history.piece(number).message for number in history.host_pieces(index)]
     return found + [piece.message for piece in history.pieces(history.first_piece(projection.rest))]

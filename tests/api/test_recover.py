@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -233,6 +234,20 @@ def test_a_limit_that_the_provider_names_says_how_much_is_left_out() -> None:
     provider = Provider(limit_bytes=400_000, says="Request body too large: the limit is 400000 bytes")
     hooks_for(Chat()).call_sync(with_images(Chat()), provider)
     assert [images_in(view) for view in provider.sent] == [11, 8]
+
+
+@pytest.mark.parametrize("says", ["", "Request body too large: the limit is 300000 bytes"], ids=["", "with a limit"])
+def test_after_a_refusal_for_bytes_a_session_sends_what_is_taken_and_keeps_what_it_sent(says: str) -> None:
+    """An agent that looks at one more image in each step, as those who use a computer do."""
+    chat, provider = Chat(), Provider(limit_bytes=300_000, says=says)
+    hooks, messages, views = hooks_for(chat), [chat.user("Look around.")], list[list[Message]]()
+    for step in range(30):
+        messages += [chat.user(f"Screen {step}.", chat.image(chr(ord("A") + step), 30_000)), chat.assistant("Seen.")]
+        hooks.call_sync([*messages, chat.user("And now?")], provider)
+        views.append(provider.sent[-1][:-1])
+    assert len(provider.sent) == len(views) + 1, "one refusal in all"
+    changed = sum(later[: len(before)] != before for before, later in pairwise(views))
+    assert changed <= 10, "most views begin with the one before"
 
 
 def test_recover_leaves_images_out_too() -> None:
