@@ -69,6 +69,10 @@ LEAST_COVERED = 0.95
 # As pip does: a certificate the machine trusts, such as a company's, is one uv trusts.
 os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 
+# Hundreds of processes import the same modules. Compiled once they are kept, in no folder but .nox, also for those who keep none.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["PYTHONPYCACHEPREFIX"] = str(Path(".nox", "bytecode").resolve())
+
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 nox.options.sessions = ["bare", "core", "frameworks"]

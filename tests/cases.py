@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -20,6 +21,23 @@ def sampled(values: Iterable[Any], fast: int) -> list[Any]:
     return [
         value if index in taken else pytest.param(value, marks=pytest.mark.full) for index, value in enumerate(whole)
     ]
+
+
+def crossed(**axes: Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrize by every combination of these values, the longest axis first: the fast suite takes each of its values once.
+
+    It gives them the combinations of the other axes in turn, each of them at least once.
+    """
+    values = {name: list(axis) for name, axis in axes.items()}
+    (longest, rows), *rest = sorted(values.items(), key=lambda axis: -len(axis[1]))
+    others = list(itertools.product(*(axis for _, axis in rest)))
+    taken = {(turn % len(rows), turn % len(others)) for turn in range(max(len(rows), len(others)))}
+    cases = [
+        pytest.param(row, *other, marks=() if (first, second) in taken else pytest.mark.full)
+        for first, row in enumerate(rows)
+        for second, other in enumerate(others)
+    ]
+    return pytest.mark.parametrize((longest, *(name for name, _ in rest)), cases)
 
 
 def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Test], Test]:

@@ -13,7 +13,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.cases import folded
+import pytest
+
+from tests.cases import folded, sampled
 
 CANARY = "zanzibar"
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -200,6 +202,8 @@ ATTACKS = [
 ]  # fmt: skip
 
 every_attack = folded("attack", {attack.name: attack for attack in ATTACKS})
+an_attack = pytest.mark.parametrize("attack", sampled(ATTACKS, 16), ids=[attack.name for attack in ATTACKS])
+"""Where each takes long: a test of each, of which the fast suite runs a sample."""
 
 
 # -- the careless reader

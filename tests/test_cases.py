@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import folded
+from tests.cases import crossed, folded
 
 
 def test_each_case_that_fails_is_named_with_its_error(tmp_path: Path) -> None:
@@ -35,3 +35,14 @@ async def test_a_coroutine_function_stays_one() -> None:
 
     await check()
     assert seen == [("a", 1), ("b", 2)]
+
+
+def test_the_fast_suite_takes_each_value_of_crossed_axes_and_the_full_one_each_combination() -> None:
+    axes = {"kind": [True, False], "fault": ["raises", "hangs", "lies"], "side": ["async", "sync"]}
+    names, cases = crossed(**axes).args
+    fast = [case.values for case in cases if not case.marks]
+    assert len({case.values for case in cases}) == len(cases) == 12
+    assert len(fast) == 4
+    assert {name: {*values} for name, values in zip(names, zip(*fast, strict=True), strict=True)} == {
+        name: {*values} for name, values in axes.items()
+    }

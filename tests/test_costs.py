@@ -235,7 +235,7 @@ def test_nothing_is_hashed_before_a_record_is_made(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_a_call_with_nothing_due_allocates_less_than_two_kilobytes(is_compacted: bool) -> None:
     """Beyond the new list that a compacted view is."""
-    hooks, messages = controller(HUGE_WINDOW, summarizer=Scripted()), conversation(10_000)
+    hooks, messages = controller(HUGE_WINDOW, summarizer=Scripted()), conversation(2_000)
     hooks.transform_context_sync(messages)
     if is_compacted:
         hooks.compact_sync(messages, keep_recent_tokens=1_000)
@@ -245,7 +245,7 @@ def test_a_call_with_nothing_due_allocates_less_than_two_kilobytes(is_compacted:
 
 
 def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
-    messages = conversation(5_000)
+    messages = conversation(1_500)
     hooks = controller(HUGE_WINDOW)
     left, _ = allocated(lambda: seen(hooks, messages))
     assert left / len(messages) <= 400
@@ -255,7 +255,7 @@ def test_what_is_covered_takes_at_most_forty_bytes_a_message() -> None:
     """Beside its record: what the host holds, and what the kept messages cost, not counted."""
     settings = CompactionSettings(clear_tool_results=False)
     sizes: list[int] = []
-    for length in (2_000, 12_000):
+    for length in (1_000, 5_000):
         messages = counted_rows(length)
         hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=lambda _: "- so far", settings=settings)
 
@@ -266,7 +266,7 @@ def test_what_is_covered_takes_at_most_forty_bytes_a_message() -> None:
 
         sizes.append(allocated(compact)[0])
     ((few, many),) = pairwise(sizes)
-    assert (many - few) / 10_000 <= 40
+    assert (many - few) / 4_000 <= 40
 
 
 @pytest.mark.parametrize("read", ["prompt", "transcript"])

@@ -22,7 +22,7 @@ from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary, render_summary
 from tests.cases import folded
-from tests.injection_attacks import ATTACKS, CANARY, Attack, every_attack, labels_seen, tags_seen
+from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, every_attack, labels_seen, tags_seen
 
 TOKENS = CharacterEstimator().estimate_tokens
 HARMLESS = f"nothing but {CANARY}"
@@ -174,7 +174,7 @@ def test_a_number_of_thousands_of_digits_is_text_like_any_other(begin: str, digi
 # -- what a model is asked
 
 
-@every_attack
+@an_attack
 def test_no_text_in_a_conversation_closes_the_transcript_or_forges_a_turn(attack: Attack) -> None:
     """The whole prompt holds the tags and the labels that it holds for harmless text, in the same order."""
     for name, place in PLACES.items():
@@ -250,7 +250,7 @@ def summarise(messages: Sequence[Message], previous: str | None = None, focus: s
     return answer.text
 
 
-@every_attack
+@an_attack
 def test_the_default_summariser_says_whose_words_it_repeats(attack: Attack) -> None:
     """Nothing that the user did not say stands as a goal or a constraint, and none of it without a mark of provenance.
 

@@ -433,15 +433,15 @@ def test_a_format_of_another_name_leaves_system_messages_where_they_are() -> Non
 def test_many_broken_histories_are_mended(dialect: Dialect) -> None:
     """A sample that needs no hypothesis: valid, idempotent, nothing lost, the input untouched, the prefix kept."""
     wrong = prefixes = 0
-    for seed in range(300):
+    for seed in range(100):
         random = Random(seed)
         messages = broken(random, dialect)
         wrong += bool(dialect.problems(messages))
         check_repair(dialect, messages)
         cut = random.randint(0, len(messages))
         prefixes += check_prefix(dialect, messages[:cut], messages[cut:])
-    assert wrong > 150
-    assert prefixes > 20
+    assert wrong > 50
+    assert prefixes > 6
 
 
 @dialects

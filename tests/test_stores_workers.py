@@ -23,7 +23,7 @@ needs_kill = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
     ("ways", "is_ahead"),
     [
         pytest.param(("- by a", "- by b"), False, id="differing summaries"),
-        pytest.param(("- the same", "- the same"), False, id="the same summary"),
+        pytest.param(("- the same", "- the same"), False, id="the same summary", marks=pytest.mark.full),
         pytest.param(("- by a", "- by b"), True, id="one is a turn ahead"),
     ],
 )

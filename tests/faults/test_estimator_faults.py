@@ -13,6 +13,7 @@ from compaction_hooks import CompactionController, CompactionFinished
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Message
 from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import crossed
 from tests.conversations import assistant, prose, steps, talk, user
 from tests.faults.harness import (
     PATHS,
@@ -73,10 +74,7 @@ class Model:
         }
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("says_limit", [True, False], ids=["size told", "size not told"])
-@pytest.mark.parametrize("reports", [True, False], ids=["with usage", "without usage"])
-@pytest.mark.parametrize("factor", [0.3, 0.5, 0.8, 1.5, 3.0])
+@crossed(factor=[0.3, 0.5, 0.8, 1.5, 3.0], reports=[True, False], says_limit=[True, False], side=SIDES)
 def test_a_run_goes_on_with_an_estimator_that_lies(factor: float, reports: bool, says_limit: bool, side: Side) -> None:
     """Every call is answered; what an overflow taught keeps the next ones from it."""
     driven = rig(side, summarizer=works, settings=fallback_settings(), estimator=Lying(factor))

@@ -10,6 +10,7 @@ import pytest
 
 from compaction_hooks import CompactionController, ContextOverflowError
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
+from tests.cases import crossed
 from tests.conversations import assistant, call, prose, step, steps, system, talk, tool, user
 from tests.faults.harness import OVERFLOW, PATHS, SIDES, WINDOW, Chat, Path, Side, leaving_threads, rig
 
@@ -173,8 +174,7 @@ def test_a_list_with_nothing_to_do_comes_back_as_it_is(name: str, side: Side) ->
     check_run(side, "recover", SMALL[name]())
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", LARGE)
+@crossed(name=LARGE, side=SIDES)
 def test_an_extreme_list_is_compacted_or_is_said_not_to_fit(name: str, side: Side) -> None:
     """On each path: it fits and is valid, or comes back as it was with a loud event, or an error names what cannot shrink."""
     for path in PATHS:

@@ -15,6 +15,7 @@ pytest.importorskip("uvicorn")
 from compaction_hooks import CompactionController, CompactionFinished
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import Opening, long_script, tools_of
+from tests.cases import crossed
 from tests.faults.harness import SIDES, Chat, Side
 from tests.faults.test_estimator_faults import Lying
 from tests.provider import LoopbackProvider, Overflow
@@ -62,8 +63,7 @@ def run(provider: LoopbackProvider, key: str, side: Side, overflow: Overflow = "
     return there, events
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("factor", [0.3, 0.6, 1.5, 3.0])
+@crossed(factor=[0.3, 0.6, 1.5, 3.0], side=SIDES)
 def test_a_session_ends_well_with_an_estimator_that_lies(factor: float, side: Side, provider: LoopbackProvider) -> None:
     """What overflows because of it is recovered from, and the usage in each answer corrects the estimate."""
     there, events = run(provider, f"lying-{factor}-{side}", side, estimator=Lying(factor))

@@ -9,6 +9,7 @@ import pytest
 
 from compaction_hooks import CompactionSettings, Usage
 from compaction_hooks.view.record import CompactionRecord
+from tests.cases import crossed
 from tests.conversations import assistant, call, prose, steps, system, talk, tool, user
 from tests.faults.harness import SIDES, Chat, Side, fallback_settings, rig, tokens, works
 
@@ -33,8 +34,7 @@ def conversation(count: int, size: int) -> tuple[list[Chat], list[weakref.ref[Ou
 SETTINGS = {"clearing": CompactionSettings(), "a summary": fallback_settings()}
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("how", SETTINGS)
+@crossed(how=SETTINGS, side=SIDES)
 def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, side: Side) -> None:
     """E55: a host that stores the view in place of its list gets the memory back, with usage reported or not."""
     driven = rig(side, window=32_768, summarizer=works, settings=SETTINGS[how])

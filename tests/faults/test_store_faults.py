@@ -21,6 +21,7 @@ from compaction_hooks.engine.persistence import STORE_REST_SECONDS
 from compaction_hooks.errors import RecordError
 from compaction_hooks.events import StoreFailed
 from compaction_hooks.stores import MemoryStore, SQLiteStore
+from tests.cases import crossed
 from tests.conversations import talk, texts
 from tests.faults.harness import (
     PATHS,
@@ -145,9 +146,7 @@ def told(driven: Rig) -> list[StoreFailed]:
     return [event for event in driven.events if isinstance(event, StoreFailed)]
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
-@pytest.mark.parametrize("name", FAULTS)
+@crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
     """On each path the view is as it is without a store; an event names the action and the cause."""
     fault, named = FAULTS[name]

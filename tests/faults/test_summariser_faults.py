@@ -19,6 +19,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.runtime.drivers import HUNG_SUMMARIES
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from tests.cases import crossed
 from tests.conversations import texts
 from tests.faults.harness import (
     PATHS,
@@ -129,9 +130,7 @@ def made(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
 BOTH_KINDS = pytest.mark.parametrize("is_async", [False, True], ids=["a function", "a coroutine function"])
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
-@pytest.mark.parametrize("name", FAULTS)
+@crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
     """Rule 5, on each path: what fits goes out as it is, what does not is compacted without a model, and an event says why."""
     fault = FAULTS[name]

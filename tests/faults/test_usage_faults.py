@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionFinished, Usage
+from tests.cases import crossed
 from tests.conversations import assistant, talk, user
 from tests.faults.harness import OVERFLOW, SIDES, WINDOW, Chat, Rig, Side, fallback_settings, rig, tokens, works
 
@@ -71,8 +72,7 @@ def run(driven: Rig, report: Report, model: str | None = None) -> tuple[int, lis
     return sum(isinstance(event, CompactionFinished) for event in driven.events), sizes
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", REPORTS)
+@crossed(name=REPORTS, side=SIDES)
 def test_no_report_fails_a_call_or_lets_a_view_overflow(name: str, side: Side) -> None:
     """Every call is answered, an overflow that a false report led to is recovered from, and compactions stay rare."""
     driven = rig(side, summarizer=works, settings=fallback_settings())
@@ -98,8 +98,7 @@ IGNORED = (
 )
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", IGNORED)
+@crossed(name=IGNORED, side=SIDES)
 def test_a_report_that_says_nothing_true_changes_nothing(name: str, side: Side) -> None:
     """Every view is what it is without any report."""
     one, other = (rig(side, summarizer=works, settings=fallback_settings()) for _ in range(2))

@@ -384,7 +384,7 @@ def test_json_holds_the_errors_too(file: Path, capsys: Capture) -> None:
     assert len(found["sessions"]) == 1
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["--json"], marks=pytest.mark.full)])
 def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: Path) -> None:
     file = write_sessions(tmp_path / "s.jsonl", short_conversation())
     command = [sys.executable, "-m", "compaction_hooks.replay", str(file), *options]

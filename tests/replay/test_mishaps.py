@@ -101,7 +101,14 @@ def test_a_long_log_that_is_no_session_is_refused_at_once(line: str, problem: st
 
 
 @pytest.mark.skipif(not FULL_DISK.exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("options", [[], ["--json"], ["--help"]], ids=["a report", "JSON", "the help"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], id="a report"),
+        pytest.param(["--json"], id="JSON", marks=pytest.mark.full),
+        pytest.param(["--help"], id="the help"),
+    ],
+)
 def test_a_full_disk_is_told(options: list[str], file: Path) -> None:
     done = command("replay", file, *options, output=FULL_DISK)
     assert done.stderr == "error: the report cannot be written (No space left on device)\n"

@@ -16,6 +16,7 @@ pytest.importorskip("uvicorn")
 from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, SummaryRequest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_session, long_script
+from tests.cases import sampled
 from tests.data import needs_data
 from tests.provider import LoopbackProvider
 from tests.provider.recorded import recorded_scripts
@@ -56,14 +57,15 @@ def test_a_fact_that_does_not_apply_is_a_skip(need: str, provider: LoopbackProvi
         check_adapter(Bare(), provider, FACTS[need])
 
 
-def test_forms_that_persist_have_the_other_facts(provider: LoopbackProvider) -> None:
+@pytest.mark.parametrize("fact", sampled([fact for fact in ADAPTER_FACTS if fact.needs != "history"], 4), ids=str)
+def test_forms_that_persist_have_the_other_facts(fact: AdapterFact, provider: LoopbackProvider) -> None:
     """E.g. a node that trims the host's own messages: exempt is what is said of the history, nothing else."""
 
     class Persisting(PlainHarness):
         keeps_history = False
         conversation = KeepsTheView
 
-    check_adapter(Persisting(), provider)
+    check_adapter(Persisting(), provider, fact)
 
 
 def test_a_session_of_ones_own_runs_to_its_end(provider: LoopbackProvider) -> None:

@@ -46,7 +46,7 @@ def test_histories_shrink_to_what_matters() -> None:
     assert len(found) <= 6
 
 
-@pytest.mark.parametrize("rule", ["unanswered_call", "split_step"])
+@pytest.mark.parametrize("rule", ["unanswered_call", pytest.param("split_step", marks=pytest.mark.full)])
 def test_hostile_histories_shrink_to_one_breach(rule: str) -> None:
     def is_broken(messages: list[Message]) -> bool:
         return any(problem.rule == rule for problem in problems(messages))
