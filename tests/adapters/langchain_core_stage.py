@@ -47,6 +47,17 @@ class Stage:
         self._models.append(model)
         return model
 
+    def configurable(self, window: int) -> Any:
+        """A model of `init_chat_model` whose profile a run may tell."""
+        from langchain.chat_models import init_chat_model
+
+        like = self.openai(
+            window
+        )  # whose clients it uses, since they have the same time-out: they are closed with the stage
+        names = ("openai_api_base", "openai_api_key", "request_timeout", "max_retries", "profile")
+        fields: dict[str, Any] = {name: getattr(like, name) for name in names}
+        return init_chat_model("loopback", model_provider="openai", configurable_fields=("profile",), **fields)
+
     def anthropic(self, window: int | None = WINDOW, key: str = "", **options: Any) -> ChatAnthropic:
         options = {"model_name": "loopback", "timeout": next(_timeouts), "max_retries": 0, "max_tokens": 512, **options}
         profile: Any = {"max_input_tokens": window} if window else None

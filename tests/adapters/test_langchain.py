@@ -230,6 +230,14 @@ def _unavailable() -> Rejection:
     return Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
 
 
+async def test_the_window_is_that_of_the_model_that_a_run_configures(stage: Stage) -> None:
+    side = stage.side(*[Answer("Yes.")] * 2, window=10 * WINDOW)
+    agent = create_agent(stage.configurable(10 * WINDOW), middleware=[CompactionMiddleware()])
+    await run(agent, spoken(9))
+    await run(agent, spoken(9), config={"configurable": {"profile": {"max_input_tokens": WINDOW}}})
+    assert kinds_of(side.requests) == [False, True, False]
+
+
 async def test_a_limit_that_one_model_told_is_not_another_models(stage: Stage) -> None:
     """E21: by name. The first turns out to take a tenth of what its profile says."""
     stage.side()

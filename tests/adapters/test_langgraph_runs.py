@@ -22,7 +22,7 @@ from langgraph.runtime import Runtime
 
 from compaction_hooks.errors import ConfigurationError
 from tests.adapters import langchain_core_stage
-from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, Stage, records_in, spoken
+from tests.adapters.langchain_core_stage import WINDOW, CountingSummarizer, Stage, kinds_of, records_in, spoken
 from tests.provider import Answer
 
 provider = langchain_core_stage.provider
@@ -136,3 +136,17 @@ def test_a_configurable_model_is_followed(stage: Stage, window: int) -> None:
     graph.invoke(TALK, {"configurable": {"thread_id": "thread", "profile": {"max_input_tokens": window}}})
     assert bool(records_in(graph)) is (window == WINDOW)
     assert any(request.is_summary for request in side.requests) is (window == WINDOW)
+
+
+@pytest.mark.parametrize("takes", ["what wrap returns", "the node"])
+def test_a_model_of_init_chat_model_is_followed(stage: Stage, takes: str) -> None:
+    """A field of its configuration tells each run's model, and so its window."""
+    pytest.importorskip("langchain")
+    side = stage.side(*[Answer("Yes.")] * 2, window=LARGE)
+    model = stage.configurable(LARGE)
+    compact = CompactionNode(model=model) if takes == "the node" else CompactionNode()
+    asked = compact.wrap(model.bind_tools([]))
+    graph = graph_of(compact, lambda state: {"messages": [asked.invoke(state["messages"])]})
+    graph.invoke(TALK, {"configurable": {"thread_id": "large"}})
+    graph.invoke(TALK, {"configurable": {"thread_id": "small", "profile": {"max_input_tokens": WINDOW}}})
+    assert kinds_of(side.requests) == [False, True, False]

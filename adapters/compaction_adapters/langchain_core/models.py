@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langchain_core.runnables.configurable import DynamicRunnable
 
 from compaction_adapters.langchain_core.messages import SUMMARY_SOURCE
 from compaction_adapters.langchain_core.usage import finish_reason, usage_of
@@ -111,6 +112,28 @@ def _without_tools(model: ModelLike) -> ModelLike:
 
 
 # -- what a model is
+
+
+def model_of_run(model: object, config: RunnableConfig) -> object:
+    """Return what a run makes of a configurable model; any other model, and one that the run does not name, as it is."""
+    while isinstance(model, DynamicRunnable):
+        model, config = model.prepare(config)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not _is_of_init_chat_model(model):
+        return cast("object", model)
+    made: Any = model
+    is_named = "model" in {**made._default_config, **made._model_params(config)}
+    return model_of_run(made._model(config), config) if is_named else made
+
+
+def is_configurable(model: object) -> bool:
+    """Return whether the configuration of a run says which model this is."""
+    return isinstance(model, DynamicRunnable) or _is_of_init_chat_model(model)
+
+
+def _is_of_init_chat_model(model: object) -> bool:
+    """Whether it is what `init_chat_model(configurable_fields=...)` returns, in LangChain, which is not loaded for that."""
+    module = sys.modules.get("langchain.chat_models.base")
+    return module is not None and isinstance(model, cast("type", getattr(module, "_ConfigurableModel", ())))
 
 
 def chat_model_in(model: object) -> BaseChatModel | None:

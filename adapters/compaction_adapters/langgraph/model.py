@@ -20,13 +20,15 @@ from compaction_adapters.langchain_core import (
     TokenWatch,
     chat_model_in,
     max_output_tokens,
+    model_of_run,
+    model_options,
     passed_on,
     read_answer,
     stream_events,
     without_response_ids,
 )
 from compaction_adapters.langgraph.conversations import Asked, Conversations
-from compaction_adapters.langgraph.run_options import options_of_model, run_options
+from compaction_adapters.langgraph.run_options import run_options
 from compaction_adapters.langgraph.streams import stream_writer
 from compaction_hooks import CallOptions, ContextOverflowError, Message
 from compaction_hooks.errors import ConfigurationError
@@ -147,9 +149,10 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     ) -> _Call[Answer]:
         config = ensure_config(config)
         asked = self._conversations.asked(config, _messages(input))
-        options = _facts(self._model, self._given, config)
+        model = model_of_run(self._model, config)
+        options = _facts(model, self._given)
         if arguments:
-            options["max_output_tokens"] = max_output_tokens(self._model, arguments)
+            options["max_output_tokens"] = max_output_tokens(model, arguments)
             options["tools"] = arguments.get("tools", options.get("tools"))
         if asked.prefix:
             options["system"] = [message.content for message in asked.prefix]
@@ -210,11 +213,9 @@ def is_chat_model(model: object) -> bool:
     return isinstance(model, BaseChatModel) or (isinstance(model, RunnableBinding) and is_chat_model(inner))
 
 
-def _facts(model: object, given: CallOptions, config: RunnableConfig) -> CallOptions:
+def _facts(model: object, given: CallOptions) -> CallOptions:
     """What a session is told of every call of this model, where it is one. A system prompt is among its messages."""
-    own = options_of_model(model, config) or CallOptions(
-        model=given.get("model"), context_window=given.get("context_window")
-    )
+    own = model_options(model) or CallOptions(model=given.get("model"), context_window=given.get("context_window"))
     return {**own, "summarizer": given.get("summarizer") or own.get("summarizer")}
 
 

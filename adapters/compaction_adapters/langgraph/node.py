@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
-from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
 
@@ -18,6 +17,8 @@ from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords, 
 from compaction_adapters.langchain_core import (
     FORMAT,
     ThreadMethods,
+    is_configurable,
+    model_of_run,
     model_options,
     stream_events,
     without_response_ids,
@@ -25,7 +26,7 @@ from compaction_adapters.langchain_core import (
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Channels, Values, node_schema
 from compaction_adapters.langgraph.conversations import Conversation, Conversations
 from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
-from compaction_adapters.langgraph.run_options import ModelOfRun, options_of_model, run_options, runtime_of
+from compaction_adapters.langgraph.run_options import ModelOfRun, run_options, runtime_of
 from compaction_adapters.langgraph.streams import keep_out_of_messages, stream_writer
 from compaction_hooks import (
     CallOptions,
@@ -81,8 +82,8 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
         _check_keys(messages_key, output_key)
-        picks_model = isfunction(model) or ismethod(model)
-        self._pick_model = cast("ModelOfRun", model) if picks_model else None
+        self._pick_model = _picker(model)
+        picks_model = self._pick_model is not None
         self._options = _options(None if picks_model else model, system, tools)
         self._is_fixed = frozenset(name for name in ("context_window", "summarizer") if keywords.get(name) is not None)
         self._wrapped: object = None
@@ -205,15 +206,15 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
     def _model_options(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
         """Return what is known of the model that will be called."""
         if self._pick_model is not None:
-            return options_of_model(self._pick_model(state, runtime_of(config)), config)
+            return model_options(model_of_run(self._pick_model(state, runtime_of(config)), config))
         return self._called_model(conversation.session, config)
 
     def _called_model(self, session: CompactionSession[BaseMessage], config: RunnableConfig) -> CallOptions:
         """Return what is known of the model that was called last, or of the first wrapped one."""
-        wrapped = CallOptions() if self._wrapped is None else options_of_model(self._wrapped, config)
+        wrapped = model_options(model_of_run(self._wrapped, config))
         last = self._conversations.last_call(session)
         # What a configurable model was in an earlier run says nothing about this one.
-        return {**last, **wrapped} if isinstance(self._wrapped, DynamicRunnable) else {**wrapped, **last}
+        return {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
 
     def _run_options(self, config: RunnableConfig) -> CallOptions:
         """Return the options a run brings along.
@@ -284,6 +285,13 @@ def _check_keys(messages_key: str, output_key: str | None) -> None:
             f"messages_key and output_key are both {output_key!r}: the list for the model would take the place of the "
             "conversation. Give another output_key, or trim=True to shorten the conversation itself"
         )
+
+
+def _picker(model: object) -> ModelOfRun | None:
+    """Return the function that picks the model of a run, where it is not the same in all."""
+    if is_configurable(model):
+        return lambda _state, _runtime: model
+    return cast("ModelOfRun", model) if isfunction(model) or ismethod(model) else None
 
 
 def _options(

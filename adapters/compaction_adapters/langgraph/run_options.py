@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.configurable import DynamicRunnable
 from langgraph.runtime import Runtime  # pyright: ignore[reportMissingTypeStubs]
 
-from compaction_adapters.langchain_core import model_options
 from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError
 
@@ -44,10 +42,3 @@ def run_options(config: RunnableConfig) -> CallOptions:
             )
         found |= cast("Mapping[str, Any]", given or {})
     return cast("CallOptions", found)  # a session checks names and values
-
-
-def options_of_model(model: object, config: RunnableConfig) -> CallOptions:
-    """Return what a session is told of a model, for a configurable one of what this run makes of it."""
-    while isinstance(model, DynamicRunnable):
-        model, config = model.prepare(config)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return model_options(model)  # pyright: ignore[reportUnknownArgumentType]
