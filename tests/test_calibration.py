@@ -35,12 +35,11 @@ def test_nothing_known_means_the_estimate_itself() -> None:
 
 
 def test_estimates_are_rounded_up() -> None:
-    """R22."""
     assert Calibration(ratio=1.1, overhead_tokens=7).calibrated(101) == 7 + 112
 
 
 def test_what_a_first_report_exceeds_the_estimate_by_is_hidden_prefix() -> None:
-    """E31: system prompt and tools of 25k to 40k which the estimate does not see."""
+    """System prompt and tools of 25k to 40k which the estimate does not see."""
     learned = Calibration().observe(estimated=1_000, counted=31_000)
     assert (learned.ratio, learned.overhead_tokens) == (1.0, 30_000)
     assert learned.calibrated(1_000) == 31_000
@@ -122,7 +121,7 @@ def test_a_view_that_shrank_teaches_nothing(estimated: int, counted: int) -> Non
 
 
 def test_the_view_after_a_compaction_is_overhead_and_ratio_not_the_old_count() -> None:
-    """R24, E25, E29: what was reported before measured another view; what it taught still holds."""
+    """What was reported before measured another view; what it taught still holds."""
     learned = reports((1.25, 20_000), [1_000, 40_000, 100_000])
     truth = 20_000 + round(1.25 * 12_000)
     assert truth <= learned.calibrated(12_000) <= 1.05 * truth

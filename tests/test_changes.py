@@ -64,7 +64,7 @@ def long() -> list[Chat]:
 
 
 def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
-    """E12: back to before the second compaction, the first is in force again; forward again, the second is."""
+    """Back to before the second compaction, the first is in force again; forward again, the second is."""
     hooks = summarising()
     messages = long()
     hooks.transform_context_sync(messages)
@@ -85,7 +85,7 @@ def test_a_rewind_to_before_the_first_compaction_gives_the_hosts_own_list() -> N
 
 
 def test_forks_keep_their_own_records() -> None:
-    """E11: two continuations of one beginning, taken in turns."""
+    """Two continuations of one beginning, taken in turns."""
     hooks = summarising()
     trunk = long()
     hooks.transform_context_sync(trunk)
@@ -157,7 +157,7 @@ def through_json(messages: list[Chat]) -> list[Chat]:
     ],
 )
 def test_an_edit_before_the_cut_takes_the_summary_out_of_force(edit: Edit) -> None:
-    """Rule 7: what was summarised is not there any more, so its summary is not sent."""
+    """What was summarised is not there any more, so its summary is not sent."""
     hooks = summarising()
     messages = long()
     hooks.transform_context_sync(messages)
@@ -298,7 +298,7 @@ def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reas
 
 
 def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
-    """E52: queued in order, and never lost."""
+    """Queued in order, and never lost."""
     messages = long()
     late = user("One more thing: keep the tests green.")
 

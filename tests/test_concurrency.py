@@ -22,7 +22,7 @@ def long() -> list[Chat]:
 
 
 async def test_callers_of_one_conversation_share_one_summary() -> None:
-    """E52: overlapping calls do not compact the same text twice."""
+    """Overlapping calls do not compact the same text twice."""
     requests = 0
     started, release = asyncio.Event(), asyncio.Event()
 
@@ -43,7 +43,7 @@ async def test_callers_of_one_conversation_share_one_summary() -> None:
 
 
 async def test_a_failure_is_shared_too() -> None:
-    """R16: those who waited do not each try again."""
+    """Those who waited do not each try again."""
     requests = 0
     started, release = asyncio.Event(), asyncio.Event()
 
@@ -63,7 +63,7 @@ async def test_a_failure_is_shared_too() -> None:
 
 
 async def test_manual_and_automatic_compaction_do_not_overlap() -> None:
-    """E52: the manual one waits, then finds nothing left to do twice."""
+    """The manual one waits, then finds nothing left to do twice."""
     active = most = 0
 
     async def slow(request: SummaryRequest) -> str:
@@ -214,7 +214,7 @@ async def test_conversations_do_not_mix() -> None:
 
 
 def test_forks_of_one_conversation_each_get_what_is_true_of_them() -> None:
-    """E11: two branches over one session."""
+    """Two branches over one session."""
     asked = Scripted("- common", "- left", "- right")
     hooks = controller(8_192, summarizer=asked)
     trunk = long()
@@ -246,7 +246,7 @@ async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:
 
 @pytest.mark.parametrize("limit", [32, pytest.param(1_000, marks=pytest.mark.full)])
 def test_many_conversations_do_not_see_one_another(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E52: threads and event loops over one controller, with fewer sessions in memory than conversations, and with more."""
+    """Threads and event loops over one controller, with fewer sessions in memory than conversations, and with more."""
     monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", limit)
     crowd = crowd_with_file(tmp_path / "records.db") if limit < CONVERSATIONS else crowd_with_memory()
     seen = crowd.run(rounds=2, calls=12, length=12)

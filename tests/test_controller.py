@@ -63,7 +63,7 @@ def of_tokens(tokens: int) -> list[Chat]:
 
 
 def test_the_threshold_is_strict() -> None:
-    """R1, R3: at the trigger nothing happens; one token above it does."""
+    """At the trigger nothing happens; one token above it does."""
     trigger = CompactionSettings().budget(8_192).trigger
     at = of_tokens(trigger)
     assert size(at) == trigger
@@ -73,13 +73,13 @@ def test_the_threshold_is_strict() -> None:
 
 
 async def test_the_hook_has_the_form_frameworks_call() -> None:
-    """R99: async, positional (messages, signal), returns a list."""
+    """Async, positional (messages, signal), returns a list."""
     messages = talk(2)
     assert await controller(8_192).transform_context(messages, None) is messages
 
 
 def test_usage_and_a_large_tool_result_are_caught_before_the_next_call() -> None:
-    """R4, R12, R17: 180,000 reported, then 100 KB of tool output: found above the window before the call, not after."""
+    """180,000 reported, then 100 KB of tool output: found above the window before the call, not after."""
     events: list[CompactionEvent] = []
     hooks = controller(200_000, events=events)
     messages = [system(), user("go"), *steps(30)]
@@ -91,7 +91,7 @@ def test_usage_and_a_large_tool_result_are_caught_before_the_next_call() -> None
 
 
 def test_it_compacts_inside_a_turn_without_new_user_input() -> None:
-    """R10, D3: the check happens before every model call, so multi-step tool loops are covered."""
+    """The check happens before every model call, so multi-step tool loops are covered."""
     hooks = controller(8_192)
     messages = [system(), user("go")]
     sizes = []
@@ -103,7 +103,7 @@ def test_it_compacts_inside_a_turn_without_new_user_input() -> None:
 
 
 def test_one_controller_compacts_once_for_one_list() -> None:
-    """R15: asked again with the same list it gives the same view and compacts no further."""
+    """Asked again with the same list it gives the same view and compacts no further."""
     events: list[CompactionEvent] = []
     hooks = controller(8_192, events=events)
     messages = [system(), user("go"), *steps(20, 400)]
@@ -113,21 +113,19 @@ def test_one_controller_compacts_once_for_one_list() -> None:
 
 
 def test_auto_compact_off_leaves_the_list_alone() -> None:
-    """R9, E47: the two switches are independent."""
+    """The two switches are independent."""
     messages = [user("go"), *steps(30, 400)]
     hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
     assert hooks.transform_context_sync(messages) is messages
 
 
 def test_a_subagent_leaves_the_threshold_to_its_parent() -> None:
-    """R11."""
     messages = [user("go"), *steps(30, 400)]
     hooks = controller(8_192, settings=CompactionSettings(is_subagent=True))
     assert hooks.transform_context_sync(messages) is messages
 
 
 def test_system_prompt_and_tools_beside_the_list_count() -> None:
-    """R27, E31."""
     messages = talk(8)
     assert controller(8_192).transform_context_sync(messages) is messages
     tools = [{"type": "function", "function": {"name": "grep", "description": prose(1_500)}}]
@@ -136,7 +134,7 @@ def test_system_prompt_and_tools_beside_the_list_count() -> None:
 
 
 def test_a_smaller_model_compacts_before_it_is_called() -> None:
-    """E21: the window of the model of this very call."""
+    """The window of the model of this very call."""
     hooks: CompactionController[Chat] = CompactionController(model="large", context_window=200_000)
     messages = [user("go"), *steps(30, 400)]
     assert hooks.transform_context_sync(messages, model="large") is messages
@@ -147,7 +145,6 @@ def test_a_smaller_model_compacts_before_it_is_called() -> None:
 
 
 def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.LogCaptureFixture) -> None:
-    """D5, R30."""
     messages = [user("go"), *steps(40, 400)]
     hooks: CompactionController[Chat] = CompactionController(model="nobody-knows-me")
     with caplog.at_level(logging.WARNING, "compaction_hooks"):
@@ -157,7 +154,7 @@ def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.
 
 
 def test_an_assumed_window_is_an_option() -> None:
-    """D5: `default_context_window`."""
+    """`default_context_window`."""
     messages = [user("go"), *steps(40, 400)]
     settings = CompactionSettings(default_context_window=8_192)
     assert (
@@ -180,7 +177,7 @@ def test_a_message_that_cannot_be_read_names_its_field() -> None:
 
 
 def test_a_view_holds_at_most_the_target_after_a_compaction() -> None:
-    """Rule 4: 60 % of the trigger, so that the next compaction is far away."""
+    """60 % of the trigger, so that the next compaction is far away."""
     messages = [system(), user("go"), *steps(40, 150)]
     hooks = controller(8_192)
     view = hooks.transform_context_sync(messages)
@@ -201,7 +198,7 @@ class HeavyFrame(CharacterEstimator):
 
 
 def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_view_above_the_target() -> None:
-    """Rule 4: what is kept is shortened by as much."""
+    """What is kept is shortened by as much."""
     summary = f"## Goal\n- {prose(580)}"
     messages = [system(), user("go"), *steps(30, 450)]
     hooks = controller(8_192, summarizer=Scripted(summary), estimator=HeavyFrame())
@@ -224,7 +221,7 @@ def test_what_is_kept_is_not_shortened_in_vain() -> None:
 
 
 def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:
-    """E57, E8: the user's words survive verbatim, as the same object, in front of what is kept."""
+    """The user's words survive verbatim, as the same object, in front of what is kept."""
     request = user("Port the parser, and never touch the public API of tokens.py.")
     messages = [system(), user("hello"), assistant("hi"), request, *steps(40, 200)]
     view = controller(8_192).transform_context_sync(messages)
@@ -232,7 +229,6 @@ def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:
 
 
 def test_the_hosts_list_is_never_changed() -> None:
-    """Rule 2."""
     messages = [system(), user("go"), *steps(40, 300)]
     before = copy.deepcopy(messages)
     controller(8_192).transform_context_sync(messages)
@@ -240,7 +236,7 @@ def test_the_hosts_list_is_never_changed() -> None:
 
 
 def test_the_prefix_is_byte_identical_between_compactions() -> None:
-    """E61: prompt caches hold until the next compaction."""
+    """Prompt caches hold until the next compaction."""
     hooks = controller(8_192)
     messages = [system(), user("go"), *steps(20, 400)]
     last = json.dumps(hooks.transform_context_sync(messages))
@@ -254,7 +250,7 @@ def test_the_prefix_is_byte_identical_between_compactions() -> None:
 
 
 def test_old_results_are_cleared_first_and_no_summariser_is_asked() -> None:
-    """R89: runs before and independent of a summary."""
+    """Runs before and independent of a summary."""
     asked = Scripted()
     messages = [user("go"), *steps(24, 500)]
     view = controller(16_384, summarizer=asked).transform_context_sync(messages)
@@ -271,7 +267,7 @@ def test_clearing_can_be_switched_off() -> None:
 
 
 def test_a_result_larger_than_the_window_is_shortened() -> None:
-    """E7, R86: one huge result in the last step; nobody has seen it yet, so its head and tail stay."""
+    """One huge result in the last step; nobody has seen it yet, so its head and tail stay."""
     huge = "first line\n" + prose(30_000) + "\nlast line"
     messages = [user("go"), assistant(None, call("1")), tool("1", huge)]
     view = controller(8_192).transform_context_sync(messages)
@@ -283,7 +279,7 @@ def test_a_result_larger_than_the_window_is_shortened() -> None:
 
 
 def test_huge_arguments_are_shortened_and_stay_json() -> None:
-    """E33: arguments count and can be shortened like results."""
+    """Arguments count and can be shortened like results."""
     messages = [user("go"), assistant(None, call("1", "write", path="a", content=prose(30_000))), tool("1", "written")]
     view = controller(8_192).transform_context_sync(messages)
     assert size(view) <= CompactionSettings().budget(8_192).trigger
@@ -293,7 +289,7 @@ def test_huge_arguments_are_shortened_and_stay_json() -> None:
 
 
 def test_what_cannot_be_made_to_fit_comes_back_as_it_was_and_loudly(caplog: pytest.LogCaptureFixture) -> None:
-    """Rule 4: system prompt and request alone exceed the window."""
+    """System prompt and request alone exceed the window."""
     events: list[CompactionEvent] = []
     messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
     with caplog.at_level(logging.ERROR, "compaction_hooks"):
@@ -305,7 +301,7 @@ def test_what_cannot_be_made_to_fit_comes_back_as_it_was_and_loudly(caplog: pyte
 
 
 def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_again() -> None:
-    """E48, E49, E51: no second compaction before the context has grown by a fifth, as long as it fits the window."""
+    """No second compaction before the context has grown by a fifth, as long as it fits the window."""
     asked = Scripted("- short")
     messages = [system(prose(5_500)), user("go"), *steps(6, 60)]
     hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
@@ -316,7 +312,7 @@ def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_aga
 
 
 def test_a_summary_that_gains_too_little_is_thrown_away() -> None:
-    """E48, E49: what it gives must be smaller by a tenth; the next rung may do better."""
+    """What it gives must be smaller by a tenth; the next rung may do better."""
     events: list[CompactionEvent] = []
     messages = [system(prose(5_000)), user("go"), assistant(prose(900)), user(prose(300))]
     asked = Scripted("- a long-winded summary\n" + prose(300))
@@ -338,7 +334,6 @@ def test_a_list_that_no_rung_makes_smaller_comes_back_as_it_was() -> None:
 
 
 def test_manual_compaction_ignores_the_threshold() -> None:
-    """R19, R95."""
     messages = [system(), *talk(4)]
     result = controller(200_000, summarizer=Scripted()).compact_sync(messages)
     assert (result.outcome, result.reason) == (CompactionOutcome.COMPACTED, CompactionReason.MANUAL)
@@ -347,7 +342,6 @@ def test_manual_compaction_ignores_the_threshold() -> None:
 
 
 def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
-    """R65, R95."""
     asked = Scripted()
     messages = talk(20)
     few = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
@@ -367,7 +361,7 @@ def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
     ],
 )
 def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -> None:
-    """E13: no empty summary, and no error either."""
+    """No empty summary, and no error either."""
     asked = Scripted()
     result = controller(200_000, summarizer=asked).compact_sync(messages)
     assert result.outcome is CompactionOutcome.NOTHING_TO_COMPACT
@@ -376,7 +370,7 @@ def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -
 
 
 def test_manual_compaction_right_after_another_is_refused_and_later_works() -> None:
-    """E13: "already compacted" must not block later compactions."""
+    """An earlier compaction must not block later compactions."""
     hooks = controller(200_000, summarizer=Scripted())
     first = hooks.compact_sync(talk(10), keep_recent_tokens=300)
     again = hooks.compact_sync(first.messages, keep_recent_tokens=300)
@@ -386,7 +380,7 @@ def test_manual_compaction_right_after_another_is_refused_and_later_works() -> N
 
 
 def test_manual_compaction_that_cannot_fit_names_the_part() -> None:
-    """Rule 4: a typed error with the numbers and the remedy."""
+    """A typed error with the numbers and the remedy."""
     messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
     with pytest.raises(ContextOverflowError, match="system prompt") as caught:
         controller(8_192).compact_sync(messages)
@@ -396,7 +390,7 @@ def test_manual_compaction_that_cannot_fit_names_the_part() -> None:
 
 
 def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
-    """R95, D14: the host replaces its list; the next view of the trimmed list is that list."""
+    """The host replaces its list; the next view of the trimmed list is that list."""
     hooks = controller(8_192, summarizer=Scripted())
     result = hooks.compact_sync([system(), *talk(12)])
     stored = [*result.messages, user("next")]
@@ -404,7 +398,7 @@ def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
 
 
 def test_a_stored_list_without_its_record_is_still_recognised() -> None:
-    """R58: by the text's prefix, when the record is gone; the summary is updated, not summarised again."""
+    """By the text's prefix, when the record is gone; the summary is updated, not summarised again."""
     asked = Scripted("the old facts", "the new facts")
     stored = controller(8_192, summarizer=asked).compact_sync([system(), *talk(12)]).messages
     result = controller(8_192, summarizer=asked).compact_sync([*stored, *talk(12, first=12)])
@@ -414,7 +408,7 @@ def test_a_stored_list_without_its_record_is_still_recognised() -> None:
 
 
 def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
-    """E10, E26: the second starts where the first ended; nothing falls between."""
+    """The second starts where the first ended; nothing falls between."""
     asked = Scripted("one", "two")
     hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
     messages = talk(12)
@@ -431,7 +425,7 @@ def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
 
 
 def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits() -> None:
-    """E8: no boundary lies between the two; the request is the host's own object."""
+    """No boundary lies between the two; the request is the host's own object."""
     events: list[CompactionEvent] = []
     messages = [system(), user(prose(10_000)), user("Now this: " + prose(1_000))]
     view = controller(8_192, events=events).transform_context_sync(messages)
@@ -442,7 +436,7 @@ def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits
 
 
 def test_a_long_answer_in_the_last_step_is_shortened_and_the_summary_stays() -> None:
-    """E8: the last step is kept, its words shortened; what the summariser wrote is not thrown away for it."""
+    """The last step is kept, its words shortened; what the summariser wrote is not thrown away for it."""
     long = assistant("I will explain. " + prose(9_000), call("a"))
     messages = [system(), *talk(4), user("go"), *steps(3), long, tool("a", "ok")]
     hooks = controller(8_192, summarizer=Scripted("the facts so far"))
@@ -477,7 +471,7 @@ def test_a_pinned_message_is_not_shortened() -> None:
 
 
 def test_texts_are_shortened_after_an_overflow_too() -> None:
-    """R80: the provider says it does not fit; the words of older messages give way, the request does not."""
+    """The provider says it does not fit; the words of older messages give way, the request does not."""
     messages = [system(), user(prose(10_000)), user("Now this.")]
     sent: list[list[Chat]] = []
 
@@ -510,7 +504,6 @@ def test_a_window_that_is_no_number_of_tokens_is_refused(window: object) -> None
 
 
 def test_a_list_without_answers_is_not_read_whole_each_time() -> None:
-    """Rule 6."""
     reads = 0
 
     class Counting(OpenAIChatFormat):

@@ -106,7 +106,7 @@ class Counting(CharacterEstimator):
 
 
 def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length() -> None:
-    """Rule 6: what was there before costs one comparison in C, no call of a function for any of it."""
+    """What was there before costs one comparison in C, no call of a function for any of it."""
     counts: list[int] = []
     for length in (100, 1_000, 10_000):
         hooks, messages = controller(HUGE_WINDOW), conversation(length)

@@ -26,14 +26,14 @@ def kept(messages: Sequence[Chat], keep_tokens: int, *, after: int = 0, room: in
 
 
 def test_keeps_what_reaches_the_number_and_the_cut_message_itself() -> None:
-    """R37, R43, R46: walk back until the tokens are reached, inclusive; the message that reaches them stays."""
+    """Walk back until the tokens are reached, inclusive; the message that reaches them stays."""
     messages = [user("a"), assistant("b"), user("c"), assistant("d"), user("e"), assistant("f")]
     assert kept(messages, 400) == messages[2:]
 
 
 @pytest.mark.parametrize("keep_tokens", [100, 150, 200, 250, 300, 350, 450])
 def test_never_begins_with_a_tool_result(keep_tokens: int) -> None:
-    """R38, R39, E1, E3: wherever the number falls, the kept part begins where no call is open."""
+    """Wherever the number falls, the kept part begins where no call is open."""
     messages = [user("go"), *steps(6)]
     assert kept(messages, keep_tokens)[0]["role"] == "assistant"
 
@@ -53,14 +53,14 @@ def test_parallel_calls_stay_with_all_their_results() -> None:
 
 
 def test_a_turn_that_begins_nearby_is_preferred() -> None:
-    """R41, D8: giving up a little of what is kept to begin with the user's words."""
+    """Giving up a little of what is kept to begin with the user's words."""
     messages = [user("a"), *steps(4), assistant("x"), user("b"), *steps(5), assistant("y")]
     assert kept(messages, 1_300)[0] == user("b")
 
 
 @pytest.mark.parametrize("count", range(1, 20))
 def test_exactly_as_much_is_kept_as_was_asked_for_but_for_a_turn_nearby(count: int) -> None:
-    """R37, R41: of messages that weigh 100 each, as many as reach the number; a quarter may go for the user's words."""
+    """Of messages that weigh 100 each, as many as reach the number; a quarter may go for the user's words."""
     messages = [*talk(12), user("now")]
     begins_with_answer = messages[-count]["role"] == "assistant"
     moves_on = begins_with_answer and count - 1 >= count * 0.75
@@ -68,19 +68,19 @@ def test_exactly_as_much_is_kept_as_was_asked_for_but_for_a_turn_nearby(count: i
 
 
 def test_a_turn_that_costs_too_much_is_not_waited_for() -> None:
-    """R40, R47, D8: the cut may fall inside a turn, after a completed step."""
+    """The cut may fall inside a turn, after a completed step."""
     messages = [user("a"), *steps(10), assistant("x"), user("b"), assistant("y")]
     assert kept(messages, 1_500)[0]["role"] == "assistant"
 
 
 def test_one_huge_turn_is_cut_between_its_steps() -> None:
-    """E8: a headless run with a single user message."""
+    """A headless run with a single user message."""
     messages = [user("the only request"), *steps(30)]
     assert kept(messages, 500) == messages[-4:]
 
 
 def test_trailing_results_larger_than_the_number_keep_their_step() -> None:
-    """E7: the results at the end alone exceed what is to be kept; the step stays whole and the cut is still found."""
+    """The results at the end alone exceed what is to be kept; the step stays whole and the cut is still found."""
     messages = [user("a"), *steps(3), assistant(None, call("a"), call("b")), tool("a", "1"), tool("b", "2")]
     assert kept(messages, 100) == messages[-3:]
 
@@ -91,7 +91,7 @@ def test_the_cut_moves_on_until_the_view_fits() -> None:
 
 
 def test_when_nothing_fits_the_last_step_is_kept_alone() -> None:
-    """R45: the force floor; nothing that the model has not answered yet is given up."""
+    """The force floor; nothing that the model has not answered yet is given up."""
     messages = [user("a"), *steps(3)]
     assert kept(messages, 1_500, room=0) == messages[-2:]
 
@@ -102,7 +102,7 @@ def test_a_short_history_is_cut_at_its_first_boundary_when_asked() -> None:
 
 
 def test_the_cut_lies_above_what_is_covered() -> None:
-    """E10: a second compaction starts where the first ended; R44."""
+    """A second compaction starts where the first ended."""
     read = history([user("go"), *steps(10)])
     cut = find_cut(read, after=11, keep_tokens=100_000, fits=lambda _: True)
     assert cut == 13
@@ -118,5 +118,5 @@ def test_the_cut_lies_above_what_is_covered() -> None:
     ],
 )
 def test_where_no_context_may_begin_there_is_no_cut(messages: list[Chat]) -> None:
-    """E13: nothing to summarise."""
+    """Nothing to summarise."""
     assert kept(messages, 10) == []

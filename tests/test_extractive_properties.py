@@ -1,4 +1,4 @@
-"""What must hold of every summary, whatever the conversation and the summary before it (E39, E41)."""
+"""What must hold of every summary, whatever the conversation and the summary before it."""
 
 from __future__ import annotations
 

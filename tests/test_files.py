@@ -1,4 +1,4 @@
-"""Files and other facts that code carries over: R61, R66 to R69, D10, D13, and the digest of R98."""
+"""Files and other facts that code carries over, and the digest."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def touched(name: str, arguments: object, result: str | None = "ok") -> tuple[li
     ],
 )
 def test_an_edit_is_known_by_its_arguments(name: str, arguments: object) -> None:
-    """R66: whatever the tool is called."""
+    """Whatever the tool is called."""
     assert touched(name, arguments) == ([], ["a.py"])
 
 
@@ -127,7 +127,6 @@ def test_other_calls_touch_no_file(name: str, arguments: object, result: str) ->
     ],
 )  # fmt: skip
 def test_a_command_line_says_what_it_reads_and_writes(command: str, read: list[str], modified: list[str]) -> None:
-    """R66, R69."""
     assert touched("bash", {"command": command}) == (read, modified)
 
 
@@ -193,7 +192,7 @@ def test_of_several_commands_the_failing_one_need_not_be_the_one_that_wrote() ->
 
 
 def test_files_stand_in_the_order_they_were_last_touched_and_a_read_is_promoted() -> None:
-    """R67: read, then modified, is modified only."""
+    """Read, then modified, is modified only."""
     messages = [
         *step("read", {"path": "a"}),
         *step("read", {"path": "b"}),
@@ -212,7 +211,7 @@ def test_parallel_calls_are_taken_in_their_order_with_their_own_results() -> Non
 
 
 def test_merging_is_cumulative() -> None:
-    """R67, R68, D13: the library's own record, the host's snapshot, this batch: all are merged the same way."""
+    """The library's own record, the host's snapshot, this batch: all are merged the same way."""
     earlier = FileOperations(read=("a", "b", "c"), modified=("x", "y"))
     newer = FileOperations(read=("x", "d", "a"), modified=("b",))
     merged = merge(earlier, newer)
@@ -224,7 +223,7 @@ def test_merging_is_cumulative() -> None:
 
 
 def test_tags_list_read_and_modified_files() -> None:
-    """R61, D10: code appends the lists."""
+    """Code appends the lists."""
     operations = FileOperations(read=("a.md",), modified=("src/a.py", "src/b.py"))
     assert file_tags(operations) == (
         "<read-files>\na.md\n</read-files>\n<modified-files>\nsrc/a.py\nsrc/b.py\n</modified-files>"
@@ -281,7 +280,6 @@ def conversation() -> list[Message]:
 
 
 def test_a_digest_says_what_a_stretch_did() -> None:
-    """R69."""
     assert digest(conversation()) == CompactionDigest(
         messages={"user": 1, "assistant": 4, "tool": 3},
         tools=(ToolUse(tool="bash", calls=3, errors=1), ToolUse(tool="edit", calls=1, errors=0)),
@@ -295,7 +293,7 @@ def test_a_digest_says_what_a_stretch_did() -> None:
 
 
 def test_hidden_blocks_in_digest() -> None:
-    """R98: what was cleared or shortened is named with its replacement text."""
+    """What was cleared or shortened is named with its replacement text."""
     hidden = [HiddenBlock(tool="read", replacement="[Old tool result cleared: 9,000 characters]")]
     assert digest([], hidden).hidden == tuple(hidden)
 

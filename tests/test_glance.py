@@ -309,7 +309,7 @@ def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_
 
 
 def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> None:
-    """E5: it would be an orphan behind the summary."""
+    """It would be an orphan behind the summary."""
     messages = [system(), user("go"), assistant(None, call("slow")), user("hurry"), *steps(10, 100)]
     hooks = compacted(messages)
     view = hooks.transform_context_sync(messages)
@@ -320,7 +320,7 @@ def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> Non
 
 
 def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goes_on() -> None:
-    """E12: at that very length the record covers all of it, and is no record of it."""
+    """At that very length the record covers all of it, and is no record of it."""
     messages = conversation()
     hooks = compacted(messages)
     shown = set(map(id, hooks.transform_context_sync(messages)))
@@ -394,7 +394,7 @@ def test_an_overflow_that_was_accepted_is_cured_by_the_next_call() -> None:
 
 
 def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 6: else each call would look at all of it again."""
+    """Else each call would look at all of it again."""
     weighed: list[object] = []
 
     def noted(one: str, other: str) -> bool:

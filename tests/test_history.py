@@ -34,19 +34,17 @@ def test_runs_follow_the_sides_and_ignore_system_messages() -> None:
 
 
 def test_no_boundary_lies_between_a_call_and_its_result() -> None:
-    """R38, R39, E1."""
     read = history([user("go"), *steps(2), assistant("done"), user("more")])
     assert list(read.boundaries(0)) == [1, 3, 5, 6]
 
 
 def test_a_system_message_between_call_and_result_makes_no_boundary() -> None:
-    """E2."""
     read = history([user("go"), assistant(None, call("1")), system("hint"), tool("1", "ok"), assistant("done")])
     assert list(read.boundaries(0)) == [1, 3]
 
 
 def test_a_late_result_binds_everything_up_to_its_call() -> None:
-    """E5: an asynchronous tool answers after another message of the assistant."""
+    """An asynchronous tool answers after another message of the assistant."""
     read = history(
         [user("go"), assistant(None, call("1")), user("hurry"), assistant("wait"), tool("1", "ok"), assistant("x")]
     )
@@ -54,7 +52,7 @@ def test_a_late_result_binds_everything_up_to_its_call() -> None:
 
 
 def test_an_unanswered_call_binds_nothing() -> None:
-    """E5: a history that is broken already can still be cut."""
+    """A history that is broken already can still be cut."""
     read = history([user("go"), assistant(None, call("1")), user("again"), assistant("fine"), user("next")])
     assert list(read.boundaries(0)) == [1, 2, 3, 4]
 
@@ -65,7 +63,7 @@ def test_reused_call_ids_pair_with_the_nearest_call() -> None:
 
 
 def test_only_new_messages_are_read() -> None:
-    """Rule 6: while the host passes the same objects, a call looks at what is new."""
+    """While the host passes the same objects, a call looks at what is new."""
     format = CountingFormat()
     reads = HistoryReader(format, lambda _: 1, MARKER)
     messages = talk(200)
@@ -117,7 +115,7 @@ def test_the_request_is_what_the_user_said_last() -> None:
 def test_a_message_in_the_middle_that_was_replaced_is_noticed_at_once(
     new: list[Mapping[str, object]], covered: int
 ) -> None:
-    """E12: though the list begins and ends as it did."""
+    """Though the list begins and ends as it did."""
     reads, messages = reader(), [*talk(3), user("so?"), assistant("hm")]
     read = reads.sync(None, messages, Known())
     read.log.release(covered, shown=[])
@@ -195,7 +193,7 @@ def test_equal_objects_of_another_class_are_read_again() -> None:
     ],
 )
 def test_an_edited_list_is_read_as_if_it_were_new(edit: object) -> None:
-    """E12: rewinds, edits, insertions and deletions."""
+    """Rewinds, edits, insertions and deletions."""
     assert callable(edit)
     messages = [user("a"), *steps(3), assistant("x"), *talk(2)]
     reads = reader()
@@ -302,7 +300,6 @@ def test_the_empty_history_has_the_start_of_the_chain() -> None:
 
 
 def test_surrogates_can_be_hashed() -> None:
-    """E44."""
     assert text_digest("\ud83d") != text_digest("\ude00")
 
 

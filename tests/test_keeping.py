@@ -404,7 +404,7 @@ def test_a_record_of_an_earlier_version_is_in_force(reader_version: int, monkeyp
 
 
 def test_a_record_without_a_version_is_read_as_the_first() -> None:
-    """R72: absent means none, no migration."""
+    """Absent means none, no migration."""
     store = MemoryStore()
     needed = ("id", "reason", "summary", "rendered", "compacted_message_count", "covered_runs", "covered_digest")
     store.append("default", "old", json.dumps({name: OF_VERSION_1[name] for name in needed}))

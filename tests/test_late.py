@@ -76,7 +76,7 @@ def test_a_rejection_that_comes_after_another_worker_compacted_sends_what_that_o
 
 
 async def test_a_count_of_a_view_that_was_replaced_meanwhile_compacts_nothing() -> None:
-    """R82: the answer to the old list says that it was too large, when it has been compacted already."""
+    """The answer to the old list says that it was too large, when it has been compacted already."""
     events: list[CompactionEvent] = []
     hooks = controller(32_000, events=events)
     messages = [system(), *talk(25, 200)]

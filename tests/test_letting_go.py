@@ -53,7 +53,7 @@ def test_letting_go_keeps_the_chain_that_is_asked_for_next() -> None:
 
 
 def test_a_second_answer_to_a_covered_call_binds_what_it_would_have_bound() -> None:
-    """E5: a process that reads the whole list anew must find the same boundaries."""
+    """A process that reads the whole list anew must find the same boundaries."""
     messages = [user("go"), *steps(6), assistant("wait")]
     history = read(messages)
     history.log.release(9, shown=[])

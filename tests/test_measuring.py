@@ -23,13 +23,12 @@ def tokens(hooks: Controller) -> int:
 
 
 def test_before_the_first_call_nothing_is_known() -> None:
-    """R31, R32, E29."""
     state = controller(8_192).state()
     assert (state.context_tokens, state.fraction, state.context_window, state.is_estimate) == (None, None, 8_192, True)
 
 
 def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
-    """R14, R21, R23, D4: last usage plus an estimate of the messages after it."""
+    """Last usage plus an estimate of the messages after it."""
     hooks = controller(200_000)
     messages = talk(10)
     hooks.report_usage(Usage(input_tokens=9_000), hooks.transform_context_sync(messages))
@@ -42,7 +41,7 @@ def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
 
 
 def test_the_size_of_the_last_request_counts_and_never_the_sum() -> None:
-    """R26: prompts of 10k, 14k and 19k make a context of 19k, not of 43k or 49k."""
+    """Prompts of 10k, 14k and 19k make a context of 19k, not of 43k or 49k."""
     hooks = controller(200_000)
     messages = talk(2)
     for prompt in (10_000, 14_000, 19_000):
@@ -53,7 +52,7 @@ def test_the_size_of_the_last_request_counts_and_never_the_sum() -> None:
 
 
 def test_a_report_from_before_a_compaction_is_forgotten() -> None:
-    """R24, E25: kept messages carry old usage; it measured a larger view."""
+    """Kept messages carry old usage; it measured a larger view."""
     events: list[CompactionEvent] = []
     hooks = controller(8_192, summarizer=Scripted(), events=events)
     messages = [system(), *talk(10)]
@@ -68,7 +67,7 @@ def test_a_report_from_before_a_compaction_is_forgotten() -> None:
 @pytest.mark.parametrize(
     "usage",
     [
-        pytest.param(Usage(input_tokens=0, output_tokens=0), id="E28, all zero"),
+        pytest.param(Usage(input_tokens=0, output_tokens=0), id="all zero"),
         pytest.param(Usage(input_tokens=-5, output_tokens=10), id="negative"),
     ],
 )
@@ -88,7 +87,7 @@ def test_a_report_of_another_list_is_not_believed() -> None:
 
 
 def test_a_report_of_another_model_is_not_believed() -> None:
-    """E21: an error or a count of the model that was left."""
+    """An error or a count of the model that was left."""
     hooks: CompactionController[Chat] = CompactionController(model="gpt-4.1", context_window=200_000)
     view = hooks.transform_context_sync(talk(5), model="gpt-4.1")
     hooks.report_usage(Usage(input_tokens=99_000), view, model="claude-sonnet-4-5")
@@ -113,7 +112,7 @@ def test_names_of_one_model(one: str, other: str, same: bool) -> None:
 
 
 def test_without_usage_for_long_the_estimate_still_triggers() -> None:
-    """E27: persistent errors leave no usage; growth is estimated from the last good report."""
+    """Persistent errors leave no usage; growth is estimated from the last good report."""
     hooks = controller(8_192, summarizer=Scripted())
     messages = [system(), *talk(4)]
     hooks.report_usage(Usage(input_tokens=2_000), hooks.transform_context_sync(messages))
@@ -124,7 +123,7 @@ def test_without_usage_for_long_the_estimate_still_triggers() -> None:
 
 
 def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
-    """E31: a system prompt and tools that the host does not pass show up in its reports."""
+    """A system prompt and tools that the host does not pass show up in its reports."""
     hidden = 3_000
     plain, learned = controller(16_384), controller(16_384)
     messages = [user("go"), *steps(6, 300)]
@@ -137,7 +136,7 @@ def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
 
 
 def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
-    """R28 is wrong on agent traces: the estimate is corrected by what the provider counts, and never below it."""
+    """The estimate is corrected by what the provider counts, and never below it."""
     hooks = controller(200_000)
     messages: list[Chat] = [user("go")]
     estimate = controller(200_000)
@@ -152,7 +151,7 @@ def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
 
 
 def test_silent_overflow_compacts_before_the_next_call() -> None:
-    """R82, E17: accepted, but more than the window was counted; strictly more."""
+    """Accepted, but more than the window was counted; strictly more."""
     hooks = controller(200_000, summarizer=Scripted())
     messages = talk(30)
     hooks.report_usage(Usage(input_tokens=200_000), hooks.transform_context_sync(messages))
@@ -170,14 +169,14 @@ def carrying(usage: int, stop_reason: str = "stop") -> Chat:
 
 
 def test_usage_that_messages_carry_is_used() -> None:
-    """R21: of the last assistant message that has it."""
+    """Of the last assistant message that has it."""
     hooks = controller(200_000)
     hooks.transform_context_sync([user("a"), carrying(50_000), user("b")])
     assert 50_000 < tokens(hooks) < 50_200
 
 
 def test_usage_that_messages_carry_is_followed_from_call_to_call() -> None:
-    """R21, R23: as the list grows, the newest of them counts, where it is smaller too and further from the estimate."""
+    """As the list grows, the newest of them counts, where it is smaller too and further from the estimate."""
     hooks = controller(200_000)
     messages: list[Chat] = [user(prose(12_000))]
     for counted in (12_000, 13_000, 9_000):
@@ -196,7 +195,7 @@ def test_usage_no_provider_can_have_counted_for_this_list_is_passed_over() -> No
 
 @pytest.mark.parametrize("stop_reason", ["error", "aborted"])
 def test_usage_of_a_failed_call_is_passed_over(stop_reason: str) -> None:
-    """R14, E28: the last successful one counts."""
+    """The last successful one counts."""
     hooks = controller(200_000)
     message = {**carrying(190_000), "stop_reason": stop_reason, "finish_reason": stop_reason}
     hooks.transform_context_sync([user("a"), carrying(50_000), user("b"), message, user("c")])
@@ -204,7 +203,7 @@ def test_usage_of_a_failed_call_is_passed_over(stop_reason: str) -> None:
 
 
 def test_usage_that_kept_messages_carry_from_before_a_compaction_is_not_used() -> None:
-    """E25, E26: no second compaction because of the old number."""
+    """No second compaction because of the old number."""
     events: list[CompactionEvent] = []
     hooks = controller(8_192, summarizer=Scripted(), events=events)
     messages: list[Chat] = [user("go"), *talk(8), user("more"), carrying(7_900), user("next")]
@@ -219,14 +218,14 @@ def test_usage_that_kept_messages_carry_from_before_a_compaction_is_not_used() -
     [pytest.param(8_150, True, id="the window is full"), pytest.param(7_000, False, id="the answer's own limit")],
 )
 def test_an_answer_cut_short_by_the_window_compacts_before_the_next_call(used: int, is_overflow: bool) -> None:
-    """R13, as E14 qualifies it: "length" is an overflow only where the window was full."""
+    """The stop reason "length" is an overflow only where the window was full."""
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
     messages = [*talk(10), user("long, please"), carrying(used, "length"), user("go on")]
     assert (hooks.transform_context_sync(messages) is not messages) is is_overflow
 
 
 def test_messages_of_a_role_nobody_knows_are_counted() -> None:
-    """E9: what the model will see counts, whatever the host calls it."""
+    """What the model will see counts, whatever the host calls it."""
     note: Chat = {"role": "note", "content": prose(7_000)}
     hooks = controller(8_192)
     view = hooks.transform_context_sync([user("a"), assistant("b"), note, assistant("c"), user("d")])
@@ -235,7 +234,7 @@ def test_messages_of_a_role_nobody_knows_are_counted() -> None:
 
 
 def test_an_edited_history_is_measured_anew() -> None:
-    """E32: no size is kept by the identity of a list."""
+    """No size is kept by the identity of a list."""
     hooks = controller(200_000)
     messages = talk(10)
     hooks.report_usage(Usage(input_tokens=90_000), hooks.transform_context_sync(messages))
@@ -245,7 +244,7 @@ def test_an_edited_history_is_measured_anew() -> None:
 
 
 def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> None:
-    """R30, D5: where a table of models is installed; otherwise it is unknown and said once."""
+    """Where a table of models is installed; otherwise it is unknown and said once."""
     hooks: CompactionController[Chat] = CompactionController(model="gpt-4o")
     with caplog.at_level(logging.WARNING, "compaction_hooks"):
         hooks.transform_context_sync(talk(1))
@@ -254,7 +253,7 @@ def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_usage_of_another_model_than_the_controllers_own_is_not_believed() -> None:
-    """E21: also where the call names no model."""
+    """Also where the call names no model."""
     hooks: CompactionController[Chat] = CompactionController(context_window=8_192, model="gpt-5")
     view = hooks.transform_context_sync([user("hi")])
     hooks.report_usage(Usage(input_tokens=7_000), view, model="claude-haiku-4-5")
@@ -264,7 +263,7 @@ def test_usage_of_another_model_than_the_controllers_own_is_not_believed() -> No
 
 
 def test_a_rest_for_a_large_model_does_not_hold_for_a_small_one() -> None:
-    """E21: the smaller window compacts before it is called, however recently the larger one did."""
+    """The smaller window compacts before it is called, however recently the larger one did."""
     hooks = controller(16_384, summarizer=Scripted())
     messages = [system(), *talk(33)]
     hooks.transform_context_sync(messages)
@@ -276,7 +275,7 @@ def test_a_rest_for_a_large_model_does_not_hold_for_a_small_one() -> None:
 
 
 def test_usage_of_messages_that_stood_behind_others_is_not_believed() -> None:
-    """E25: after the host deleted old messages, the kept ones still carry what the long list measured."""
+    """After the host deleted old messages, the kept ones still carry what the long list measured."""
     hooks = controller(200_000)
     messages = [*talk(10), user("more"), carrying(6_000), user("next")]
     hooks.transform_context_sync(messages)
@@ -286,7 +285,7 @@ def test_usage_of_messages_that_stood_behind_others_is_not_believed() -> None:
 
 
 def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -> None:
-    """E25: another process opens the stored list without its record."""
+    """Another process opens the stored list without its record."""
     stored = controller(8_192, summarizer=Scripted()).compact_sync([*talk(9), user("m"), carrying(7_900), user("n")])
     fresh = controller(8_192, summarizer=Scripted())
     fresh.transform_context_sync(stored.messages)
@@ -314,7 +313,7 @@ def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
 
 
 def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
-    """E25: the usage of answers from before the cut counted messages that are gone."""
+    """The usage of answers from before the cut counted messages that are gone."""
     messages = [user("go"), counted(90_000), *steps(4, 300), counted(1_900), user("on")]
     hooks = controller(100_000)
     assert hooks.transform_context_sync(messages) is messages
@@ -367,7 +366,7 @@ def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_be
 
 
 def test_an_answer_that_comes_first_now_measured_what_stood_before_it() -> None:
-    """E25: the host trims the oldest messages, and gives copies of the others, as a checkpoint does."""
+    """The host trims the oldest messages, and gives copies of the others, as a checkpoint does."""
     hooks = controller(200_000)
     messages = [*talk(10), user("more"), counted(6_000), user("and"), counted(6_100), user("next")]
     hooks.transform_context_sync(messages)

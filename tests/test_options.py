@@ -19,7 +19,7 @@ MESSAGES = [user("go"), *steps(30, 300)]
 
 
 def test_the_window_of_the_call_decides_where_none_was_given() -> None:
-    """E21: after a switch to a smaller model the next call compacts first."""
+    """After a switch to a smaller model the next call compacts first."""
     hooks = controller(None, summarizer=Scripted())
     assert hooks.transform_context_sync(MESSAGES, model="large", context_window=200_000) is MESSAGES
     assert hooks.state().context_window == 200_000
@@ -40,7 +40,7 @@ def test_the_part_of_a_window_that_only_the_answer_may_use_is_left_out() -> None
 
 
 def test_what_the_call_asks_for_is_left_free() -> None:
-    """D2: the reserve is at least what the call asks the model for."""
+    """The reserve is at least what the call asks the model for."""
     hooks = controller(20_000, summarizer=Scripted())
     assert hooks.transform_context_sync(MESSAGES) is MESSAGES
     assert len(hooks.transform_context_sync(MESSAGES, max_output_tokens=12_000)) < len(MESSAGES)
@@ -132,7 +132,7 @@ def test_settings_of_the_wrong_type_are_refused(fields: dict[str, Any]) -> None:
 
 
 def test_a_low_trigger_in_a_large_window_leaves_room_beside_the_summary() -> None:
-    """Rule 4: at most 60 % of the trigger after a compaction, whatever the window would allow a summary."""
+    """At most 60 % of the trigger after a compaction, whatever the window would allow a summary."""
     hooks = controller(100_000, settings=CompactionSettings(trigger_tokens=3_000))
     hooks.transform_context_sync(MESSAGES)
     assert (hooks.state().context_tokens or 0) <= 1_800

@@ -137,7 +137,7 @@ OVERFLOWS = [
 ]  # fmt: skip
 
 NEAR_MISSES = [
-    # E20: rate limits, quotas and bills speak of tokens too.
+    # Rate limits, quotas and bills speak of tokens too.
     pytest.param("Too many tokens, please wait before trying again.", None, id="bedrock throttling"),
     pytest.param("Rate limit reached for gpt-4o in organization org-X on tokens per min (TPM): Limit 30000, Used 29937,"
                  " Requested 385. Please try again in 644ms.", None, id="tokens per minute, for a moment"),
@@ -215,7 +215,6 @@ NEAR_MISSES = [
 
 @pytest.mark.parametrize(("text", "limit", "actual"), OVERFLOWS)
 def test_recognises_an_overflow_and_reads_its_numbers(text: str, limit: int | None, actual: int | None) -> None:
-    """R77, E22."""
     info = parse_overflow(text)
 
     assert info is not None
@@ -225,7 +224,6 @@ def test_recognises_an_overflow_and_reads_its_numbers(text: str, limit: int | No
 
 @pytest.mark.parametrize(("text", "kind"), NEAR_MISSES)
 def test_tells_what_resembles_an_overflow_from_one(text: str, kind: str | None) -> None:
-    """R85, D15, E20."""
     info = parse_overflow(text)
 
     assert (info.kind if info else None) == kind
@@ -248,7 +246,7 @@ def test_tells_what_resembles_an_overflow_from_one(text: str, kind: str | None) 
     ],
 )
 def test_has_nothing_to_say_about_ordinary_errors(text: str) -> None:
-    """R85: what a retry loop retries is no overflow."""
+    """What a retry loop retries is no overflow."""
     assert parse_overflow(text) is None
 
 
@@ -262,7 +260,7 @@ def test_has_nothing_to_say_about_ordinary_errors(text: str) -> None:
     ],
 )  # fmt: skip
 def test_recognises_the_phrases_of_known_detectors(phrase: str) -> None:
-    """R78: Opal's patterns in a sentence, without the ones that are rate limits, output caps or byte limits."""
+    """Opal's patterns in a sentence, without the ones that are rate limits, output caps or byte limits."""
     assert is_context_overflow(f"API returned error: 400 - {phrase}")
 
 
@@ -270,7 +268,6 @@ def test_recognises_the_phrases_of_known_detectors(phrase: str) -> None:
     "phrase", ["max_tokens is too large", "request too large", "content_too_large", "token limit per day"]
 )
 def test_leaves_out_the_phrases_known_detectors_take_in_too_widely(phrase: str) -> None:
-    """R78, D15."""
     assert not is_context_overflow(f"API returned error: 400 - {phrase}")
 
 
@@ -298,12 +295,11 @@ def test_leaves_out_the_phrases_known_detectors_take_in_too_widely(phrase: str) 
     ],
 )
 def test_trusts_a_structured_code(error: object) -> None:
-    """R79, E17: codes and stop reasons that name the context need no sentence."""
+    """Codes and stop reasons that name the context need no sentence."""
     assert is_context_overflow(error)
 
 
 def test_trusts_a_code_the_caller_passes() -> None:
-    """R79."""
     assert is_context_overflow("something went wrong", code="context_length_exceeded")
     assert not is_context_overflow("something went wrong", code="invalid_request_error")
 
@@ -318,7 +314,6 @@ def test_believes_the_sentence_where_a_code_serves_two_purposes() -> None:
 
 
 def test_believes_a_code_that_names_the_context_before_the_sentence() -> None:
-    """R79."""
     assert is_context_overflow("max_tokens is too large: 9000", code="context_length_exceeded")
 
 
@@ -335,7 +330,7 @@ def test_believes_a_code_that_names_the_context_before_the_sentence() -> None:
     ids=["openai", "tool call", "anthropic", "gemini", "responses", "ollama"],
 )  # fmt: skip
 def test_never_reads_what_a_model_wrote(response: dict[str, Any]) -> None:
-    """E14, E16: a stop for length says nothing without numbers, and an answer may talk about overflows."""
+    """A stop for length says nothing without numbers, and an answer may talk about overflows."""
     assert parse_overflow(response) is None
     assert parse_overflow(json.dumps(response)) is None
 
@@ -345,7 +340,7 @@ def test_never_reads_what_a_model_wrote(response: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 403, 429])
 def test_a_status_of_permission_or_rate_vetoes(status: int) -> None:
-    """D15, E20: 429 never counts as overflow, whatever the text."""
+    """429 never counts as overflow, whatever the text."""
     text = "prompt is too long: 213462 tokens > 200000 maximum"
 
     assert parse_overflow(text, status=status) == OverflowInfo(kind="too_large")
@@ -355,7 +350,6 @@ def test_a_status_of_permission_or_rate_vetoes(status: int) -> None:
 
 
 def test_a_code_of_a_quota_vetoes() -> None:
-    """E20."""
     assert not is_context_overflow("too many tokens", code="rate_limit_exceeded")
     assert not is_context_overflow({"Error": {"Code": "ThrottlingException", "Message": "Too many tokens"}})
 
@@ -369,7 +363,7 @@ def test_any_other_status_leaves_the_sentence_its_say(status: int | None) -> Non
 @pytest.mark.parametrize("text", ["Error code: {} - {}", "API returned error: {} - {}", "HTTP {}: {}", "{} {}"])
 @pytest.mark.parametrize("status", [402, 429])
 def test_a_status_that_the_text_states_vetoes(text: str, status: int) -> None:
-    """E20: some clients tell the status in their text only; OpenRouter's credit limit is a 402 that compares token counts."""
+    """Some clients tell the status in their text only; OpenRouter's credit limit is a 402 that compares token counts."""
     assert not is_context_overflow(
         text.format(status, '{"error":{"message":"prompt tokens limit exceeded: 5000 > 4000"}}')
     )
@@ -402,7 +396,6 @@ def test_a_number_of_tokens_is_no_status() -> None:
 
 
 def test_413_means_bytes_unless_tokens_are_named() -> None:
-    """E19."""
     assert parse_overflow("", status=413) == OverflowInfo(kind="too_large", is_bytes=True)
     assert parse_overflow("whatever it says", status=413) == OverflowInfo(kind="too_large", is_bytes=True)
     page = "<html><title>413 Request Entity Too Large</title></html>"
@@ -422,7 +415,6 @@ def test_413_means_bytes_unless_tokens_are_named() -> None:
     ],
 )
 def test_an_empty_answer_is_an_overflow_only_of_a_provider_known_for_it(text: str) -> None:
-    """E18, R77."""
     status = 413 if "413" in text else 400
 
     assert is_context_overflow(text, status=status, provider="cerebras")
@@ -431,7 +423,6 @@ def test_an_empty_answer_is_an_overflow_only_of_a_provider_known_for_it(text: st
 
 
 def test_a_known_providers_answer_with_a_body_is_judged_by_it() -> None:
-    """E18."""
     assert not is_context_overflow("400 unknown parameter 'foo'", status=400, provider="Cerebras")
     assert not is_context_overflow("", status=429, provider="cerebras")
 
@@ -469,7 +460,7 @@ def test_marks_a_lower_bound() -> None:
     ],
 )  # fmt: skip
 def test_says_whether_a_shorter_conversation_could_fit(text: str, is_curable: bool) -> None:
-    """E23, E24: where `max_tokens` alone fills the window, history is not to blame."""
+    """Where `max_tokens` alone fills the window, history is not to blame."""
     info = parse_overflow(text)
 
     assert info is not None
@@ -477,7 +468,7 @@ def test_says_whether_a_shorter_conversation_could_fit(text: str, is_curable: bo
 
 
 def test_an_answer_larger_than_the_window_is_a_cap() -> None:
-    """E24: vLLM names the window, but what is too large is max_tokens."""
+    """VLLM names the window, but what is too large is max_tokens."""
     text = "'max_tokens' or 'max_completion_tokens' is too large: {}. This model's maximum context length is 65536 tokens and your request has 52738 input tokens."  # noqa: E501  one sentence of vLLM's
 
     assert parse_overflow(text.format(70000)) == OverflowInfo(kind="output_cap")
@@ -634,7 +625,6 @@ def test_follows_the_context_of_a_wrapper() -> None:
 
 
 def test_a_provider_that_the_caller_names_is_that_of_wrapped_errors_too() -> None:
-    """E18."""
     bare = APIStatusError("Error code: 400", response=HTTPResponse(400, ""))
     for error in (_from(bare, RuntimeError("agent failed")), ExceptionGroup("all models failed", [bare])):
         assert is_context_overflow(error, provider="cerebras")
@@ -698,7 +688,7 @@ def test_never_raises(error: object) -> None:
 
 @pytest.mark.parametrize("pattern", ["buffer is fuller", "BUFFER IS", re.compile(r"buffer is \w+ than")])
 def test_the_callers_patterns_win_over_everything(pattern: str | re.Pattern[str]) -> None:
-    """E22: also over a veto, for a gateway that answers with the wrong status."""
+    """Also over a veto, for a gateway that answers with the wrong status."""
     text = "The buffer is fuller than 4096 tokens, namely 5000 tokens"
 
     assert not is_context_overflow(text, status=429)
@@ -707,7 +697,6 @@ def test_the_callers_patterns_win_over_everything(pattern: str | re.Pattern[str]
 
 
 def test_numbers_are_read_for_the_callers_patterns_too() -> None:
-    """E22."""
     assert parse_overflow("LIMIT 4096 tokens / GOT 5000 tokens", patterns=["LIMIT"]) == READ
 
 

@@ -137,7 +137,7 @@ wrappers = st.lists(
 
 @given(sentences(WITH_BOTH_NUMBERS))
 def test_reads_limit_and_actual_however_they_are_put(sentence: tuple[str, int, int]) -> None:
-    """E22: new wordings appear constantly."""
+    """New wordings appear constantly."""
     text, limit, actual = sentence
 
     info = parse_overflow(text)
@@ -153,13 +153,12 @@ def test_needs_no_numbers(sentence: tuple[str, int, int]) -> None:
 
 @given(sentences(OTHERS))
 def test_takes_nothing_else_with_two_numbers_for_an_overflow(sentence: tuple[str, int, int]) -> None:
-    """E20, E24."""
     assert not is_context_overflow(sentence[0])
 
 
 @given(sentences(WITH_BOTH_NUMBERS), wrappers)
 def test_wrapping_changes_nothing(sentence: tuple[str, int, int], layers: list[object]) -> None:
-    """R79: gateways and clients nest each other's errors as JSON in JSON, dicts in text and lines in terminals."""
+    """Gateways and clients nest each other's errors as JSON in JSON, dicts in text and lines in terminals."""
     text, limit, actual = sentence
     for layer in layers:
         assert callable(layer)
@@ -181,7 +180,6 @@ def test_somebodys_text_in_another_error_is_no_overflow(sentence: tuple[str, int
 
 @given(sentences(WITH_BOTH_NUMBERS), st.sampled_from([401, 402, 403, 429]))
 def test_a_veto_holds_for_every_sentence(sentence: tuple[str, int, int], status: int) -> None:
-    """D15."""
     assert not is_context_overflow(sentence[0], status=status)
 
 

@@ -18,7 +18,7 @@ def pinned_step() -> list[Chat]:
 
 
 def test_a_pin_outlives_the_deletion_of_older_messages() -> None:
-    """Edits of the history are normal (rule 7): the place of a pinned message changes, and it is kept all the same."""
+    """Edits of the history are normal: the place of a pinned message changes, and it is kept all the same."""
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     kept = user("Never touch the public API. " + prose(20))
     messages = [*talk(3), kept, assistant("Understood."), *talk(6, first=3)]
@@ -54,7 +54,7 @@ def test_of_two_equal_messages_the_pinned_one_is_kept_and_no_other() -> None:
 
 
 def test_a_pinned_step_stays_whole_in_another_format() -> None:
-    """R95: the two results are one message there, which no pin names; the call that is named brings them along."""
+    """The two results are one message there, which no pin names; the call that is named brings them along."""
     chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     step = pinned_step()

@@ -123,7 +123,7 @@ def test_tokens_to_keep_are_the_models() -> None:
 
 
 def test_what_is_kept_fills_the_target_to_the_token_beside_system_messages_and_summary() -> None:
-    """Rule 4: after a compaction the view holds at most the target, and what is kept is not less than it could be."""
+    """After a compaction the view holds at most the target, and what is kept is not less than it could be."""
     messages = [system(), *talk(8), user("now")]
     room = WRAPPER + int(2_000 * 1.25)
     exactly = {"keep": 10_000, "summary": 2_000}
@@ -182,7 +182,6 @@ def test_all_that_is_not_kept_is_summarised_but_for_system_messages() -> None:
 
 
 def test_a_second_summary_covers_what_came_since_and_carries_the_first_one_on() -> None:
-    """E10."""
     messages = [user("go"), *talk(6)]
     record = compacted(messages)
     longer = [*messages, *talk(6, first=6)]
@@ -220,7 +219,7 @@ def test_a_summary_nobody_has_a_record_of_is_carried_on_and_not_summarised(text:
 
 @pytest.mark.parametrize(("least", "is_split"), [(9, True), (10, False)])
 def test_a_turns_first_part_gets_a_summary_of_its_own_when_it_is_long_enough(least: int, is_split: bool) -> None:
-    """R48, D8: counted in messages of the host, the request included; the turns before it stay in the history summary."""
+    """Counted in messages of the host, the request included; the turns before it stay in the history summary."""
     messages = [*talk(3), user("the request"), *steps(6)]
     settings = CompactionSettings(split_turn_min_prefix=least)
     found = plan(messages, keep=400, settings=settings)
@@ -366,7 +365,7 @@ def test_what_the_host_pinned_is_the_users_even_where_it_is_the_request() -> Non
 
 
 def test_a_pinned_result_keeps_the_whole_step_it_belongs_to() -> None:
-    """R39: never a result without its call, nor a call without all its results."""
+    """Never a result without its call, nor a call without all its results."""
     parallel = [assistant("look", call("a"), call("b")), tool("a", "one"), tool("b", "two")]
     messages = [user("go"), *steps(2), *parallel, *steps(8, first=2)]
     start = len(messages) - 4

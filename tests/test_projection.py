@@ -27,7 +27,7 @@ CONVERSATION = [system(), user("Port the parser."), *steps(12), assistant("Porte
 
 
 def test_the_view_is_system_summary_then_the_recent_messages() -> None:
-    """R70, R73, D14, D17: a user message stands for what is covered; nothing is stored in the host's list."""
+    """A user message stands for what is covered; nothing is stored in the host's list."""
     view = project(CONVERSATION, compacted(CONVERSATION))
     assert view[0] is CONVERSATION[0]
     assert view[1]["role"] == "user"
@@ -44,7 +44,7 @@ def test_the_input_is_not_changed() -> None:
 
 
 def test_without_a_record_the_view_is_the_list() -> None:
-    """R70: without a compaction the view is the history."""
+    """Without a compaction the view is the history."""
     assert project(CONVERSATION, None) == CONVERSATION
 
 
@@ -62,7 +62,7 @@ def test_messages_added_later_follow_the_same_prefix() -> None:
 
 
 def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
-    """Rule 7, E12: a rewind before the cut, or an edit of what is covered."""
+    """A rewind before the cut, or an edit of what is covered."""
     record = compacted(CONVERSATION)
     rewound = CONVERSATION[:4]
     edited = [CONVERSATION[0], user("Port the lexer."), *CONVERSATION[2:]]
@@ -78,7 +78,7 @@ def test_a_list_that_begins_with_the_summary_is_its_own_view() -> None:
 
 
 def test_every_system_message_stays() -> None:
-    """E56 in our terms: what the host put in as system is never summarised away."""
+    """What the host put in as system is never summarised away."""
     messages = [
         system("first"),
         user("go"),
@@ -197,7 +197,7 @@ def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
 
 
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
-    """E5, rule 2: a new message holds the same part objects."""
+    """A new message holds the same part objects."""
     messages: list[Chat] = [{"role": "user", "content": "go"}]
     for n in range(12):
         messages += [
@@ -247,7 +247,7 @@ def test_a_text_that_changed_since_is_not_shortened() -> None:
 
 
 def test_a_rewind_makes_a_shortened_text_the_request_again_and_whole() -> None:
-    """E12: the current request is never shortened."""
+    """The current request is never shortened."""
     messages, record = shortened_words()
     assert project(messages[:2], record)[1] is messages[1]
 
@@ -286,7 +286,7 @@ def test_reasoning_that_stands_alone_stays_with_its_call() -> None:
 
 
 def test_after_a_rewind_the_request_that_is_current_again_is_shown() -> None:
-    """Rule 4: the current request is in every view, also where the record was made while another was current."""
+    """The current request is in every view, also where the record was made while another was current."""
     first = user("the first request")
     messages = [system(), first, *steps(14, 300), assistant("done"), user("the second"), *steps(4, 200, first=40)]
     settings = CompactionSettings(clear_tool_results=False)
@@ -300,7 +300,7 @@ def test_after_a_rewind_the_request_that_is_current_again_is_shown() -> None:
 
 
 def test_a_record_does_not_hold_when_a_late_result_answers_what_it_covers() -> None:
-    """E5: the call is summarised, then its result arrives: shown alone it would be an orphan."""
+    """The call is summarised, then its result arrives: shown alone it would be an orphan."""
     late = assistant("started", call("late", "background"))
     messages = [user("go"), late, user("meanwhile"), *steps(12, 300)]
     settings = CompactionSettings(clear_tool_results=False)

@@ -62,7 +62,7 @@ def pairs(made: list[Sent]) -> list[tuple[Sent, Sent]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed: int) -> None:
-    """E61, R97: nothing is due, so what is handed out is the host's own list, byte for byte."""
+    """Nothing is due, so what is handed out is the host's own list, byte for byte."""
     messages = generated_history(seed)
     hooks = controller(10_000_000)
     made: list[Sent] = []
@@ -76,7 +76,7 @@ def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed
 
 @pytest.mark.parametrize("window", [8_192, 16_384])
 def test_a_compaction_changes_the_prefix_once(window: int) -> None:
-    """E61: whatever a prefix changes for, the same call has announced a compaction; the next one begins with its result."""
+    """Whatever a prefix changes for, the same call has announced a compaction; the next one begins with its result."""
     runs = [requests(generated_history(seed), window) for seed in SEEDS]
     compactions = sum(sent.compactions for made in runs for sent in made)
     changed = [later for made in runs for earlier, later in pairs(made) if not later.begins_with(earlier)]
@@ -135,7 +135,7 @@ def test_marks_of_kept_messages_survive_every_compaction() -> None:
 
 
 def test_a_mark_that_moves_with_every_call_changes_nothing_else() -> None:
-    """E61, R97: hosts mark the newest message of each request; its copy in the next request bears none. Records still apply."""
+    """Hosts mark the newest message of each request; its copy in the next request bears none. Records still apply."""
     messages = [system(), *talk(60, 150)]
     hooks = controller(8_192)
     bare: list[Sent] = []

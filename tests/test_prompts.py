@@ -63,7 +63,7 @@ def in_order(text: str, *pieces: str) -> bool:
 
 @pytest.mark.parametrize("prompt", [pytest.param(first, id="history"), pytest.param(update, id="update")])
 def test_asks_for_exact_sections_in_order(prompt: Prompt) -> None:
-    """R53: the union of the founding systems' sections; a section may be (none)."""
+    """The union of the founding systems' sections; a section may be (none)."""
     sections = (
         "## Goal",
         "## Constraints & Preferences",
@@ -80,7 +80,7 @@ def test_asks_for_exact_sections_in_order(prompt: Prompt) -> None:
 
 @every_prompt
 def test_does_not_ask_for_file_lists(prompt: Prompt) -> None:
-    """D10: code appends them."""
+    """Code appends them."""
     text = prompt(None, 1000)
     assert "Do not list which files were read or changed" in text
     assert "<read-files>" not in text
@@ -89,7 +89,7 @@ def test_does_not_ask_for_file_lists(prompt: Prompt) -> None:
 
 @every_prompt
 def test_wraps_the_transcript_and_forbids_to_continue_it(prompt: Prompt) -> None:
-    """R56, R57, E38: data tags, a system prompt that allows summarising only, and rules after the transcript."""
+    """Data tags, a system prompt that allows summarising only, and rules after the transcript."""
     text = prompt(None, 1000)
     assert text.count("<conversation>\n[User]: Fix it.\n</conversation>\n") == 1
     assert text.rpartition("\n\n")[2].startswith("Do NOT continue the conversation. Do NOT answer")
@@ -111,7 +111,7 @@ def test_says_whose_instructions_count() -> None:
 
 @every_prompt
 def test_states_the_length_and_the_language(prompt: Prompt) -> None:
-    """E41: every summary is bounded in words the model understands."""
+    """Every summary is bounded in words the model understands."""
     text = prompt(None, 2000)
     assert "at most 1500 tokens, which is about 900 words" in text
     assert "in the language the person writes in" in text
@@ -119,7 +119,7 @@ def test_states_the_length_and_the_language(prompt: Prompt) -> None:
 
 @every_prompt
 def test_shows_the_focus_as_a_meta_instruction(prompt: Prompt) -> None:
-    """R65, E45, E39: for every kind, in tags, and never to be recorded as a constraint or a task."""
+    """For every kind, in tags, and never to be recorded as a constraint or a task."""
     text = prompt(" the tests </focus> ", 1000)
     assert "<focus>\nthe tests <\\/focus>\n</focus>" in text
     framing = text.rpartition("</focus>")[2]
@@ -134,7 +134,7 @@ def test_says_nothing_about_a_focus_nobody_gave(prompt: Prompt, focus: str | Non
 
 
 def test_update_shows_the_previous_summary_first_and_says_how_to_merge() -> None:
-    """R58, R75: merged, not summarised again; anything not carried over is lost. E41: it must not grow."""
+    """Merged, not summarised again; anything not carried over is lost. It must not grow."""
     text = update()
     assert text.startswith("<previous-summary>\n## Goal\nOld.\n</previous-summary>\n\n<conversation>\n")
     rules = (
@@ -162,7 +162,7 @@ def test_update_escapes_the_previous_summary(previous: str, shown: str) -> None:
 
 
 def test_turn_prefix_asks_for_what_was_attempted() -> None:
-    """R51, R49: the beginning of a turn still in progress; E38: a text that stops midway is no reason to refuse."""
+    """The beginning of a turn still in progress; a text that stops midway is no reason to refuse."""
     text = prefix()
     assert in_order(text, "first part of a turn", "it is normal that the text ends in the middle")
     assert in_order(text, "### Request", "### Attempted So Far", "### Intermediate Results")
@@ -188,7 +188,7 @@ def test_no_text_escapes_into_a_format_string() -> None:
 
 
 def test_renders_a_summary() -> None:
-    """R54, R58, R61: marker, prefix sentence, tags, file lists behind them; D18: a line to go on by, when asked for."""
+    """Marker, prefix sentence, tags, file lists behind them; a line to go on by, when asked for."""
     tags = "<read-files>\na.py\n</read-files>"
     assert render_summary(" ## Goal\nFix it.\n", file_tags=tags, continuation=True, covered=12, unseen=0) == (
         "[Conversation summary]\n"
@@ -207,7 +207,7 @@ def test_renders_neither_tags_nor_continuation_when_there_are_none() -> None:
 
 
 def test_continuation_does_not_tell_the_model_to_start_again() -> None:
-    """E57: wording that made agents restart or answer the summary."""
+    """Wording that made agents restart or answer the summary."""
     line = render_summary("s", file_tags="", continuation=True, covered=1, unseen=0).rpartition("\n\n")[2].casefold()
     assert not [word for word in ("restart", "start over", "begin", "resume", "original", "please") if word in line]
     assert "needs no answer" in line
@@ -276,7 +276,7 @@ def test_a_summary_cannot_leave_its_tag_and_is_found_again(summary: str) -> None
     ],
 )
 def test_recognises_the_summaries_of_others(text: str, summary: str) -> None:
-    """R58: by text prefix, where there is no record."""
+    """By text prefix, where there is no record."""
     assert parse_summary(text) == summary
 
 
@@ -303,7 +303,7 @@ def test_takes_nothing_else_for_a_summary(text: str) -> None:
     ],
 )
 def test_merges_the_split_turn_under_its_heading(history: str, split: str, merged: str) -> None:
-    """R48, R52: the history first."""
+    """The history first."""
     assert merge_turn_prefix(history, split) == merged
 
 

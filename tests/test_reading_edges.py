@@ -131,7 +131,7 @@ def test_a_list_of_which_one_message_could_not_be_read_is_read_once_it_was_put_r
 @pytest.mark.parametrize("released", [0, 9, 12])
 @pytest.mark.parametrize(("answered", "boundaries"), [("call_0", [1, 15, 16]), ("call_1", [1, 3, 15, 16])])
 def test_a_second_answer_binds_everything_up_to_its_call(answered: str, boundaries: list[int], released: int) -> None:
-    """E5: whether or not what was read of the call was let go."""
+    """Whether or not what was read of the call was let go."""
     reads, messages = reader(), [user("go"), *steps(6), assistant("wait")]
     history = reads.sync(None, messages, Known())
     history.log.release(released, shown=[])

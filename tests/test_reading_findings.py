@@ -48,7 +48,7 @@ def compacted(messages: list[Chat], keep: int = 500) -> Controller:
 
 
 def test_a_record_is_in_force_again_once_a_rewound_list_has_grown_over_its_end() -> None:
-    """E12: below the trigger, where a glance answers."""
+    """Below the trigger, where a glance answers."""
     messages = [system(), user("go"), *steps(20, 100)]
     hooks = compacted(messages)
     back = messages[:6]
@@ -59,7 +59,7 @@ def test_a_record_is_in_force_again_once_a_rewound_list_has_grown_over_its_end()
 
 @pytest.mark.parametrize("kept", range(34, 44))
 def test_results_said_again_after_a_rewind_are_shown_as_small_as_before(kept: int) -> None:
-    """E12: a record that clears results clears those, too, that the list did not hold when it was first applied again."""
+    """A record that clears results clears those, too, that the list did not hold when it was first applied again."""
     hooks = controller(8_192, summarizer=Scripted())
     messages = [system(), user("go"), *steps(24, 300)]
     view = hooks.transform_context_sync(messages)

@@ -55,7 +55,7 @@ def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
 
 
 def test_a_record_keeps_the_founding_fields_under_their_names() -> None:
-    """R72, D14: JSON fields exactly; the first record has no previous summary; the time is ISO 8601 in UTC."""
+    """JSON fields exactly; the first record has no previous summary; the time is ISO 8601 in UTC."""
     fields = json.loads(RECORD.to_json())
     assert fields["previous_summary"] is None
     assert {
@@ -88,7 +88,7 @@ def test_fields_of_a_later_version_are_kept() -> None:
 
 
 def test_absent_optional_fields_get_their_defaults() -> None:
-    """R72: absent means none, no migration."""
+    """Absent means none, no migration."""
     needed = ("id", "reason", "summary", "rendered", "compacted_message_count", "covered_runs", "covered_digest")
     fields = {name: value for name, value in RECORD.to_dict().items() if name in needed}
     record = CompactionRecord.from_dict(fields)
@@ -110,7 +110,7 @@ def test_nonsense_for_what_usage_taught_is_as_if_it_had_taught_nothing(value: ob
 
 
 def test_a_record_from_before_there_was_a_calibration_has_none() -> None:
-    """R72: absent means none, no migration."""
+    """Absent means none, no migration."""
     fields = {name: value for name, value in RECORD.to_dict().items() if name != "calibration"}
     record = CompactionRecord.from_dict(fields)
     assert (record.calibration, record.extra) == ({}, {})
@@ -161,6 +161,5 @@ def test_what_is_no_object_is_no_record(fields: object) -> None:
 
 
 def test_lone_surrogates_are_stored() -> None:
-    """E44."""
     record = replace(RECORD, summary="half \ud83d")
     assert CompactionRecord.from_json(record.to_json().encode().decode()) == record

@@ -49,7 +49,7 @@ class Provider:
 
 
 async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
-    """R80, R81, D16: one retry; the host sees only the answer."""
+    """One retry; the host sees only the answer."""
     provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, summarizer=Scripted())
     messages = [system(), user("go"), *steps(30, 300)]
@@ -77,7 +77,6 @@ def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
 
 
 def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
-    """R35, R81, D6."""
     sizes = {}
     for reason in ("threshold", "overflow"):
         hooks = controller(32_768, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
@@ -91,7 +90,7 @@ def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
 
 
 def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
-    """D7: going on uncompacted cannot work here."""
+    """Going on uncompacted cannot work here."""
     provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, summarizer=Scripted(ConnectionError("down")))
     assert hooks.call_sync([user("go"), *talk(20)], provider) == "answer"
@@ -99,7 +98,7 @@ def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
 
 
 def test_a_second_overflow_is_reported_with_its_cause() -> None:
-    """D16, R63: no third attempt; the error names what cannot shrink and chains the provider's."""
+    """No third attempt; the error names what cannot shrink and chains the provider's."""
     provider = Provider(10, TooLongError(9_000, 8_000))
     with pytest.raises(ContextOverflowError, match="cannot be made to fit") as caught:
         controller(8_192).call_sync([system(), user("go"), *steps(20, 300)], provider)
@@ -108,7 +107,7 @@ def test_a_second_overflow_is_reported_with_its_cause() -> None:
 
 
 def test_another_error_of_the_second_try_is_the_callers() -> None:
-    """R85: what was sent again was rejected for another reason; that one is told, untouched."""
+    """What was sent again was rejected for another reason; that one is told, untouched."""
     errors = [TooLongError(9_000, 8_000), ConnectionError("reset by peer")]
     reset = errors[1]
 
@@ -122,7 +121,7 @@ def test_another_error_of_the_second_try_is_the_callers() -> None:
 
 
 def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
-    """R64: nothing was compacted, so what was rejected is rejected still; no error of ours stands before it."""
+    """Nothing was compacted, so what was rejected is rejected still; no error of ours stands before it."""
     signal, left, error = threading.Event(), threading.Event(), TooLongError(9_000, 8_000)
 
     def interrupted(request: SummaryRequest) -> str:
@@ -141,7 +140,7 @@ def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
 
 
 async def test_a_summariser_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
-    """R16, D7: who waited for a compaction that failed recovers without a model."""
+    """Who waited for a compaction that failed recovers without a model."""
     requests = 0
     started, release = asyncio.Event(), asyncio.Event()
 
@@ -175,13 +174,12 @@ def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() ->
 @pytest.mark.parametrize(
     "error",
     [
-        pytest.param(RuntimeError("rate limit exceeded: too many tokens per minute"), id="E20, a rate limit"),
+        pytest.param(RuntimeError("rate limit exceeded: too many tokens per minute"), id="a rate limit"),
         pytest.param(ConnectionError("reset by peer"), id="a network error"),
-        pytest.param(ValueError("max_tokens is too large: 99999"), id="E24, only the output cap"),
+        pytest.param(ValueError("max_tokens is too large: 99999"), id="only the output cap"),
     ],
 )
 def test_other_errors_pass_untouched(error: Exception) -> None:
-    """R85."""
     provider = Provider(10, error)
     messages = [user("go"), *steps(30, 300)]
     hooks = controller(None)
@@ -195,7 +193,7 @@ def test_other_errors_pass_untouched(error: Exception) -> None:
 
 
 def test_a_wording_nobody_knows_can_be_added() -> None:
-    """E22: providers invent new wordings all the time."""
+    """Providers invent new wordings all the time."""
     provider = Provider(20_000, RuntimeError("the kettle is full"))
     messages = [user("go"), *steps(30, 300)]
     with pytest.raises(RuntimeError):
@@ -212,7 +210,7 @@ def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
 
 
 def test_recovery_can_be_switched_off() -> None:
-    """R9, R84, E47: independent of the threshold."""
+    """Independent of the threshold."""
     provider = Provider(10)
     hooks = controller(None, settings=CompactionSettings(compact_on_overflow=False))
     with pytest.raises(TooLongError):
@@ -220,14 +218,13 @@ def test_recovery_can_be_switched_off() -> None:
 
 
 def test_a_subagent_still_recovers() -> None:
-    """R11."""
     provider = Provider(20_000, TooLongError(9_000, 8_000))
     hooks = controller(None, settings=CompactionSettings(is_subagent=True))
     assert hooks.call_sync([user("go"), *steps(30, 300)], provider) == "answer"
 
 
 def test_recovery_without_a_store_works() -> None:
-    """R83: what it needs is in memory; a store is not a condition."""
+    """What it needs is in memory; a store is not a condition."""
     view = controller(None).recover_sync(TooLongError(9_000, 8_000), [user("go"), *steps(30, 300)])
     assert len(texts(view)) < 20_000
 
@@ -268,9 +265,9 @@ def answered(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> 
 
 
 CUT_SHORT = [
-    pytest.param(8_150, 0, None, id="E14: nothing was written, the input fills the window"),
-    pytest.param(7_000, 1_190, None, id="E14: input and output fill the window"),
-    pytest.param(7_000, 500, 4_000, id="E15: below the limit asked for, which did not fit beside the input"),
+    pytest.param(8_150, 0, None, id="nothing was written, the input fills the window"),
+    pytest.param(7_000, 1_190, None, id="input and output fill the window"),
+    pytest.param(7_000, 500, 4_000, id="below the limit asked for, which did not fit beside the input"),
 ]
 
 
@@ -278,7 +275,6 @@ CUT_SHORT = [
 def test_an_answer_cut_short_by_the_window_is_asked_for_once_more(
     prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
 ) -> None:
-    """R13, E14, E15."""
     answers = [answered("length", prompt_tokens, completion_tokens), answered("stop", 3_000, 900)]
     whole = answers[1]
     sent: list[list[Chat]] = []
@@ -297,7 +293,7 @@ def test_an_answer_cut_short_by_the_window_is_asked_for_once_more(
 async def test_an_answer_cut_short_twice_is_handed_on(
     prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
 ) -> None:
-    """E16: no second retry, and no error that calls it an overflow."""
+    """No second retry, and no error that calls it an overflow."""
     sent: list[list[Chat]] = []
 
     async def send(view: list[Chat]) -> dict[str, object]:
@@ -321,7 +317,7 @@ async def test_an_answer_cut_short_twice_is_handed_on(
 def test_an_answer_cut_short_by_its_own_limit_is_the_answer(
     settings: CompactionSettings, max_output_tokens: int | None, completion_tokens: int
 ) -> None:
-    """E15: the limit before anybody lowered it decides."""
+    """The limit before anybody lowered it decides."""
     sent: list[list[Chat]] = []
 
     def send(view: list[Chat]) -> dict[str, object]:
@@ -373,7 +369,7 @@ def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile() -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_handed_on(caplog: pytest.LogCaptureFixture) -> None:
-    """Rule 5: a reader of the host's that fails costs a warning, not the answer."""
+    """A reader of the host's that fails costs a warning, not the answer."""
 
     def broken(response: object) -> Message | None:
         raise KeyError("usage")
@@ -410,7 +406,7 @@ class NamedModelError(TooLongError):
 
 
 def test_an_error_of_the_model_before_a_switch_is_left_alone() -> None:
-    """E21: the overflow of the model that was left says nothing of the present one."""
+    """The overflow of the model that was left says nothing of the present one."""
     hooks = controller(None, summarizer=Scripted())
     messages = [user("go"), *steps(12, 300)]
     hooks.transform_context_sync(messages, model="small-model")
@@ -446,7 +442,7 @@ def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
 
 
 def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free() -> None:
-    """E23, E24: 4,500 of 20,000 tokens were sent, and 18,000 asked for; that is what must fit together from then on."""
+    """4,500 of 20,000 tokens were sent, and 18,000 asked for; that is what must fit together from then on."""
     error = RuntimeError(
         "input length and `max_tokens` exceed context limit: 4500 + 18000 > 20000, decrease input length or `max_tokens`"
     )
@@ -471,7 +467,7 @@ def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free
 
 @pytest.mark.parametrize("auto_compact", [True, False])
 def test_usage_on_a_message_above_the_window_compacts_before_the_next_call(auto_compact: bool) -> None:
-    """R82, where the host keeps usage on its messages; the threshold and this are switched independently (E47)."""
+    """The host keeps usage on its messages; the threshold and this are switched independently."""
     said = {"role": "assistant", "content": "done", "usage": {"prompt_tokens": 9_000, "completion_tokens": 3}}
     messages = [user("go"), *steps(12, 300), said, user("go on")]
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=auto_compact))
@@ -491,7 +487,7 @@ def test_an_error_whose_attributes_raise_is_recovered_all_the_same() -> None:
 
 
 def test_the_limit_of_another_model_is_not_learned_for_this_one() -> None:
-    """E21: a `send` may fall back to a smaller model by itself."""
+    """A `send` may fall back to a smaller model by itself."""
     messages = [user("go"), *steps(30, 300)]
     hooks = controller(None, summarizer=Scripted())
     hooks.transform_context_sync(messages, model="small-model", context_window=16_000)

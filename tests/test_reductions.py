@@ -60,7 +60,7 @@ def cleared_steps(
 
 
 def test_old_results_are_cleared_and_the_newest_protected() -> None:
-    """R89: walk back over the results, protect the newest tokens, clear the older ones."""
+    """Walk back over the results, protect the newest tokens, clear the older ones."""
     assert cleared_steps(results(*[("grep", 1_000)] * 6), protect_tokens=250) == [0, 1, 2]
 
 
@@ -107,7 +107,7 @@ def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
 
 
 def test_the_largest_parts_are_shortened_to_one_length() -> None:
-    """R86, R88: head and tail are kept, the marker says how much is gone."""
+    """Head and tail are kept, the marker says how much is gone."""
     parts = [part("a" * 40_000), part("b" * 20_000, ordinal=1), part("c" * 800, ordinal=2)]
     chosen = shortening(parts, excess_tokens=12_000, rules={})
     kept = {reduction.head_chars + reduction.tail_chars for reduction in chosen}
@@ -194,7 +194,7 @@ def test_a_text_that_would_not_get_smaller_stays(text: str) -> None:
 
 
 def test_shortening_keeps_whole_characters() -> None:
-    """E44: cuts fall between code points, so an emoji is never half an emoji."""
+    """Cuts fall between code points, so an emoji is never half an emoji."""
     text = shortened("\N{GRINNING FACE}" * 2_000, 100, 50)
     assert text.encode().decode() == text
 

@@ -63,19 +63,19 @@ def test_a_valid_list_comes_back_itself(dialect: Dialect, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "mended"),
     [
-        pytest.param("u ?x", "u a?x !x", id="E5-call-at-the-end"),
-        pytest.param("u ?x u", "u a?x !x u", id="E5-call-before-a-request"),
+        pytest.param("u ?x", "u a?x !x", id="call-at-the-end"),
+        pytest.param("u ?x u", "u a?x !x u", id="call-before-a-request"),
         pytest.param("u ?x a u", "u a?x !x a u", id="call-before-an-answer"),
         pytest.param("u ?x?y =x u", "u a?x?y =x !y u", id="half-answered-step"),
-        pytest.param("u =x a", "u a", id="E3-orphan-result"),
-        pytest.param("=x u", "u", id="E4-begins-with-a-result"),
+        pytest.param("u =x a", "u a", id="orphan-result"),
+        pytest.param("=x u", "u", id="begins-with-a-result"),
         pytest.param("u ?x =x =x a", "u a?x =x a", id="answered-twice"),
         pytest.param("u ?x =x a =x u", "u a?x =x a u", id="answered-again-later"),
         pytest.param("u ?x =y a", "u a?x !x a", id="result-under-another-id"),
     ],
 )
 def test_a_fault_that_every_provider_refuses_is_mended(dialect: Dialect, text: str, mended: str) -> None:
-    """E3, E4, E5: after a crash each call is answered, and no result is without its call."""
+    """After a crash each call is answered, and no result is without its call."""
     if dialect is RESPONSES:  # each call is an item of its own
         mended = mended.replace("a?x?y", "a?x a?y")
     before = script(dialect, text)
@@ -94,7 +94,7 @@ def test_a_fault_that_every_provider_refuses_is_mended(dialect: Dialect, text: s
     ],
 )
 def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: str, mended: str | None) -> None:
-    """E5: the result itself is kept, word for word: the same object where it stood alone."""
+    """The result itself is kept, word for word: the same object where it stood alone."""
     before = script(dialect, text)
     after = check_repair(dialect, before)
     if mended is not None:
@@ -116,7 +116,7 @@ def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: 
 def test_a_real_result_takes_the_place_of_what_we_said_for_it(
     dialect: Dialect, stored: str, added: str, mended: str
 ) -> None:
-    """E5: a host that stored the mended list learns later what the tool answered."""
+    """A host that stored the mended list learns later what the tool answered."""
     kept = check_repair(dialect, script(dialect, stored))
     news = script(dialect, f"{'u ' * 7}{added}")[7:]
     after = repaired([*kept, *news], dialect.format)
@@ -147,7 +147,7 @@ def test_calls_that_share_an_id_are_told_apart_and_keep_their_results(dialect: D
 
 
 def test_ids_are_the_same_in_every_process() -> None:
-    """E61: synthetic ids are stable, so that a sent prefix stays what the provider has in its cache."""
+    """Synthetic ids are stable, so that a sent prefix stays what the provider has in its cache."""
     program = (
         "from tests.dialects import ANTHROPIC as d; from tests.test_repair import script; "
         "from compaction_hooks.repair import repaired; "
@@ -282,7 +282,7 @@ def test_only_the_wrong_part_of_a_message_goes() -> None:
 
 
 def test_words_before_a_result_in_one_message_change_places_with_it() -> None:
-    """E5: Anthropic wants the results first."""
+    """Anthropic wants the results first."""
     told = user(GO_ON, tool_result("a"))
     after = check_anthropic(USER, assistant(tool_use("a")), told)
     assert [message["content"] for message in after[2:]] == [[tool_result("a")], [GO_ON]]

@@ -134,7 +134,7 @@ def test_undo_goes_back_one_record() -> None:
 
 
 def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
-    """E12, E26, rule 7: never a stale summary, never a lost message."""
+    """Never a stale summary, never a lost message."""
     hooks = controller(8_192, summarizer=Scripted("- one", "- two"))
     messages = talk(15)
     hooks.compact_sync(messages, keep_recent_tokens=500)
@@ -283,7 +283,6 @@ def test_an_async_store_serves_sync_programs() -> None:
 
 
 def test_a_store_that_is_down_costs_nothing_but_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Rule 5."""
     hooks = controller(8_192, summarizer=Scripted("- in memory"), store=Broken())
     messages = long()
     with caplog.at_level(logging.WARNING, "compaction_hooks"):
@@ -345,7 +344,6 @@ def test_close_frees_a_conversation() -> None:
 
 
 def test_events_tell_what_happened_and_what_it_cost() -> None:
-    """R91, R92, R93, R94."""
     events: list[CompactionEvent] = []
     messages = long()
     view = controller(8_192, summarizer=Scripted(), events=events).transform_context_sync(messages)
@@ -361,7 +359,7 @@ def test_events_tell_what_happened_and_what_it_cost() -> None:
 
 
 async def test_event_handlers_may_be_async_several_or_broken(caplog: pytest.LogCaptureFixture) -> None:
-    """R91, E59: an error of theirs breaks nothing and is logged."""
+    """An error of theirs breaks nothing and is logged."""
     seen: list[str] = []
 
     async def later(event: CompactionEvent) -> None:
@@ -442,7 +440,6 @@ def test_undo_of_a_stored_list_keeps_its_summary() -> None:
 
 @pytest.mark.parametrize("given", [None, 5, [None], [1, 2], b"x", "text"])
 def test_nonsense_from_a_store_costs_a_warning(given: object, caplog: pytest.LogCaptureFixture) -> None:
-    """Rule 5."""
 
     class Odd(Broken):
         def load(self, session_id: str) -> Sequence[str]:
@@ -460,7 +457,6 @@ def test_garbage_among_imported_records_is_skipped(garbage: object) -> None:
 
 
 def test_a_file_tracker_that_fails_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Rule 5."""
 
     def broken() -> FileOperations:
         raise OSError("no such project")

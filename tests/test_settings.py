@@ -7,7 +7,7 @@ from compaction_hooks.errors import ConfigurationError
 
 
 def test_threshold_is_window_minus_reserve() -> None:
-    """R1, R2, R3, D1: 200,000 - 16,384 = 183,616, and 180,000 is not above it."""
+    """200,000 - 16,384 = 183,616, and 180,000 is not above it."""
     budget = CompactionSettings().budget(200_000)
     assert budget.trigger == 183_616
     assert not budget.trigger < 180_000
@@ -22,26 +22,24 @@ def test_threshold_is_window_minus_reserve() -> None:
     ],
 )
 def test_reserve_is_at_most_a_quarter_of_the_window(window: int, trigger: int) -> None:
-    """R2, D2."""
     assert CompactionSettings().budget(window).trigger == trigger
 
 
 def test_kept_tail_is_at_most_a_third_of_the_window_and_a_fifth_after_an_overflow() -> None:
-    """R34, R35, D6, R81."""
     small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(200_000)
     assert (small.keep, small.emergency_keep) == (5_734, 3_276)
     assert (large.keep, large.emergency_keep) == (20_000, 20_000)
 
 
 def test_summary_and_clearing_scale_with_the_window() -> None:
-    """R89 with the numbers of small windows; E41: the summary's bound is the same in every round."""
+    """With the numbers of small windows; the summary's bound is the same in every round."""
     small, large = CompactionSettings().budget(16_384), CompactionSettings().budget(1_000_000)
     assert (small.summary, small.protect_results, small.minimum_clear) == (1_638, 3_276, 1_638)
     assert (large.summary, large.protect_results, large.minimum_clear) == (4_096, 40_000, 20_000)
 
 
 def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> None:
-    """E23 and D2: the model's output is subtracted where input and output share the window."""
+    """The model's output is subtracted where input and output share the window."""
     settings = CompactionSettings(max_output_tokens=32_000)
     assert settings.budget(200_000).trigger == 168_000
     assert settings.budget(200_000, is_input_only=True).trigger == 183_616
@@ -51,13 +49,13 @@ def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> 
     ("settings", "trigger"),
     [
         pytest.param(CompactionSettings(trigger_ratio=0.8, trigger_tokens=70_000), 70_000, id="the lower of two"),
-        pytest.param(CompactionSettings(trigger_ratio=0.8), 80_000, id="R6, a ratio"),
-        pytest.param(CompactionSettings(trigger_tokens=50_000), 50_000, id="R8, an absolute number"),
+        pytest.param(CompactionSettings(trigger_ratio=0.8), 80_000, id="a ratio"),
+        pytest.param(CompactionSettings(trigger_tokens=50_000), 50_000, id="an absolute number"),
         pytest.param(CompactionSettings(trigger_tokens=500_000), 83_616, id="never above the reserve"),
     ],
 )
 def test_threshold_can_be_a_ratio_or_a_number(settings: CompactionSettings, trigger: int) -> None:
-    """D1: the options."""
+    """The options."""
     assert settings.budget(100_000).trigger == trigger
 
 

@@ -1,4 +1,4 @@
-"""R98: the seven tests that the founding system (S1, KDCube) names, ported by name."""
+"""The seven tests that the founding system names, ported by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Chat = Mapping[str, object]
 
 
 def test_summary_is_inserted_and_the_cut_point_message_is_kept() -> None:
-    """R98 test 1, R43: the summary stands where the covered part was, and the message at the cut stays."""
+    """The summary stands where the covered part was, and the message at the cut stays."""
     messages = [system(), *talk(12)]
     result = controller(8_192, summarizer=Scripted("## Goal\n- learn")).compact_sync(messages, keep_recent_tokens=900)
     assert "## Goal" in texts(result.messages[1:2])
@@ -21,7 +21,7 @@ def test_summary_is_inserted_and_the_cut_point_message_is_kept() -> None:
 
 
 def test_split_turn_heading() -> None:
-    """R98 test 2, R48, R49: a turn cut in two has its first part summarised on its own, under this heading."""
+    """A turn cut in two has its first part summarised on its own, under this heading."""
     asked = Scripted("## Goal\n- the history", "- read the modules")
     messages = [*talk(4), user("Now port it."), *steps(14)]
     result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=900)
@@ -36,13 +36,13 @@ def test_split_turn_heading() -> None:
 
 
 def test_no_compaction_under_limit() -> None:
-    """R98 test 3, R20: below the threshold the very list comes back."""
+    """Below the threshold the very list comes back."""
     messages = [system(), *talk(3)]
     assert controller(8_192).transform_context_sync(messages) is messages
 
 
 def test_compaction_after_existing_summary() -> None:
-    """R98 test 4, R44, R58: the new summary updates the old one and lands after what it covered."""
+    """The new summary updates the old one and lands after what it covered."""
     asked = Scripted("first summary", "second summary")
     hooks = controller(8_192, summarizer=asked)
     messages = talk(12)
@@ -56,7 +56,7 @@ def test_compaction_after_existing_summary() -> None:
 
 
 def test_hidden_blocks_in_digest() -> None:
-    """R98 test 5, R69: results that the view already hid are named in the digest with what stood in their place."""
+    """Results that the view already hid are named in the digest with what stood in their place."""
     hooks = controller(16_384, summarizer=Scripted("summary"))
     messages = [user("go"), *steps(24, result_tokens=500)]
     hooks.transform_context_sync(messages)
@@ -76,7 +76,7 @@ def test_hidden_blocks_in_digest() -> None:
 
 
 def test_tool_call_boundary() -> None:
-    """R98 test 6, R38, R39: what is kept never begins with a tool result, whatever the number of tokens."""
+    """What is kept never begins with a tool result, whatever the number of tokens."""
     messages = [user("go"), *steps(12, result_tokens=200)]
     for keep in range(300, 2_400, 150):
         view = controller(8_192, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=keep).messages
@@ -85,7 +85,7 @@ def test_tool_call_boundary() -> None:
 
 
 def test_cache_points_after_render() -> None:
-    """R98 test 7, R97: cache marks of what is kept survive, in the view and after the view was stored."""
+    """Cache marks of what is kept survive, in the view and after the view was stored."""
     mark = {"cache_control": {"type": "ephemeral"}}
     marked: Chat = {"role": "user", "content": [{"type": "text", "text": "next? " + prose(20), **mark}]}
     messages = [system(), user("go"), *steps(12), assistant("done"), marked]

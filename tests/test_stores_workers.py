@@ -28,7 +28,7 @@ needs_kill = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
     ],
 )
 def test_two_workers_at_once_are_both_right_and_agree(tmp_path: Path, ways: tuple[str, str], is_ahead: bool) -> None:
-    """E52, across processes: see `check_two_workers` for what must hold."""
+    """See `check_two_workers` for what must hold."""
     check_two_workers("sqlite", str(tmp_path / "records.db"), ways=ways, is_ahead=is_ahead)
 
 

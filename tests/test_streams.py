@@ -152,7 +152,7 @@ async def test_usage_in_the_last_chunk_is_reported() -> None:
 
 
 def test_a_stream_that_says_it_was_cut_by_the_window_is_compacted_before_the_next_call() -> None:
-    """R82: nothing is sent again, for its chunks were read already."""
+    """Nothing is sent again, for its chunks were read already."""
     chunks = [{"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}}]
     hooks = controller(16_384, summarizer=Scripted())
     stream: Any = hooks.call_sync(MESSAGES, lambda view: Chunks(*chunks))

@@ -132,7 +132,7 @@ def test_a_request_has_no_other_attributes() -> None:
 
 
 def test_request_carries_what_any_summariser_needs() -> None:
-    """D12: no word about a model; R65: the focus is there as text too; messages uncut for summarisers without a model."""
+    """No word about a model; the focus is there as text too; messages uncut for summarisers without a model."""
     messages = conversation(size=5000)
     request = ask(messages, kind="update", previous_summary="Old.", focus="the tests")
     assert request.system == SYSTEM_PROMPT
@@ -153,7 +153,6 @@ def test_request_carries_what_any_summariser_needs() -> None:
     ],
 )
 def test_each_kind_has_its_prompt(kind: SummaryKind, asks: str, shows_previous: bool) -> None:
-    """R51, R58."""
     request = ask(kind=kind, previous_summary="Old.")
     assert asks in request.prompt
     assert ("Old." in request.prompt) is shows_previous
@@ -166,7 +165,7 @@ def test_update_without_a_previous_summary_says_there_is_none() -> None:
 @pytest.mark.parametrize("request_tokens", [1_700, 3_000, 10_000])
 @pytest.mark.parametrize("previous_summary", [None, "Old. " * 100])
 def test_the_whole_request_keeps_the_bound(request_tokens: int, previous_summary: str | None) -> None:
-    """E34: instructions, previous summary and focus count, not the transcript alone."""
+    """Instructions, previous summary and focus count, not the transcript alone."""
     kind: SummaryKind = "update" if previous_summary else "history"
     request = ask(
         conversation(400, 300),
@@ -186,7 +185,7 @@ def test_a_window_too_small_for_the_instructions_still_shows_something() -> None
 
 
 def test_halves_the_transcript_until_nothing_is_left() -> None:
-    """R62, E34: for a summariser that overflows although the estimate said it would not; it ends."""
+    """For a summariser that overflows although the estimate said it would not; it ends."""
     request: SummaryRequest | None = ask(conversation(400, 300))
     sizes, omitted = [], []
     while request is not None:
@@ -252,26 +251,26 @@ def test_uses_a_good_answer(answer: str | Summary) -> None:
     [
         pytest.param(None, "NoneType", id="None"),
         pytest.param({"text": GOOD}, "dict", id="dict"),
-        pytest.param("", "empty", id="E36 empty"),
-        pytest.param(" \n\t", "empty", id="E36 blank"),
-        pytest.param("<think>long thoughts", "empty", id="E35 reasoning ate the answer"),
+        pytest.param("", "empty", id="empty"),
+        pytest.param(" \n\t", "empty", id="blank"),
+        pytest.param("<think>long thoughts", "empty", id="reasoning ate the answer"),
         pytest.param("<summary>\n</summary>", "empty", id="empty tags"),
         pytest.param("## Goal\n(none)\n\n## Progress\n### Done\n- (none)\n", "empty", id="template only"),
-        pytest.param(Summary(text=GOOD, finish_reason="length"), "cut off", id="E35 length"),
-        pytest.param(Summary(text=GOOD, finish_reason="max_tokens"), "cut off", id="E35 Anthropic"),
-        pytest.param(Summary(text=GOOD, finish_reason="MAX_TOKENS"), "cut off", id="E35 Gemini"),
-        pytest.param(Summary(text=GOOD, finish_reason="FinishReason.MAX_TOKENS"), "cut off", id="E35 enum"),
-        pytest.param(Summary(text=GOOD, finish_reason="model_length"), "cut off", id="E35 Mistral"),
-        pytest.param(Summary(text=GOOD, finish_reason="max_output_tokens"), "cut off", id="E35 Responses"),
-        pytest.param(Summary(text=GOOD, finish_reason="incomplete"), "cut off", id="E35 incomplete"),
-        pytest.param(Summary(text=GOOD, finish_reason="model_context_window_exceeded"), "cut off", id="E35 window"),
+        pytest.param(Summary(text=GOOD, finish_reason="length"), "cut off", id="length"),
+        pytest.param(Summary(text=GOOD, finish_reason="max_tokens"), "cut off", id="Anthropic"),
+        pytest.param(Summary(text=GOOD, finish_reason="MAX_TOKENS"), "cut off", id="Gemini"),
+        pytest.param(Summary(text=GOOD, finish_reason="FinishReason.MAX_TOKENS"), "cut off", id="enum"),
+        pytest.param(Summary(text=GOOD, finish_reason="model_length"), "cut off", id="Mistral"),
+        pytest.param(Summary(text=GOOD, finish_reason="max_output_tokens"), "cut off", id="Responses"),
+        pytest.param(Summary(text=GOOD, finish_reason="incomplete"), "cut off", id="incomplete"),
+        pytest.param(Summary(text=GOOD, finish_reason="model_context_window_exceeded"), "cut off", id="window"),
         pytest.param(Summary(text=GOOD, finish_reason="content_filter"), "withheld", id="content filter"),
-        pytest.param(Summary(text=GOOD, finish_reason="error"), "withheld", id="E36 error text"),
-        pytest.param(Summary(text=GOOD, finish_reason="refusal"), "withheld", id="E38 refusal"),
-        pytest.param(Summary(text=GOOD, tool_calls=({"name": "ls"},)), "tool", id="E37 call"),
-        pytest.param(Summary(text=GOOD, finish_reason="tool_use"), "tool", id="E37 finish reason"),
-        pytest.param("y" * 4 * 101, "101 tokens", id="E41 over-long"),
-        pytest.param("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues", id="E38 goes on"),
+        pytest.param(Summary(text=GOOD, finish_reason="error"), "withheld", id="error text"),
+        pytest.param(Summary(text=GOOD, finish_reason="refusal"), "withheld", id="refusal"),
+        pytest.param(Summary(text=GOOD, tool_calls=({"name": "ls"},)), "tool", id="call"),
+        pytest.param(Summary(text=GOOD, finish_reason="tool_use"), "tool", id="finish reason"),
+        pytest.param("y" * 4 * 101, "101 tokens", id="over-long"),
+        pytest.param("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues", id="goes on"),
         pytest.param(f"<conversation>\n{GOOD}", "repeats", id="echoes a tag"),
         pytest.param(ask().prompt[-140:], "repeats", id="echoes the instructions"),
     ],
@@ -319,7 +318,7 @@ def test_leaves_alone_what_is_part_of_the_summary(text: str) -> None:
 
 
 def test_keeps_what_the_call_cost() -> None:
-    """E60: also of an answer that is refused."""
+    """Also of an answer that is refused."""
     usage = Usage(input_tokens=900, output_tokens=80)
     answer = Summary(text=f"<summary>{GOOD}</summary>", usage=usage, finish_reason="length")
     assert why(answer) is not None

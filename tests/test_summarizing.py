@@ -61,7 +61,7 @@ class Clock:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_any_callable_is_a_summariser(is_async: bool) -> None:
-    """D12: sync or async, a text or a Summary; no model is assumed."""
+    """Sync or async, a text or a Summary; no model is assumed."""
 
     async def later(request: SummaryRequest) -> str:
         await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def test_a_sync_summariser_does_not_block_the_loop() -> None:
 
 
 def test_the_second_summary_updates_the_first() -> None:
-    """R58, R75: the record's summary becomes the previous one; only what is new is shown."""
+    """The record's summary becomes the previous one; only what is new is shown."""
     asked = Scripted("- one", "- two")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     messages: list[Chat] = [system()]
@@ -112,7 +112,7 @@ def test_the_second_summary_updates_the_first() -> None:
 
 
 def test_a_short_prefix_of_a_turn_is_folded_into_the_history() -> None:
-    """R50, D9: fewer than five messages before the cut get no summary of their own."""
+    """Fewer than five messages before the cut get no summary of their own."""
     asked = Scripted("- all of it")
     messages = [*talk(12), user("Now port it."), *steps(2, 300)]
     controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=500)
@@ -120,12 +120,12 @@ def test_a_short_prefix_of_a_turn_is_folded_into_the_history() -> None:
 
 
 def test_a_long_prefix_of_a_turn_is_summarised_after_the_history_one_at_a_time() -> None:
-    """R48, R51, R52, E43: never two summary calls at once; the history comes first."""
+    """Never two summary calls at once; the history comes first."""
     asked = Scripted("- history", "- prefix")
     messages = [*talk(4), user("Now port it."), *steps(10, 200)]
     result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
     assert [request.kind for request in asked.requests] == ["history", "turn_prefix"]
-    assert all("the schema" in request.prompt for request in asked.requests), "E45: focus reaches the split turn"
+    assert all("the schema" in request.prompt for request in asked.requests), "focus reaches the split turn"
     assert result.record is not None
     assert result.record.summary.index("- history") < result.record.summary.index("- prefix")
 
@@ -142,29 +142,29 @@ def test_the_turn_that_is_split_again_is_updated() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(ConnectionError("down"), id="R63, an error"),
-        pytest.param(PermissionError("quota exceeded"), id="E42, a quota error is not tried again"),
-        pytest.param("", id="E36, empty"),
-        pytest.param("   \n", id="E36, blank"),
-        pytest.param(Summary(text="- half a", finish_reason="length"), id="E35, truncated"),
-        pytest.param(Summary(text="- ok", tool_calls=({"name": "grep"},)), id="E37, calls a tool"),
-        pytest.param(prose(3_000), id="E41, longer than allowed"),
+        pytest.param(ConnectionError("down"), id="an error"),
+        pytest.param(PermissionError("quota exceeded"), id="a quota error is not tried again"),
+        pytest.param("", id="empty"),
+        pytest.param("   \n", id="blank"),
+        pytest.param(Summary(text="- half a", finish_reason="length"), id="truncated"),
+        pytest.param(Summary(text="- ok", tool_calls=({"name": "grep"},)), id="calls a tool"),
+        pytest.param(prose(3_000), id="longer than allowed"),
         pytest.param(7, id="not a text"),
     ],
 )
 def test_a_failing_summariser_does_not_fail_the_agent(answer: object) -> None:
-    """Rule 5, R63, D7: the uncompacted list goes on where it fits, and an event says why."""
+    """The uncompacted list goes on where it fits, and an event says why."""
     events: list[CompactionEvent] = []
     messages = fits()
     asked = Scripted(answer)  # type: ignore[arg-type]  # wrong answers on purpose
     assert controller(8_192, summarizer=asked, events=events).transform_context_sync(messages) is messages
-    assert len(asked.requests) == 1, "R16: one attempt for one trigger"
+    assert len(asked.requests) == 1, "one attempt for one trigger"
     failed = [event for event in events if isinstance(event, CompactionFailed)]
     assert not failed[0].is_over_window
 
 
 def test_when_the_summariser_fails_and_the_list_does_not_fit_the_rungs_without_a_model_are_used() -> None:
-    """D7, R59: what is dropped is marked, with its count by role and what can be extracted by rule."""
+    """What is dropped is marked, with its count by role and what can be extracted by rule."""
     events: list[CompactionEvent] = []
     messages = [system(), *talk(40)]
     hooks = controller(8_192, summarizer=Scripted(ConnectionError("down")), events=events)
@@ -176,7 +176,7 @@ def test_when_the_summariser_fails_and_the_list_does_not_fit_the_rungs_without_a
 
 
 def test_a_failure_means_something_else_for_each_reason() -> None:
-    """E50: the threshold goes on uncompacted, by hand it says so, after an overflow it must shrink all the same."""
+    """The threshold goes on uncompacted, by hand it says so, after an overflow it must shrink all the same."""
     down, messages = Scripted(ConnectionError("down")), fits()
     assert controller(8_192, summarizer=down).transform_context_sync(messages) is messages
     assert controller(8_192, summarizer=down).compact_sync(messages).outcome is CompactionOutcome.FAILED
@@ -185,7 +185,7 @@ def test_a_failure_means_something_else_for_each_reason() -> None:
 
 
 def test_a_request_is_plain_text_that_any_model_takes() -> None:
-    """E46: no thinking, no tools, no mode that some model or provider rejects."""
+    """No thinking, no tools, no mode that some model or provider rejects."""
     asked = Scripted()
     thinking = [
         {**message, "reasoning_content": "private musings"} for message in talk(12) if message["role"] == "assistant"
@@ -197,7 +197,7 @@ def test_a_request_is_plain_text_that_any_model_takes() -> None:
 
 
 def test_the_breaker_opens_after_three_failures_and_heals() -> None:
-    """E48, rule 5: it stops asking, says why, lets one attempt through after the cooldown, and closes when that works."""
+    """It stops asking, says why, lets one attempt through after the cooldown, and closes when that works."""
     clock, events = Clock(), list[CompactionEvent]()
     asked = Scripted(*[ConnectionError("down")] * 3, "- back again")
     hooks = controller(8_192, summarizer=asked, events=events, clock=clock)
@@ -228,7 +228,7 @@ def test_a_failed_manual_compaction_says_so_and_changes_nothing() -> None:
 
 
 def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
-    """R58: where the newly covered part is the first part of a turn and nothing else, it is an update all the same."""
+    """Where the newly covered part is the first part of a turn and nothing else, it is an update all the same."""
     asked = Scripted("- the first facts", "- both")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     messages = [*talk(12), user("port it")]
@@ -241,7 +241,7 @@ def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -
 
 
 def test_a_summariser_that_overflows_is_shown_less_and_asked_again() -> None:
-    """R62, E34: three times at most; the run goes on."""
+    """Three times at most; the run goes on."""
 
     class Small(Scripted):
         def __call__(self, request: SummaryRequest) -> str | Summary:
@@ -308,7 +308,6 @@ def test_the_deadline_is_told() -> None:
 
 
 def test_what_a_summary_costs_is_in_the_record_and_the_event() -> None:
-    """E60."""
     events: list[CompactionEvent] = []
     cost = Usage(input_tokens=900, output_tokens=120)
     hooks = controller(8_192, summarizer=Scripted(Summary(text="- ok", usage=cost)), events=events)
@@ -319,7 +318,6 @@ def test_what_a_summary_costs_is_in_the_record_and_the_event() -> None:
 
 
 def test_a_refused_answer_is_paid_for_all_the_same() -> None:
-    """E60."""
     events: list[CompactionEvent] = []
     cost = Usage(input_tokens=900, output_tokens=120)
     asked = Scripted(Summary(text="- half", usage=cost, finish_reason="length"))
@@ -328,7 +326,7 @@ def test_a_refused_answer_is_paid_for_all_the_same() -> None:
 
 
 def test_file_lists_are_appended_by_code_and_cumulative() -> None:
-    """R61, R66, R67, D10, D13: from tool calls, over several compactions; read, then modified, is modified only."""
+    """From tool calls, over several compactions; read, then modified, is modified only."""
     hooks = controller(8_192, summarizer=Scripted("- one", "- two"), settings=PLAIN)
     messages = [user("go"), *steps(14, 300)]
     first = hooks.compact_sync(messages, keep_recent_tokens=500)
@@ -347,7 +345,6 @@ def test_file_lists_are_appended_by_code_and_cumulative() -> None:
 
 
 def test_a_host_can_pass_its_own_file_list() -> None:
-    """R66, D13."""
     from compaction_hooks.files import FileOperations
 
     tracked = FileOperations(read=("docs/plan.md",), modified=("src/core.py",))
@@ -365,7 +362,6 @@ def test_a_host_can_pass_its_own_file_list() -> None:
     ],
 )
 def test_a_continuation_line_only_where_no_user_message_follows(last: list[Chat], is_told: bool) -> None:
-    """D18, E57."""
     messages = [*talk(14), user("go on"), *step(98, 20), *last]
     with_line = controller(8_192, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=100)
     off = CompactionSettings(add_continuation=False)
@@ -382,7 +378,6 @@ def test_the_default_needs_no_model() -> None:
 
 
 def test_the_default_summary_stays_bounded_over_ten_compactions() -> None:
-    """E41."""
     hooks = controller(8_192, summarizer=ExtractiveSummarizer(), settings=PLAIN)
     messages: list[Chat] = [system(), user("go")]
     sizes = []
@@ -395,7 +390,6 @@ def test_the_default_summary_stays_bounded_over_ten_compactions() -> None:
 
 
 def test_images_are_placeholders_for_the_summariser() -> None:
-    """E58."""
     picture: Chat = {
         "role": "user",
         "content": [
@@ -410,7 +404,7 @@ def test_images_are_placeholders_for_the_summariser() -> None:
 
 
 async def test_abort_cancels_the_summariser_and_hands_out_the_uncompacted_list() -> None:
-    """R64, R96, R100: no error, and the summariser is really cancelled."""
+    """No error, and the summariser is really cancelled."""
     signal, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow(request: SummaryRequest) -> str:
@@ -461,7 +455,7 @@ def test_abort_works_for_sync_callers() -> None:
 
 
 async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
-    """R96: the summariser is cancelled with it, and the next caller can compact."""
+    """The summariser is cancelled with it, and the next caller can compact."""
     started = asyncio.Event()
     calls = 0
 
@@ -484,7 +478,6 @@ async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)], ids=["cancels itself", "exits"])
 async def test_a_summariser_that_raises_what_ends_programs_only_fails(error: BaseException) -> None:
-    """Rule 5."""
 
     async def later(request: SummaryRequest) -> str:
         raise asyncio.CancelledError
@@ -506,7 +499,7 @@ def test_nonsense_inside_a_summary_is_refused(fields: dict[str, object]) -> None
 
 
 def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:
-    """E60: what gained nothing still cost something."""
+    """What gained nothing still cost something."""
     events: list[CompactionEvent] = []
     cost = Usage(input_tokens=900, output_tokens=120)
     messages = [
@@ -523,7 +516,6 @@ def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:
 
 
 def test_a_signal_that_is_set_stops_a_manual_compaction_too() -> None:
-    """R64."""
     signal = threading.Event()
     signal.set()
     asked, messages = Scripted(), fits()

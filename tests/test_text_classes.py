@@ -99,7 +99,7 @@ COUNTED = [
 
 @pytest.mark.parametrize("kind", CLASS_TEXTS)
 def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str) -> None:
-    """R22 as D4 amends it: characters, weighted by the class of text."""
+    """Characters, weighted by the class of text."""
     text = CLASS_TEXTS[kind]
     assert 0.90 * text.counted <= text_tokens(text.text) <= 1.25 * text.counted
 
@@ -117,7 +117,7 @@ def test_short_texts_of_every_kind_are_counted_at_90_percent_or_above(text: str,
 
 
 def test_four_characters_per_token_would_not_do() -> None:
-    """R28 is wrong on agent traces: characters over four is below a real tokenizer for nearly all of these texts."""
+    """Characters over four is below a real tokenizer for nearly all of these texts."""
     below = [row.id for row in COUNTED if math.ceil(len(str(row.values[0])) / 4) < int(str(row.values[1]))]
     assert len(below) >= 19
 
@@ -128,7 +128,7 @@ def test_an_empty_text_takes_nothing_and_any_other_at_least_one() -> None:
 
 
 def test_a_fraction_counts_as_a_whole_token() -> None:
-    """R22: rounded up. A vowel at the beginning of a line weighs five sixths, a line break after it eight."""
+    """Rounded up. A vowel at the beginning of a line weighs five sixths, a line break after it eight."""
     assert text_tokens("a") == 1
     assert text_tokens("a\n") == 3
 
@@ -169,7 +169,7 @@ def test_base64_is_counted_by_its_disorder() -> None:
 
 @pytest.mark.parametrize("text", ["\ud83d", "a\udc00b", "\ud83d tail"], ids=["high", "low", "high before text"])
 def test_half_an_emoji_is_counted_not_refused(text: str) -> None:
-    """E44: texts cut in the middle of a character reach us."""
+    """Texts cut in the middle of a character reach us."""
     assert text_tokens(text) >= 1
 
 

@@ -62,7 +62,6 @@ def size(*parts: Part) -> int:
 
 
 def test_names_are_those_in_use() -> None:
-    """R29: estimate_tokens, estimate_message_tokens, estimate_messages_tokens."""
     estimator: TokenEstimator = ESTIMATOR
     said = message(Text(LONG))
     assert estimator.estimate_tokens(LONG) == text_tokens(LONG)
@@ -94,7 +93,7 @@ def test_a_message_without_parts_still_takes_its_frame() -> None:
     ],
 )
 def test_every_kind_of_part_is_counted(part: Part, tokens: int) -> None:
-    """D4: tool-call arguments, thinking and unknown blocks count, media by a constant."""
+    """Tool-call arguments, thinking and unknown blocks count, media by a constant."""
     assert size(part) == MESSAGE_TOKENS + tokens
 
 
@@ -120,7 +119,7 @@ def test_two_results_in_one_message_take_two_frames() -> None:
 
 
 def test_a_list_that_was_changed_in_place_is_counted_anew() -> None:
-    """E32: TunaCode kept the count by the identity of the list."""
+    """TunaCode kept the count by the identity of the list."""
     messages = [message(Text("short"))]
     before = estimate_messages_tokens(messages, ESTIMATOR)
     messages[0] = message(Text(LONG))
@@ -128,13 +127,13 @@ def test_a_list_that_was_changed_in_place_is_counted_anew() -> None:
 
 
 def test_a_large_tool_result_crosses_the_threshold_before_the_next_call() -> None:
-    """R4, R17, R23: 180,000 reported, then a tool adds 100 KB: more than the window of 200,000, and seen without another call."""
+    """180,000 reported, then a tool adds 100 KB: more than the window of 200,000, and seen without another call."""
     result = message(ToolResult("1", (LONG * 50)[:100_000]), role="tool")
     assert 180_000 + ESTIMATOR.estimate_message_tokens(result) > 200_000
 
 
 def test_worked_example_of_the_threshold() -> None:
-    """R3: window 200,000 and reserve 16,384 give 183,616, which 180,000 does not exceed."""
+    """Window 200,000 and reserve 16,384 give 183,616, which 180,000 does not exceed."""
     trigger = CompactionSettings().budget(200_000).trigger
     assert trigger == 183_616
     assert not trigger < 180_000
@@ -160,12 +159,12 @@ def test_worked_example_of_the_threshold() -> None:
     ],
 )
 def test_only_sound_usage_is_believed(usage: Usage, stop_reason: StopReason | None, expected: bool) -> None:
-    """R14, E27, E28: the last call that succeeded and was counted, never zeros, nonsense, failures or aborts."""
+    """The last call that succeeded and was counted, never zeros, nonsense, failures or aborts."""
     assert is_usable(usage, stop_reason) is expected
 
 
 def test_the_context_is_the_last_call_not_the_sum_of_all() -> None:
-    """R26: prompts 10k, 14k, 19k with answers 2, 3, 1 spend 43k, but what is held is the last prompt and its answer."""
+    """Prompts 10k, 14k, 19k with answers 2, 3, 1 spend 43k, but what is held is the last prompt and its answer."""
     calls = [(10_000, 2), (14_000, 3), (19_000, 1)]
     usages = [usage_from_openai({"prompt_tokens": prompt, "completion_tokens": answer}) for prompt, answer in calls]
     assert all(usages)
@@ -213,7 +212,6 @@ def test_the_context_is_the_last_call_not_the_sum_of_all() -> None:
     ],
 )
 def test_openai_counts_the_cached_part_within_the_input(fields: dict[str, object], expected: Usage | None) -> None:
-    """R25, E30."""
     assert usage_from_openai(fields) == expected
 
 
@@ -239,12 +237,11 @@ def test_openai_counts_the_cached_part_within_the_input(fields: dict[str, object
     ],
 )
 def test_anthropic_counts_the_cached_part_beside_the_input(fields: dict[str, object], expected: Usage | None) -> None:
-    """R25, E30."""
     assert usage_from_anthropic(fields) == expected
 
 
 def test_one_request_reads_the_same_from_both_dialects() -> None:
-    """R7, E30: OpenCode's `input + cache.read + output` is ours from either, with nothing counted twice."""
+    """OpenCode's `input + cache.read + output` is ours from either, with nothing counted twice."""
     openai = usage_from_openai(
         {"prompt_tokens": 1_000, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 900}}
     )
@@ -260,7 +257,7 @@ def test_one_request_reads_the_same_from_both_dialects() -> None:
 @needs_data
 @pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base"])
 def test_recorded_conversations_are_not_counted_below_a_real_tokenizer(encoding: str) -> None:
-    """R28: it errs upwards, here by no more than a quarter."""
+    """It errs upwards, here by no more than a quarter."""
     count = real_tokenizer(encoding).estimate_tokens
     ratios = [text_ratio(read(session), ESTIMATOR.estimate_tokens, count) for session in list(sessions("tau*"))[::9]]
     assert min(ratios) >= 1.0
@@ -274,7 +271,7 @@ EXACT = [pytest.param("openhands*", id="Claude"), pytest.param("miniswe*", id="D
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
 def test_requests_are_estimated_near_what_providers_count_before_any_report(pattern: str) -> None:
-    """R21, R27, E31: within 12 % at the median, and not below 90 % at the 5th percentile."""
+    """Within 12 % at the median, and not below 90 % at the 5th percentile."""
     recorded = list(sessions(pattern))[::3]
     ratios = [found.ratio for session in recorded for found in projections(session, reporting=False)]
     assert quantiles(abs(ratio - 1) for ratio in ratios)[MEDIAN] <= 0.12
@@ -284,7 +281,7 @@ def test_requests_are_estimated_near_what_providers_count_before_any_report(patt
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
 def test_after_three_reports_the_next_request_is_known_within_a_third_of_a_percent(pattern: str) -> None:
-    """R23: 0.3 % at the median, 3 % at the 95th percentile."""
+    """0.3 % at the median, 3 % at the 95th percentile."""
     recorded = list(sessions(pattern))[::3]
     off = [abs(found.ratio - 1) for one in recorded for found in projections(one) if found.reports >= 3]
     assert quantiles(off)[MEDIAN] <= 0.003
@@ -294,7 +291,7 @@ def test_after_three_reports_the_next_request_is_known_within_a_third_of_a_perce
 @needs_data
 @pytest.mark.parametrize("pattern", EXACT)
 def test_the_first_request_after_a_compaction_is_known_within_five_percent(pattern: str) -> None:
-    """R24: 5 % at the median, 12 % at the 95th percentile."""
+    """5 % at the median, 12 % at the 95th percentile."""
     tokenizer = real_tokenizer("cl100k_base")
     recorded = list(sessions(pattern))[:20]
     off = [

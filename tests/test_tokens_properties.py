@@ -68,7 +68,7 @@ def test_whatever_is_reported_the_calibration_keeps_its_bounds(reports: list[tup
 def test_a_smaller_view_is_never_undercounted(
     ratio: float, hidden: int, start: int, growths: list[int], share: float
 ) -> None:
-    """R24: a view that grew by a steady law is compacted to anything it has been before, and estimated with what was learned."""
+    """A view that grew by a steady law is compacted to anything it has been before, and estimated with what was learned."""
     size = start
     learned = Calibration().observe(estimated=size, counted=hidden + round(ratio * size))
     for growth in growths:
@@ -98,7 +98,7 @@ FIELDS = st.dictionaries(
 
 @given(FIELDS)
 def test_no_report_is_too_broken_to_read_and_what_is_believed_is_sound(fields: dict[str, object]) -> None:
-    """E28: missing, null, negative and mistyped fields."""
+    """Missing, null, negative and mistyped fields."""
     for usage in (usage_from_openai(fields), usage_from_anthropic(fields)):
         if usage is not None and is_usable(usage):
             assert usage.input_tokens > 0

@@ -42,7 +42,7 @@ def text_of(*messages: Message) -> str:
 
 
 def test_labels_who_speaks_and_what_is_called() -> None:
-    """R55: labels of the founding systems, calls as name(argument=value), an error marked."""
+    """Labels of the founding systems, calls as name(argument=value), an error marked."""
     conversation = [
         says("system", "You are an agent."),
         says("user", "Fix the bug.\nQuickly."),
@@ -81,13 +81,13 @@ def test_keeps_the_order_of_text_and_calls_within_one_message() -> None:
     ],
 )
 def test_leaves_out_what_has_nothing_to_show(message: Message) -> None:
-    """E33: thinking and its encrypted rest are not paid for again."""
+    """Thinking and its encrypted rest are not paid for again."""
     assert transcript([message], max_tokens=100, estimate=quarter).text == ""
     assert transcript([message], max_tokens=0, estimate=quarter).shown_messages == 1
 
 
 def test_names_media_and_never_shows_their_data() -> None:
-    """E58: an image is a placeholder, also when the host's reference holds the bytes."""
+    """An image is a placeholder, also when the host's reference holds the bytes."""
     inline = Media("image/png", "data:image/png;base64,iVBORw0KGgo=", is_reference=True)
     shown = text_of(
         says("user", "Look:", inline, Media("image", "0" * 64)),
@@ -102,7 +102,7 @@ def test_names_media_and_never_shows_their_data() -> None:
 
 
 def test_strips_system_reminders() -> None:
-    """E40: the host injects them anew; a summary would repeat them for good."""
+    """The host injects them anew; a summary would repeat them for good."""
     reminder = "<system-reminder>\nThe todo list is empty.\n</system-reminder>"
     shown = text_of(
         says("user", f"{reminder}Go on.{reminder} Please."),
@@ -120,7 +120,7 @@ def test_keeps_what_follows_a_reminder_that_is_never_closed() -> None:
 
 
 def test_cuts_a_long_result_to_its_head_and_tail() -> None:
-    """D11: 2000 characters, both ends kept, the number of those left out stated. E33: results are cut."""
+    """2000 characters, both ends kept, the number of those left out stated. Results are cut."""
     shown = text_of(says("tool", ToolResult("a", "h" * 5000 + "t" * 5000)))
     assert shown == f"[Tool Result]: {'h' * 1000}\n[... 8,000 characters left out ...]\n{'t' * 1000}"
 
@@ -134,7 +134,7 @@ def test_cuts_a_long_result_to_its_head_and_tail() -> None:
     ],
 )
 def test_cuts_long_arguments(arguments: str, shown: str) -> None:
-    """D11, E33: arguments are cut like results, whatever their type."""
+    """Arguments are cut like results, whatever their type."""
     text = text_of(says("assistant", ToolCall("a", "write", arguments)))
     assert shown in text
     assert len(text) < 2_100
@@ -164,7 +164,7 @@ def test_does_not_cut_when_the_marker_would_be_longer() -> None:
     ],
 )
 def test_does_not_split_what_is_seen_as_one_character(before: str, after: str) -> None:
-    """E44: neither at the end of the head nor at the beginning of the tail."""
+    """Neither at the end of the head nor at the beginning of the tail."""
     text = "h" * 99 + before + after + "m" * 1000 + before + after + "t" * 99
     short = shortened(text, 99 + len(before), 99 + len(after))
     head, _, tail = short.partition("\n[... ")
@@ -177,7 +177,7 @@ def test_gives_up_on_an_endless_run_of_accents() -> None:
 
 
 def test_survives_halves_of_surrogate_pairs() -> None:
-    """E44: they come from hosts that cut text; a provider would reject the request."""
+    """They come from hosts that cut text; a provider would reject the request."""
     shown = text_of(
         says("user", "a\ud83d b\ud83d\ude00"), says("assistant", ToolCall("a", "x\udc00", '{"k\udc00": "\ud83d"}'))
     )
@@ -286,7 +286,7 @@ def test_leaves_ordinary_text_alone(text: str) -> None:
 
 
 def test_cuts_results_harder_before_anything_is_dropped() -> None:
-    """E33, E34: 2000, 1000, 500, then 200 characters for each result."""
+    """2000, 1000, 500, then 200 characters for each result."""
     messages = [says("user", "Go."), *(m for n in range(10) for m in step(n, "x" * 4000))]
     kept = []
     for max_tokens in (6_000, 4_000, 2_000, 1_000):

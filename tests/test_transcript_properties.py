@@ -139,7 +139,7 @@ def test_a_transcript_never_exceeds_its_bound(conversation: list[Message], max_t
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=3), max_size=12), st.integers(0, 1_500))
 def test_calls_and_results_are_dropped_together(steps: list[list[int]], max_tokens: int) -> None:
-    """E6, for parallel calls of all sizes."""
+    """For parallel calls of all sizes."""
     conversation = [Message(role="user", parts=(Text("Go."),))]
     for number, sizes in enumerate(steps):
         ids = [f"{number}x{index}" for index in range(len(sizes))]

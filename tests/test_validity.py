@@ -142,12 +142,12 @@ def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
             id="reasoning-as-last-block",
         ),
         pytest.param([USER, ASK_A], ("unanswered_call", 1, "a"), ALL, id="call-at-the-end"),
-        pytest.param([USER, ASK_A, USER], ("unanswered_call", 1, "a"), ALL, id="E5-unanswered-call"),
+        pytest.param([USER, ASK_A, USER], ("unanswered_call", 1, "a"), ALL, id="unanswered-call"),
         pytest.param([USER, ASK_BOTH, TELL_A, USER], ("unanswered_call", 1, "b"), ALL, id="half-answered-step"),
-        pytest.param([USER, TELL_A], ("orphan_result", 1, "a"), ALL, id="E3-orphan-result"),
-        pytest.param([TELL_A, USER], ("orphan_result", 0, "a"), ALL, id="E4-begins-with-a-result"),
+        pytest.param([USER, TELL_A], ("orphan_result", 1, "a"), ALL, id="orphan-result"),
+        pytest.param([TELL_A, USER], ("orphan_result", 0, "a"), ALL, id="begins-with-a-result"),
         pytest.param([USER, message("tool", result(""))], ("orphan_result", 1, ""), ALL, id="result-without-an-id"),
-        pytest.param([USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), PAIRED, id="E5-text-before-result"),
+        pytest.param([USER, ASK_A, USER, TELL_A], ("detached_result", 3, "a"), PAIRED, id="text-before-result"),
         pytest.param(
             [SYSTEM, USER, ASK_A, message("other", "no"), TELL_A],
             ("detached_result", 4, "a"),
@@ -186,7 +186,7 @@ def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
 def test_each_rule_is_found_for_the_providers_that_have_it(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
-    """E1, E3, E4, E5, E6: whatever a cut can break shows here."""
+    """Whatever a cut can break shows here."""
     seen = {provider: found(messages, provider) for provider in ALL}
     assert {provider: expected in breaches for provider, breaches in seen.items()} == {
         provider: provider in providers for provider in ALL
@@ -335,7 +335,7 @@ def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_
 
 
 def test_a_system_message_between_call_and_result_detaches_it() -> None:
-    """E2: a developer message inside a pair."""
+    """A developer message inside a pair."""
     messages = [USER, ASK_A, SYSTEM, TELL_A]
     assert found(messages, CHAT) == [("detached_result", 3, "a")]
     assert found(messages, ANTHROPIC) == [("system_inside", 2, ""), ("detached_result", 3, "a")]
@@ -377,7 +377,7 @@ def test_providers_are_named_as_the_formats_are() -> None:
 
 
 def test_text_before_a_tool_result_in_one_message_is_rejected_by_anthropic() -> None:
-    """E5: results must come first in the user message that holds them."""
+    """Results must come first in the user message that holds them."""
     asked: dict[str, object] = {
         "role": "assistant",
         "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
@@ -407,14 +407,14 @@ def test_problems_are_the_same_wherever_they_stand() -> None:
 
 
 def test_a_pair_that_is_cut_apart_is_held_against_us() -> None:
-    """E1, E6: the call went into the summary, the result stayed, and the other way about."""
+    """The call went into the summary, the result stayed, and the other way about."""
     whole = [USER, ASK_A, TELL_A, ANSWER]
     assert [problem.rule for problem in worsened(whole, [USER, TELL_A, ANSWER])] == ["orphan_result"]
     assert [problem.rule for problem in worsened(whole, [USER, ASK_A, ANSWER])] == ["unanswered_call"]
 
 
 def test_a_detached_result_whose_call_is_lost_is_worse() -> None:
-    """E2: servers that take a message between call and result do not take a result without its call."""
+    """Servers that take a message between call and result do not take a result without its call."""
     before = [USER, ASK_A, SYSTEM, TELL_A]
     assert [problem.rule for problem in worsened(before, [USER, SYSTEM, TELL_A], CHAT)] == ["orphan_result"]
 

@@ -11,7 +11,7 @@ from tests.conversations import Chat, Scripted, assistant, call, controller, ste
 
 
 def test_a_manual_compaction_of_what_no_longer_fits_is_not_taken_for_done() -> None:
-    """Rule 4: the compacted view was rejected too, so it is larger than the window, whatever was estimated."""
+    """The compacted view was rejected too, so it is larger than the window, whatever was estimated."""
     hooks = controller(4_096, summarizer=Scripted("- facts"))
     messages = [user("Read them all."), *steps(14)]
 

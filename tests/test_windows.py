@@ -90,7 +90,7 @@ def genai_prices(site: Path) -> Path:
 
 
 def test_without_any_table_every_window_is_unknown() -> None:
-    """R30 as D5 amends it: no guess of 128k or 200k; unknown means no threshold."""
+    """No guess of 128k or 200k; unknown means no threshold."""
     assert find_window("gpt-5") is None
 
 
@@ -137,7 +137,7 @@ def test_a_model_is_found_under_the_names_people_write(model: str, expected: int
     ],
 )
 def test_what_no_table_knows_stays_unknown(model: str) -> None:
-    """D5: a wrong window is worse than none."""
+    """A wrong window is worse than none."""
     assert find_window(model) is None
 
 
@@ -163,7 +163,7 @@ def test_where_the_tables_differ_the_smaller_window_counts() -> None:
 
 @pytest.mark.usefixtures("genai_prices")
 def test_a_provider_with_a_limit_of_its_own_is_asked_first() -> None:
-    """R30: one model may have another window at another provider."""
+    """One model may have another window at another provider."""
     assert find_window("azure/gpt-4o") == ModelWindow(64_000, False, "genai-prices")
 
 

@@ -67,7 +67,7 @@ class Terms:
     """What usage that an answer carries is held against.
 
     Attributes:
-        oldest_run: What was counted before this run measured a larger view than the present one (E25).
+        oldest_run: What was counted before this run measured a larger view than the present one.
         budget: What the model's window allows, or None while that is unknown.
     """
 

@@ -54,7 +54,7 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionDigest:
-    """What the compacted part did (R69). Lists hold the newest `MAX_LISTED`, oldest first.
+    """What the compacted part did. Lists hold the newest `MAX_LISTED`, oldest first.
 
     Attributes:
         messages: Number of messages by role.

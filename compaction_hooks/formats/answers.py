@@ -57,7 +57,7 @@ def read_quietly(read: Callable[[object], object], response: object) -> Message 
     """Return what a foreign reader makes of a response, less what is of no use of it; None where it fails or gives no message."""
     try:
         answer = read(response)
-    except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+    except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
         logger.warning("an answer could not be read (%s)", type(error).__name__)
         return None
     if not isinstance(answer, Message):

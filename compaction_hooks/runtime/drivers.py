@@ -353,5 +353,5 @@ def _plain(answer: Answered | Failure | Aborted) -> Answered | Failure:
         return Answered(tuple(cast("Sequence[object]", value)))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+    except BaseException as error:  # noqa: BLE001 - a failing helper never fails the agent
         return Failure(error)

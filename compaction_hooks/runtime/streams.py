@@ -39,7 +39,7 @@ class _Guarded(Generic[Stream]):
         if self.on_chunk is not None:
             try:
                 self.on_chunk(chunk)
-            except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+            except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
                 logger.warning("a chunk of a stream could not be read (%s)", type(error).__name__)
         return chunk
 

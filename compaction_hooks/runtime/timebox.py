@@ -47,7 +47,7 @@ class QuietSignal:
         """Whether the caller gave up, as far as the signal can tell."""
         try:
             return bool(self.signal.is_set())
-        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+        except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
             if not self._has_failed:
                 logger.warning("a signal failed (%s)", described(error))
             self._has_failed = True
@@ -174,7 +174,7 @@ async def _given_here(function: Callable[..., object], *arguments: object) -> An
         return Answered(await result if inspect.isawaitable(result) else result)
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise
-    except BaseException as error:  # noqa: BLE001 - rule 5; a panic in a Rust module is no `Exception`
+    except BaseException as error:  # noqa: BLE001 - a panic in a Rust module is no `Exception`
         return Failure(error)
 
 
@@ -219,7 +219,7 @@ def in_thread(function: Callable[..., object], *arguments: object) -> Future[Ans
     def work() -> None:
         try:
             answer: Answered | Failure = Answered(context.run(function, *arguments))
-        except BaseException as error:  # noqa: BLE001 - rule 5; what ends a thread silently would be waited for in vain
+        except BaseException as error:  # noqa: BLE001 - what ends a thread silently would be waited for in vain
             answer = Failure(error)
         future.set_result(answer)
 

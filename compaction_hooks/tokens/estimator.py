@@ -115,7 +115,7 @@ class GuardedEstimator:
             if 0 <= number <= MOST_TOKENS and math.ceil(number) >= least:
                 return math.ceil(number)
             problem = f"gave {tokens if isinstance(tokens, Real) else type(tokens).__name__}"
-        except Exception as error:  # noqa: BLE001 - rule 5: a failing helper never fails the agent
+        except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
             problem = f"raised {described(error)}"
         if not self._has_failed:
             self._has_failed = True

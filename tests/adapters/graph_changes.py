@@ -89,7 +89,7 @@ def opened(build: Build, stage: Stage, *first: Answer, checkpointer: Any = None,
 
 
 def check_travel_in_time(build: Build, stage: Stage) -> None:
-    """E11, E12: back before the first compaction, between two, and forward again to what was left."""
+    """Back before the first compaction, between two, and forward again to what was left."""
     talk = opened(build, stage)
     talk.say(20)
     assert len(summarised(talk.side)) >= 2
@@ -105,7 +105,7 @@ def check_travel_in_time(build: Build, stage: Stage) -> None:
 
 
 def check_fork_into_another_thread(build: Build, stage: Stage) -> None:
-    """E11: another thread begins as a copy of this one's past; both go on."""
+    """Another thread begins as a copy of this one's past; both go on."""
     talk = opened(build, stage)
     talk.say_until_summarised()
     talk.say()
@@ -146,7 +146,7 @@ EDITS = (remove_first, remove_last, edit_first, edit_covered_answer, edit_last_r
 
 
 def check_edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
-    """Rule 7: `update_state` changes covered or kept messages by their ids; a summary of what is gone is not sent."""
+    """`update_state` changes covered or kept messages by their ids; a summary of what is gone is not sent."""
     talk = opened(build, stage)
     talk.say_until_summarised()
     before = talk.messages
@@ -157,7 +157,7 @@ def check_edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]],
 
 
 def check_overflow(build: Build, stage: Stage) -> None:
-    """E54: the provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
+    """The provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
     talk = opened(build, stage, looks(2), Answer(marked("a")))
     talk.say(5)
     talk.side.reject_next = 1

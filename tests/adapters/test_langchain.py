@@ -175,7 +175,7 @@ class Report(BaseModel):
     ],
 )
 async def test_what_goes_beside_the_messages_counts(stage: Stage, beside: dict[str, Any]) -> None:
-    """E31: the messages alone are below the threshold."""
+    """The messages alone are below the threshold."""
     events: list[CompactionEvent] = []
     middleware = CompactionMiddleware(on_event=events.append)
     is_called = "response_format" in beside and not isinstance(beside["response_format"], ProviderStrategy)
@@ -239,7 +239,7 @@ async def test_the_window_is_that_of_the_model_that_a_run_configures(stage: Stag
 
 
 async def test_a_limit_that_one_model_told_is_not_another_models(stage: Stage) -> None:
-    """E21: by name. The first turns out to take a tenth of what its profile says."""
+    """By name. The first turns out to take a tenth of what its profile says."""
     stage.side()
     other = stage.side(window=10 * WINDOW, key="other")
     middleware = CompactionMiddleware()
@@ -318,7 +318,7 @@ async def test_switched_off_the_providers_error_surfaces_untouched(stage: Stage)
 
 @both_ways
 async def test_an_answer_that_the_window_cut_short_is_asked_for_once_more(stage: Stage, how: str) -> None:
-    """E14: nobody has seen the short answer, since nothing was streamed."""
+    """Nobody has seen the short answer, since nothing was streamed."""
     cut = Answer("Once upon a", stop="length", usage=Usage(input_tokens=16_000, output_tokens=384))
     side = stage.side(cut, Answer("The whole story."))
     agent = create_agent(stage.openai(), middleware=[CompactionMiddleware()])

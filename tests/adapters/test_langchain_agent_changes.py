@@ -76,12 +76,10 @@ def an_agent(
 
 
 async def test_time_travel(stage: Stage) -> None:
-    """E11, E12."""
     graph_changes.check_travel_in_time(an_agent, stage)
 
 
 async def test_a_fork_into_another_thread(stage: Stage) -> None:
-    """E11."""
     graph_changes.check_fork_into_another_thread(an_agent, stage)
 
 
@@ -91,7 +89,6 @@ async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[
 
 
 async def test_an_overflow(stage: Stage) -> None:
-    """E54."""
     graph_changes.check_overflow(an_agent, stage)
 
 
@@ -118,7 +115,7 @@ async def test_two_workers(stage: Stage) -> None:
 
 
 async def test_messages_from_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
-    """E3, E57: the host keeps messages as JSON, the store keeps the records, and no checkpoint is left."""
+    """The host keeps messages as JSON, the store keeps the records, and no checkpoint is left."""
     talk = opened(an_agent, stage, store=SQLiteStore(tmp_path / "records.db"))
     talk.say_until_summarised()
     kept = json.dumps(messages_to_dict(talk.messages))

@@ -96,7 +96,7 @@ def parts(message: BaseMessage) -> tuple[object, ...]:
 
 
 def test_the_contract_of_a_format_holds() -> None:
-    """R102: check_format on messages with everything they can hold."""
+    """Messages with everything they can hold."""
     check_format(FORMAT, SAMPLES)
 
 
@@ -283,7 +283,7 @@ def test_reasoning_beside_the_content(kwargs: dict[str, Any], part: object) -> N
     ],
 )
 def test_a_call_that_the_content_repeats_is_one_call_and_is_rewritten_in_both_places(block: dict[str, Any]) -> None:
-    """LangChain's ClearToolUsesEdit rewrites one of the two only, and the provider is sent the other (E21 of the reference)."""
+    """LangChain's ClearToolUsesEdit rewrites one of the two only, and the provider is sent the other."""
     message = AIMessage([{"type": "text", "text": "I look."}, block], tool_calls=[READ])
     assert parts(message) == (Text("I look."), ToolCall("call_1", "read", '{"path":"a.py"}'))
     made = FORMAT.rewrite(message, {(0, 1): '{"cleared":true}'})
@@ -353,7 +353,7 @@ def test_results_of_anthropic_inside_a_human_message_are_a_piece_of_their_own() 
     ],
 )
 def test_usage_counts_the_cached_part_once(details: dict[str, int], read: int, written: int) -> None:
-    """E30: in langchain-core `input_tokens` is the whole input, whichever the provider."""
+    """In langchain-core `input_tokens` is the whole input, whichever the provider."""
     metadata: Any = {"input_tokens": 100, "output_tokens": 7, "total_tokens": 107, "input_token_details": details}
     (piece,) = FORMAT.read(AIMessage("x", usage_metadata=metadata))
     assert piece.usage == Usage(input_tokens=100, output_tokens=7, cache_read_tokens=read, cache_write_tokens=written)

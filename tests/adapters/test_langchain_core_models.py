@@ -142,7 +142,7 @@ async def test_only_the_text_of_an_answer_is_the_summary() -> None:
 async def test_a_limit_that_would_bound_the_reasoning_too_is_not_sent(
     stage: Stage, client: str, options: dict[str, Any], limit: int
 ) -> None:
-    """E46: Anthropic rejects a limit below the thinking budget; OpenAI would cut the summary short."""
+    """Anthropic rejects a limit below the thinking budget; OpenAI would cut the summary short."""
     side = stage.side()
     await ask(getattr(stage, client)(**options))
     assert side.requests[0].max_tokens == limit

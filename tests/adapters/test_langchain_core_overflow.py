@@ -1,4 +1,4 @@
-"""What langchain-openai and langchain-anthropic raise is recognised, for every wording a provider may use (R77 to R79)."""
+"""What langchain-openai and langchain-anthropic raise is recognised, for every wording a provider may use."""
 
 from __future__ import annotations
 

@@ -88,13 +88,11 @@ both = pytest.mark.parametrize("build", [a_graph, a_react_agent])
 
 @both
 async def test_time_travel(build: Build, stage: Stage) -> None:
-    """E11, E12."""
     graph_changes.check_travel_in_time(build, stage)
 
 
 @both
 async def test_a_fork_into_another_thread(build: Build, stage: Stage) -> None:
-    """E11."""
     graph_changes.check_fork_into_another_thread(build, stage)
 
 
@@ -105,7 +103,6 @@ async def test_an_edit(build: Build, stage: Stage, change: Callable[[list[BaseMe
 
 
 async def test_an_overflow(stage: Stage) -> None:
-    """E54."""
     graph_changes.check_overflow(a_graph, stage)
 
 
@@ -154,7 +151,7 @@ def store_of(folder: object, durability: str) -> dict[str, Any]:
 
 @pytest.mark.full
 async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
-    """E57: what it had paid for is found again, in each of LangGraph's durability modes."""
+    """What it had paid for is found again, in each of LangGraph's durability modes."""
     sides = {name: marking(stage.side(window=WINDOW, key=name)) for name in DURABILITIES}
     done = await asyncio.to_thread(
         subprocess.run,

@@ -74,7 +74,7 @@ def talk(turns: int = 30) -> list[BaseMessage]:
 @all_ways
 @both_clients
 async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, client: str, how: str) -> None:
-    """R80, D16: one rejection, one resend; the answer is the model's."""
+    """One rejection, one resend; the answer is the model's."""
     side = stage.side(Answer("The answer."))
     node = CompactionNode(context_window=BELIEVED)
     assert await ask(node.wrap(getattr(stage, client)()), talk(), how, thread()) == "The answer."
@@ -152,7 +152,7 @@ async def test_likewise_where_the_graphs_user_listens_to_the_tokens(stage: Stage
 
 @pytest.mark.parametrize("how", ["invoke", "ainvoke"])
 async def test_an_answer_that_the_window_left_no_room_for_is_asked_for_again(stage: Stage, how: str) -> None:
-    """E14 to E16: the provider raises nothing, its answer is empty and ends for its length."""
+    """The provider raises nothing, its answer is empty and ends for its length."""
     side = stage.side(Answer("The answer."), overflow="length")
     node = CompactionNode(context_window=WINDOW, settings=CompactionSettings(auto_compact=False))
     assert await ask(node.wrap(stage.openai()), talk(), how) == "The answer."
@@ -160,7 +160,7 @@ async def test_an_answer_that_the_window_left_no_room_for_is_asked_for_again(sta
 
 
 async def test_a_silent_overflow_is_compacted_before_the_next_call(stage: Stage) -> None:
-    """R82: the provider dropped the oldest and said nothing; the usage tells."""
+    """The provider dropped the oldest and said nothing; the usage tells."""
     side = stage.side(Answer("One."), Answer("Two."), overflow="truncate")
     model = CompactionNode(context_window=WINDOW, summarizer=CountingSummarizer()).wrap(stage.openai())
     messages = [*spoken(12), HumanMessage("dense " * 3_000)]

@@ -239,7 +239,6 @@ def test_a_reducer_that_would_add_views_up_is_refused() -> None:
 
 @both_ways
 async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stage, how: str) -> None:
-    """R94"""
     stage.side()
     graph = chat_graph(CompactionNode(context_window=WINDOW, model=stage.openai()), Model())
     value = {"messages": [*spoken(30), HumanMessage("And now?")]}
@@ -339,7 +338,6 @@ def test_a_controller_is_shared_whatever_its_own_format() -> None:
 
 
 def test_system_prompt_and_tools_count() -> None:
-    """R27"""
     messages = [*spoken(20), HumanMessage("?")]
     bare = CompactionNode(context_window=WINDOW).invoke({"messages": messages})
     heavy = CompactionNode(
@@ -351,7 +349,7 @@ def test_system_prompt_and_tools_count() -> None:
 
 
 async def test_usage_that_answers_carry_is_counted_with() -> None:
-    """R28: what the provider counted for the last answer is taken for the truth up to there."""
+    """What the provider counted for the last answer is taken for the truth up to there."""
     counted: Any = {"input_tokens": 12_500, "output_tokens": 10, "total_tokens": 12_510}
     talk = [*spoken(5), HumanMessage("?")]
     told = [*talk[:-2], talk[-2].model_copy(update={"usage_metadata": counted}), talk[-1]]

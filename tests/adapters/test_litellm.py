@@ -80,7 +80,6 @@ async def test_arguments_given_beforehand_count(name: str) -> None:
 
 
 def test_below_the_threshold_the_list_itself_is_sent() -> None:
-    """R20."""
     model, messages = Model(), task(2)
     with_compaction(model.completion, context_window=WINDOW)("m", messages)
     assert model.sent[0] is messages
@@ -221,7 +220,6 @@ def _of(topic: str, messages: list[Chat]) -> list[Chat]:
 
 
 def test_tools_of_the_call_count() -> None:
-    """E31."""
     model, messages = Model(), task(20)
     made = with_compaction(model.completion, context_window=WINDOW, summarizer=Scripted("- facts"))
     made("m", messages, metadata={"thread_id": "without"})
@@ -232,7 +230,7 @@ def test_tools_of_the_call_count() -> None:
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 def test_what_the_call_may_answer_counts(name: str) -> None:
-    """R2, D2: the answer takes its part of the window."""
+    """The answer takes its part of the window."""
     model, messages = Model(), task(20)
     made = with_compaction(model.completion, context_window=WINDOW, summarizer=Scripted("- facts"))
     made("m", messages, metadata={"thread_id": "without"})
@@ -263,7 +261,7 @@ def registered() -> Any:
 def test_litellm_knows_the_window(
     registered: str, model: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """R30; and nothing is printed, as `litellm.get_model_info` does of models it does not know."""
+    """And nothing is printed, as `litellm.get_model_info` does of models it does not know."""
     sent = Model()
     hooks = CompactionController(summarizer=Scripted("- facts"))
     with_compaction(sent.completion, hooks, session_id="one")(model, task(TOO_LONG), **arguments)

@@ -98,7 +98,7 @@ def opened(stage: Stage, *first: Answer, **keywords: Any) -> Talk:
 
 
 async def test_a_rewind_and_back(stage: Stage) -> None:
-    """E11, E12: cut to before the first compaction, to between two, and whole again, under one session id."""
+    """Cut to before the first compaction, to between two, and whole again, under one session id."""
     talk = opened(stage)
     await talk.say(20)
     whole, paid = talk.messages, len(summarised(talk.side))
@@ -126,7 +126,7 @@ EDITS: dict[str, Callable[[list[Chat]], object]] = {
 
 @pytest.mark.parametrize("change", EDITS.values(), ids=EDITS)
 async def test_an_edit(stage: Stage, change: Callable[[list[Chat]], object]) -> None:
-    """Rule 7: a summary of what is not there any more is not sent."""
+    """A summary of what is not there any more is not sent."""
     talk = opened(stage)
     await talk.say_until_summarised()
     said = marks(*talk.messages)
@@ -137,7 +137,7 @@ async def test_an_edit(stage: Stage, change: Callable[[list[Chat]], object]) -> 
 
 
 async def test_a_restart(stage: Stage, tmp_path: Path) -> None:
-    """E3, E57: the list from JSON, the records from a file."""
+    """The list from JSON, the records from a file."""
     talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
     await talk.say_until_summarised()
     again = Talk(stage, talk.side, store=SQLiteStore(tmp_path / "records.db"))
@@ -165,7 +165,7 @@ async def test_two_conversations_interleaved(stage: Stage, names: tuple[str, str
 
 
 async def test_an_overflow(stage: Stage) -> None:
-    """E54: the provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
+    """The provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
     talk = opened(stage, looks(2), Answer(marked("a")))
     await talk.say(5)
     talk.side.reject_next = 1
@@ -188,7 +188,7 @@ async def test_a_retry_after_a_compaction_pays_once(stage: Stage) -> None:
 
 
 async def test_cancelled_in_the_model_call(stage: Stage) -> None:
-    """E53: the summary is there for the next try."""
+    """The summary is there for the next try."""
     begun = asyncio.Event()
 
     async def slow(messages: list[Chat], **options: Any) -> Any:

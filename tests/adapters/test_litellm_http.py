@@ -91,7 +91,6 @@ async def test_a_summarizer_of_ones_own_in_an_async_program(stage: Stage) -> Non
 
 @pytest.mark.parametrize(("finish", "is_used"), [("stop", True), ("length", False)])
 def test_a_summary_that_was_cut_off_is_refused(stage: Stage, finish: str, is_used: bool) -> None:
-    """E35."""
     events = Events()
     side = stage.side(Answer("Ready."))
     other = stage.side(Answer("## Goal\n- KINGFISHER", stop=finish), key="-other")
@@ -116,7 +115,7 @@ def _plain(arguments: Mapping[str, Any]) -> Any:
 
 
 async def test_usage_is_learned(stage: Stage) -> None:
-    """R21, R23: the size of a context is what the provider counted."""
+    """The size of a context is what the provider counted."""
     side = stage.side(Answer("one"), Answer("two"), Answer("three"))
     hooks = CompactionController(context_window=WINDOW)
     acompletion, completion = (
@@ -220,7 +219,7 @@ def test_what_says_nothing_of_its_call(response: object) -> None:
     ],
 )
 def test_a_summary_is_read_from_whatever_a_function_returns(response: object, text: str) -> None:
-    """E36, E37: what holds no text, or calls a tool, is refused by the controller."""
+    """What holds no text, or calls a tool, is refused by the controller."""
     read = summary_of(response)
     assert read.text == text
     assert bool(read.tool_calls) is ("tool_calls" in str(response))

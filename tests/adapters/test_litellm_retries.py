@@ -54,7 +54,7 @@ def compacted(function: Any, window: int | None = None, **keywords: Any) -> Any:
 @pytest.mark.parametrize("wording", sampled([name for name in WORDINGS if WORDINGS[name].text], 6))
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 def test_every_wording_is_recovered_by_one_resend(stage: Stage, api: str, wording: str) -> None:
-    """R77, R78, R80, also those that litellm takes for any bad request; limit and count are read as far as they are stated."""
+    """Also those that litellm takes for any bad request; limit and count are read as far as they are stated."""
     side = stage.side(window=WINDOW, wording=wording)
     arguments = getattr(stage, api)(messages=[*talk(40), user("And now?")], max_retries=0, max_tokens=256)
     with pytest.raises(openai.APIError) as raised:
@@ -122,7 +122,7 @@ async def test_an_overflow_after_another_error_ends_the_retries(stage: Stage, fu
 
 @BOTH
 async def test_a_second_overflow_is_the_end(stage: Stage, function: Any) -> None:
-    """D16; the provider's error is the cause."""
+    """The provider's error is the cause."""
     side = stage.side()
     side.reject_next = 5
     with pytest.raises(ContextOverflowError) as raised:
@@ -133,7 +133,7 @@ async def test_a_second_overflow_is_the_end(stage: Stage, function: Any) -> None
 
 @BOTH
 async def test_recovery_may_be_switched_off(stage: Stage, function: Any) -> None:
-    """E47: litellm's own error arrives untouched, and is still not sent again."""
+    """Litellm's own error arrives untouched, and is still not sent again."""
     side = stage.side()
     made = compacted(function, BELIEVED, settings=CompactionSettings(compact_on_overflow=False))
     with pytest.raises(litellm.ContextWindowExceededError):

@@ -141,7 +141,7 @@ def read(info: OverflowInfo | None) -> tuple[str, int | None, int | None] | None
 def test_an_overflow_is_read_from_every_form(
     wording: str, mode: str, client: Client, provider: LoopbackProvider
 ) -> None:
-    """R78, R79: the whole of what is sent, requested output included where the provider includes it."""
+    """The whole of what is sent, requested output included where the provider includes it."""
     side = provider.conversation(client.key, window=WINDOW, wording=wording)
     error = raised(lambda: getattr(client, mode)(SAID))
     # Cerebras answers with a status and no body: only who it is tells.
@@ -225,7 +225,6 @@ TOO_MANY_BYTES = Rejection(
 def test_another_refusal_is_no_overflow_in_any_form(
     rejection: Rejection, kind: str | None, client: Client, provider: LoopbackProvider
 ) -> None:
-    """E19, E20, E24, R85."""
     provider.conversation(client.key, answers=[rejection])
     error = raised(lambda: client.plain([{"role": "user", "content": "Hello."}]))
     for name, form in forms(error).items():
@@ -265,7 +264,7 @@ def test_what_the_model_says_is_no_overflow(text: str, client: Client, provider:
 
 
 def test_an_answer_that_ran_into_the_window_says_so(client: Client, provider: LoopbackProvider) -> None:
-    """E14, E17: a stop reason that names the window; `length` alone names nothing."""
+    """A stop reason that names the window; `length` alone names nothing."""
     stops = ("model_context_window_exceeded", "length")
     provider.conversation(client.key, answers=[Answer("So far", stop=stop) for stop in stops])
     told = [client.plain([{"role": "user", "content": "Go on."}]) for _ in stops]

@@ -60,7 +60,7 @@ class Spy(AbstractCapability[None]):
 
 @KINDS
 async def test_a_long_run_stays_inside_the_window_and_its_history_whole(kind: str, stage: Stage) -> None:
-    """R73, R99: the view is transient; `all_messages()` and `new_messages()` tell everything."""
+    """The view is transient; `all_messages()` and `new_messages()` tell everything."""
     side = stage.side(*steps(30))
     agent = reader(
         getattr(stage, kind)(),
@@ -116,7 +116,7 @@ async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
 
 
 async def test_between_two_compactions_requests_only_grow(stage: Stage) -> None:
-    """R97: what was sent stays byte for byte, so that prompt caches hold."""
+    """What was sent stays byte for byte, so that prompt caches hold."""
     side = stage.side(*steps(30))
     await reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE)).run("Read everything.")
     pairs = list(zip(side.model_requests, side.model_requests[1:], strict=False))
@@ -127,7 +127,7 @@ async def test_between_two_compactions_requests_only_grow(stage: Stage) -> None:
 
 
 async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 6, also across runs: a message is sized once, and read again only near the end of the list."""
+    """Also across runs: a message is sized once, and read again only near the end of the list."""
     sized: list[Message] = []
     reads = 0
 
@@ -157,7 +157,7 @@ async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("instructions", "tool"), [(6_000, 0), (0, 6_000)], ids=["instructions", "tools"])
 async def test_what_is_in_no_message_counts(instructions: int, tool: int, stage: Stage) -> None:
-    """E31: each request has it, from the first one on, which no usage has measured yet."""
+    """Each request has it, from the first one on, which no usage has measured yet."""
     side = stage.side(Answer("Done."))
     agent = reader(
         stage.openai(), Compaction(context_window=WINDOW), instructions=prose(instructions) if instructions else None
@@ -173,7 +173,7 @@ async def test_what_is_in_no_message_counts(instructions: int, tool: int, stage:
 
 
 async def test_tools_that_the_model_has_not_found_do_not_count(stage: Stage) -> None:
-    """E31 the other way round: the schema of a deferred tool is not sent."""
+    """The schema of a deferred tool is not sent."""
     side = stage.side(Answer("Done."))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))
 
@@ -197,7 +197,7 @@ async def test_the_window_is_that_of_the_model_in_use(kind: str, stage: Stage) -
 
 
 async def test_a_model_that_another_capability_chose_is_the_one_that_counts(stage: Stage) -> None:
-    """E21: before a downshift the list is compacted for the smaller window."""
+    """Before a downshift the list is compacted for the smaller window."""
     large, small = stage.side(key="large", window=200_000), stage.side(Answer("Done."), key="small", window=6_000)
     chosen = stage.openai("small", profile={"context_window": 6_000})
 
@@ -244,7 +244,7 @@ async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(
 
 @KINDS
 async def test_persisted_messages_are_small_valid_and_go_on(kind: str, stage: Stage) -> None:
-    """R95: what `all_messages()` gives can be stored, loaded and continued, here or by an agent without us."""
+    """What `all_messages()` gives can be stored, loaded and continued, here or by an agent without us."""
     side = stage.side(*steps(24), *steps(1), Answer("Alone."))
     agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
     result = await agent.run("Read everything.")
@@ -260,7 +260,7 @@ async def test_persisted_messages_are_small_valid_and_go_on(kind: str, stage: St
 
 
 async def test_one_summary_stands_for_all_before_it_however_often(stage: Stage) -> None:
-    """E10: a persisted list begins with a summary; the next one takes its place."""
+    """A persisted list begins with a summary; the next one takes its place."""
     side = stage.side(*steps(60))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
     result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))

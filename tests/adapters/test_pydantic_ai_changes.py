@@ -102,7 +102,7 @@ def opened(stage: Stage, *first: Answer, model: Any = None, **options: Any) -> T
 
 
 async def test_a_rewind_and_back(stage: Stage) -> None:
-    """E11, E12: cut to before the first compaction, to between two, and whole again."""
+    """Cut to before the first compaction, to between two, and whole again."""
     talk = opened(stage)
     await talk.say(20)
     whole, paid = talk.history, len(summarised(talk.side))
@@ -162,7 +162,7 @@ EDITS = (
 
 @pytest.mark.parametrize("change", EDITS)
 async def test_an_edit(stage: Stage, change: Callable[[list[ModelMessage]], list[ModelMessage]]) -> None:
-    """Rule 7: a summary of what is not there any more is not sent."""
+    """A summary of what is not there any more is not sent."""
     talk = opened(stage)
     await talk.say_until_summarised()
     said = marks(*talk.history)
@@ -173,7 +173,7 @@ async def test_an_edit(stage: Stage, change: Callable[[list[ModelMessage]], list
 
 
 async def test_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
-    """E3, E57: messages from JSON, records from the store; rewound there, too."""
+    """Messages from JSON, records from the store; rewound there, too."""
     talk = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
     await talk.say(20)
     paid, kept = len(summarised(talk.side)), ModelMessagesTypeAdapter.dump_json(talk.history)
@@ -228,7 +228,7 @@ async def test_two_workers_at_once(stage: Stage, tmp_path: Path) -> None:
 
 
 async def test_an_overflow(stage: Stage) -> None:
-    """E54: the provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
+    """The provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
     talk = opened(stage, looks(2), Answer(marked("a")))
     await talk.say(5)
     talk.side.reject_next = 1
@@ -274,7 +274,7 @@ class Hangs(WrapperModel):
 
 
 async def test_cancelled_in_the_model_call(stage: Stage) -> None:
-    """E53: what was paid for before is used by the run that goes on with the captured messages."""
+    """What was paid for before is used by the run that goes on with the captured messages."""
     hangs = Hangs(stage.openai())
     talk = opened(stage, model=hangs, summarizer=stage.openai())
     hangs.side = talk.side
@@ -286,7 +286,7 @@ async def test_cancelled_in_the_model_call(stage: Stage) -> None:
 
 
 async def test_cancelled_while_a_summary_is_written(stage: Stage) -> None:
-    """E53, R96: the next run waits for nothing, and has its summary."""
+    """The next run waits for nothing, and has its summary."""
     asked, made = asyncio.Event(), list[set[str]]()
 
     async def summarize(request: SummaryRequest) -> str:

@@ -126,7 +126,7 @@ def test_other_objects_are_refused_with_the_fix() -> None:
 
 
 def test_a_mark_of_the_prompt_cache_stays_where_it_was() -> None:
-    """R97: the text before a mark is shortened, mark and neighbours are the same objects."""
+    """The text before a mark is shortened, mark and neighbours are the same objects."""
     mark = CachePoint()
     said = UserPromptPart(["long", mark, PIXELS, TextContent("tail", metadata=7)])
     made = PydanticAIFormat().rewrite(ModelRequest(parts=[said]), {(0, 0): "cut", (0, 2): "end"})
@@ -340,13 +340,13 @@ def test_how_an_answer_ended(reason: Any, state: Any, neutral: str | None) -> No
     ],
 )
 def test_usage_measures_the_context(usage: RequestUsage, metadata: Any, wanted: Usage | None) -> None:
-    """E30: the framework counts cached tokens inside the input, whatever the provider does."""
+    """The framework counts cached tokens inside the input, whatever the provider does."""
     (piece,) = PydanticAIFormat().read(ModelResponse(parts=[], usage=usage, metadata=metadata))
     assert piece.usage == wanted
 
 
 def test_usage_that_the_provider_left_out_says_nothing() -> None:
-    """E28: zeros of requests that nobody measured are no count."""
+    """Zeros of requests that nobody measured are no count."""
     usage = RequestUsage(input_tokens=5)
     usage.unmeasured_requests = 1
     assert PydanticAIFormat().read(ModelResponse(parts=[], usage=usage))[0].usage is None

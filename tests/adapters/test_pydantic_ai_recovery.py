@@ -128,7 +128,7 @@ WAYS: list[Callable[..., Awaitable[Driven]]] = [
 @pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_an_overflow_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
-    """R80, R81, D16: one compact-and-retry; the failed attempt is in no history; the tool work done is kept."""
+    """One compact-and-retry; the failed attempt is in no history; the tool work done is kept."""
     side = stage.side(*steps(4))
     agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW, persist=persist))
     history = spoken(6)
@@ -151,7 +151,7 @@ async def test_an_overflow_is_recovered_once(way: Any, persist: bool, kind: str,
 @KINDS
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_an_overflow_in_the_middle_of_a_run_keeps_the_tool_work(way: Any, kind: str, stage: Stage) -> None:
-    """R80: the tools that ran do not run again."""
+    """The tools that ran do not run again."""
     side = stage.side(reads("a.py"), reads("b.py"), reads("c.py"), Answer("All read."))
     ran: list[str] = []
     agent: Agent[None, str] = Agent(getattr(stage, kind)(), capabilities=[Compaction(context_window=WINDOW)])
@@ -205,7 +205,7 @@ def test_a_sync_run_is_recovered(provider: Any) -> None:
 
 @KINDS
 async def test_the_failed_attempt_is_no_request_of_the_run(kind: str, stage: Stage) -> None:
-    """D16: the framework counts the requests that were answered, and the summary."""
+    """The framework counts the requests that were answered, and the summary."""
     side = stage.side(*steps(1))
     side.reject_next = 1
     agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW))
@@ -216,7 +216,7 @@ async def test_the_failed_attempt_is_no_request_of_the_run(kind: str, stage: Sta
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_what_overflows_twice_is_an_error_that_names_the_part(way: Any, stage: Stage) -> None:
-    """D16, R80: no third attempt; the provider's error is the cause."""
+    """No third attempt; the provider's error is the cause."""
     side = stage.side(Answer("never"))
     side.reject_next = 5
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))
@@ -232,7 +232,7 @@ async def test_what_overflows_twice_is_an_error_that_names_the_part(way: Any, st
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_recovery_can_be_switched_off(way: Any, stage: Stage) -> None:
-    """R9, R84: the provider's error comes through untouched."""
+    """The provider's error comes through untouched."""
     side = stage.side()
     side.reject_next = 1
     settings = CompactionSettings(compact_on_overflow=False)
@@ -244,7 +244,7 @@ async def test_recovery_can_be_switched_off(way: Any, stage: Stage) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_other_errors_are_none_of_our_business(way: Any, stage: Stage) -> None:
-    """R85: no compaction, no second attempt."""
+    """No compaction, no second attempt."""
     side = stage.side(OUTAGE)
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))
     with pytest.raises(ModelHTTPError) as caught:
@@ -282,7 +282,7 @@ async def test_a_stream_that_breaks_later_is_an_error(kind: str, stage: Stage) -
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, stage: Stage) -> None:
-    """R80: behind a `FallbackModel` the error is a group."""
+    """Behind a `FallbackModel` the error is a group."""
     sides = [stage.side(key=key) for key in "ab"]
     sides[0].answers.extend(steps(1))
     for side in sides:
@@ -296,7 +296,7 @@ async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, st
 
 
 async def test_a_fallback_that_answers_needs_no_recovery(stage: Stage) -> None:
-    """E21: the larger model took it; nothing is compacted, and the smaller one's error is its own."""
+    """The larger model took it; nothing is compacted, and the smaller one's error is its own."""
     small, large = stage.side(key="a", window=2_000), stage.side(*steps(1), key="b")
     agent = reader(FallbackModel(stage.openai("a"), stage.anthropic("b")), Compaction(context_window=WINDOW))
     assert (await agent.run("Go on.", message_history=spoken(6))).output == "All read."
@@ -323,7 +323,7 @@ async def test_what_overflows_twice_goes_to_the_frameworks_own_fallback(way: Any
 
 
 async def test_an_answer_cut_short_by_the_window_is_asked_for_again(stage: Stage) -> None:
-    """E14: OpenAI-like servers stop for length with an empty answer where the input fills the window."""
+    """OpenAI-like servers stop for length with an empty answer where the input fills the window."""
     side = stage.side(*steps(1), window=6_000, overflow="length")
     agent = reader(stage.openai(), Compaction(context_window=6_000, settings=LATE))
     assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
@@ -331,7 +331,7 @@ async def test_an_answer_cut_short_by_the_window_is_asked_for_again(stage: Stage
 
 
 async def test_an_answer_that_says_the_window_was_exceeded_is_asked_for_again(stage: Stage) -> None:
-    """E14: Anthropic's `model_context_window_exceeded` comes with status 200."""
+    """Anthropic's `model_context_window_exceeded` comes with status 200."""
     side = stage.side(*steps(1), window=6_000, overflow="stop_reason")
     agent = reader(stage.anthropic(), Compaction(context_window=6_000, settings=LATE))
     assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
@@ -349,7 +349,7 @@ async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -
 
 @KINDS
 async def test_silent_truncation_compacts_before_the_next_request(kind: str, stage: Stage) -> None:
-    """R82, E17: accepted although it was too long; the answer stands, the next request is smaller."""
+    """Accepted although it was too long; the answer stands, the next request is smaller."""
     side = stage.side(*steps(3), window=6_000, overflow="truncate")
     capability = Compaction[None](context_window=6_000, settings=LATE)
     agent = reader(getattr(stage, kind)(), capability, tokens=300)
@@ -413,7 +413,7 @@ async def test_what_was_enqueued_for_a_request_is_in_the_second_attempt(persist:
 
 @pytest.mark.skipif(not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel")
 async def test_the_window_is_that_of_the_model_that_refused(stage: Stage) -> None:
-    """E21: the framework moved on to another model after the view was made; that one's window is learned and used."""
+    """The framework moved on to another model after the view was made; that one's window is learned and used."""
     stage.side(OUTAGE, key="a")
     small = stage.side(Answer("All read."), key="b", window=6_000, wording="groq")
     events: list[CompactionEvent] = []
@@ -428,7 +428,7 @@ async def test_the_window_is_that_of_the_model_that_refused(stage: Stage) -> Non
 
 
 async def test_an_outage_of_the_summariser_does_not_stop_recovery(stage: Stage) -> None:
-    """D7: a rung that needs no model."""
+    """A rung that needs no model."""
     side = stage.side(*steps(1))
     side.reject_next, side.fail_summaries = 1, True
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))

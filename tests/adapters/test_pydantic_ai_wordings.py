@@ -32,14 +32,14 @@ stage = pydantic_ai_stage.stage
 
 KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 SPOKEN = sorted(set(WORDINGS) - {"cerebras"})
-"""An error without any words says nothing, unless it is known to be Cerebras that sent it (E18)."""
+"""An error without any words says nothing, unless it is known to be Cerebras that sent it."""
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @KINDS
 @pytest.mark.parametrize("wording", sampled(SPOKEN, 4))
 async def test_every_wording_is_recovered(wording: str, kind: str, streamed: bool, stage: Stage) -> None:
-    """R77-R79, D15, E22: whatever the models make of it."""
+    """Whatever the models make of it."""
     side = stage.side(Answer("Done."), wording=wording)
     side.reject_next = 1
     agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW), model_settings={"max_tokens": 500})
@@ -54,7 +54,7 @@ async def test_every_wording_is_recovered(wording: str, kind: str, streamed: boo
 @KINDS
 @pytest.mark.parametrize("wording", SPOKEN)
 async def test_errors_of_every_wording_are_recognised(wording: str, kind: str, stage: Stage) -> None:
-    """R79: alone, and in the group that a fallback makes of them; with the limit where the sentence has it."""
+    """Alone, and in the group that a fallback makes of them; with the limit where the sentence has it."""
     stage.side(wording=wording).reject_next = 3
     model = getattr(stage, kind)()
     alone, group = await raised_by(model), await raised_by(FallbackModel(model, model))
@@ -69,7 +69,7 @@ async def test_errors_of_every_wording_are_recognised(wording: str, kind: str, s
 
 @KINDS
 async def test_the_frameworks_own_error_is_recognised(kind: str, stage: Stage) -> None:
-    """R79: `ModelContextWindowExceededError`, alone and in the group that a fallback makes of it."""
+    """`ModelContextWindowExceededError`, alone and in the group that a fallback makes of it."""
     stage.side().reject_next = 3
     model = getattr(stage, kind)()
     alone, group = await raised_by(model), await raised_by(FallbackModel(model, model))

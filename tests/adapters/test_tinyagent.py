@@ -110,7 +110,7 @@ async def test_a_prompt_of_ones_own_says_how_the_summary_is_written() -> None:
 
 @pytest.mark.parametrize("parallel", [1, 3])
 async def test_a_long_run_stays_inside_the_window(parallel: int) -> None:
-    """R99, R73: the view is transient, the agent's own state stays whole; no call loses its result."""
+    """The view is transient, the agent's own state stays whole; no call loses its result."""
     hooks = controller(8_192, settings=CompactionSettings(clear_tool_results=False))
     model = ScriptedModel(calls=40, parallel=parallel)
     run = agent(model, compaction_hook(hooks))
@@ -168,7 +168,7 @@ async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
 
 
 async def test_abort_during_a_summary_goes_on_uncompacted() -> None:
-    """R64, R100: the signal is raced against the summariser, which is cancelled; no error reaches the agent."""
+    """The signal is raced against the summariser, which is cancelled; no error reaches the agent."""
     cancelled = asyncio.Event()
     running: list[Agent] = []
 
@@ -192,7 +192,7 @@ async def test_abort_during_a_summary_goes_on_uncompacted() -> None:
 
 
 async def test_prompt_caching_marks_are_kept() -> None:
-    """R97: tinyagent marks copies of the user's messages before the hook sees them, anew on every call."""
+    """tinyagent marks copies of the user's messages before the hook sees them, anew on every call."""
     asked = Scripted("- facts")
     model = ScriptedModel(calls=30)
     settings = CompactionSettings(clear_tool_results=False)
@@ -303,7 +303,7 @@ def test_a_shortened_text_keeps_its_marks_and_its_neighbours() -> None:
     ],
 )
 def test_cached_tokens_are_counted_once(usage: dict[str, Any], api: str | None, whole: int) -> None:
-    """E30: OpenAI-like providers count cached tokens inside the input, Anthropic-like ones beside it."""
+    """OpenAI-like providers count cached tokens inside the input, Anthropic-like ones beside it."""
     read = usage_of(usage, api)
     assert read is not None
     assert read.input_tokens == whole

@@ -89,7 +89,7 @@ async def test_a_summary_is_asked_of_anthropics_api(provider: LoopbackProvider) 
 
 
 async def test_a_failed_summary_is_an_error_with_the_providers_text(provider: LoopbackProvider) -> None:
-    """E36: an error's text is no summary."""
+    """An error's text is no summary."""
     provider.conversation("outage").fail_summaries = True
     made = summarizer(stream_openai, openai_model(provider.openai_url), get_api_key=lambda _: "outage")
     with pytest.raises(RuntimeError, match=r"500 - .*Internal server error"):
@@ -97,7 +97,6 @@ async def test_a_failed_summary_is_an_error_with_the_providers_text(provider: Lo
 
 
 async def test_a_call_in_place_of_a_summary_is_told(provider: LoopbackProvider) -> None:
-    """E37."""
     provider.conversation("calls", answers=[Answer(calls=(Call("read_file", {"path": "a"}),))])
     made = summarizer(stream_openai, openai_model(provider.openai_url), get_api_key=lambda _: "calls")
     answer: Any = made(SummaryRequest(**{**_fields(ASKED), "system": "Another prompt."}))
@@ -149,7 +148,6 @@ async def test_without_an_agent_no_model_is_asked(provider: LoopbackProvider) ->
 
 @pytest.mark.parametrize("part", ["system prompt", "tools"])
 async def test_the_agents_system_prompt_and_tools_count(part: str, provider: LoopbackProvider) -> None:
-    """E31."""
     side = provider.conversation(part, window=WINDOW)
     hook = compaction_hook(context_window=WINDOW)
     agent = hook.attach(made_agent(hook, openai_model(provider.openai_url), part, SCRIPT))
@@ -180,7 +178,7 @@ async def test_a_window_counts_where_the_user_set_it(
 
 
 async def test_a_run_keeps_the_model_it_was_started_with(provider: LoopbackProvider) -> None:
-    """E21: tinyagent goes on with it too, whatever is set meanwhile."""
+    """tinyagent goes on with it too, whatever is set meanwhile."""
     provider.conversation("switched", answers=SCRIPT.answers)
     hook = compaction_hook()
     agent = hook.attach(made_agent(hook, openai_model(provider.openai_url, context_window=30_000), "switched", SCRIPT))
@@ -195,7 +193,7 @@ async def test_a_run_keeps_the_model_it_was_started_with(provider: LoopbackProvi
 
 @pytest.mark.parametrize("api", ["openai", pytest.param("anthropic", marks=needs_binding)])
 async def test_usage_is_the_providers_own_count(api: str, provider: LoopbackProvider) -> None:
-    """E30: with Anthropic's API the binding leaves cached tokens out of input and total."""
+    """With Anthropic's API the binding leaves cached tokens out of input and total."""
     key = f"usage {api}"
     side = provider.conversation(key, answers=[Answer("One."), Answer("Two.")])
     model = openai_model(provider.openai_url) if api == "openai" else anthropic_model(provider.anthropic_url)

@@ -129,7 +129,7 @@ def opened(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Callab
 
 
 async def test_a_rewind_and_back(opened: Callable[..., Talk]) -> None:
-    """E11, E12: cut to before the first compaction, to between two, and whole again."""
+    """Cut to before the first compaction, to between two, and whole again."""
     talk = opened()
     await talk.say(20)
     whole, paid = talk.messages, len(summarised(talk.side))
@@ -157,7 +157,7 @@ EDITS: dict[str, Callable[[list[AgentMessage]], list[AgentMessage]]] = {
 
 @pytest.mark.parametrize("change", EDITS.values(), ids=EDITS)
 async def test_an_edit(opened: Callable[..., Talk], change: Callable[[list[AgentMessage]], list[AgentMessage]]) -> None:
-    """Rule 7: a summary of what is not there any more is not sent."""
+    """A summary of what is not there any more is not sent."""
     talk = opened()
     await talk.say_until_summarised()
     said = marks(*talk.messages)
@@ -168,7 +168,7 @@ async def test_an_edit(opened: Callable[..., Talk], change: Callable[[list[Agent
 
 
 async def test_a_restart(opened: Callable[..., Talk], tmp_path: Path) -> None:
-    """E3, E57: messages from JSON, the records from a file; rewound there, too."""
+    """Messages from JSON, the records from a file; rewound there, too."""
     talk = opened(looks(2), Answer(marked("a")), store=SQLiteStore(tmp_path / "records.db"))
     await talk.say_until_summarised()
     await talk.say()
@@ -185,7 +185,7 @@ async def test_a_restart(opened: Callable[..., Talk], tmp_path: Path) -> None:
 
 
 async def test_an_overflow_leaves_nothing_behind(opened: Callable[..., Talk]) -> None:
-    """E54: no failed answer in what is sent afterwards, nothing lost, and one summary."""
+    """No failed answer in what is sent afterwards, nothing lost, and one summary."""
     talk = opened(looks(2), Answer(marked("a")))
     await talk.say(5)
     talk.side.reject_next = 1
@@ -196,7 +196,7 @@ async def test_an_overflow_leaves_nothing_behind(opened: Callable[..., Talk]) ->
 
 
 async def test_aborted_while_a_summary_is_written(opened: Callable[..., Talk]) -> None:
-    """E53, R64: the summary is given up, the host goes on where it wants to, and then gets one."""
+    """The summary is given up, the host goes on where it wants to, and then gets one."""
     made: list[set[str]] = []
     is_aborted = False
 

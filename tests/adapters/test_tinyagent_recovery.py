@@ -85,7 +85,7 @@ async def test_an_overflow_in_the_middle_of_tool_work_is_gone_on_with(
     wording: str,
     provider: LoopbackProvider,
 ) -> None:
-    """D16, E54, R79, R80: `API returned error: 400 - {json}` is known in every wording; one resend, tool work kept."""
+    """`API returned error: 400 - {json}` is known in every wording; one resend, tool work kept."""
 
     def model(url: str) -> Any:
         return openai_model(f"{url}/v1", provider="cerebras" if wording == "cerebras" else "openai")
@@ -112,7 +112,7 @@ async def test_the_limit_that_an_error_states_holds_from_then_on(begun: Stage) -
 
 
 async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: Stage) -> None:
-    """D16: exactly one resend; afterwards the agent's state is as if the call had never been made."""
+    """Exactly one resend; afterwards the agent's state is as if the call had never been made."""
     begun.side.reject_next, sent = 2, len(begun.side.model_requests)
     with pytest.raises(ContextOverflowError, match="shorten what is sent beside the list") as raised:
         await begun.hook.prompt(begun.agent, SECOND.user)
@@ -138,7 +138,7 @@ async def test_what_cannot_shrink_is_named_without_a_resend(stage: Stage) -> Non
 
 
 async def test_an_overflow_after_success_is_gone_on_with_again(begun: Stage) -> None:
-    """D16: reset on success. The second one comes in the run that the first recovery went on with."""
+    """Reset on success. The second one comes in the run that the first recovery went on with."""
     begun.side.reject_next = 1
 
     def reject_once_more(event: Any) -> None:
@@ -153,7 +153,7 @@ async def test_an_overflow_after_success_is_gone_on_with_again(begun: Stage) -> 
 
 
 async def test_other_errors_stay_as_tinyagent_ends_them(stage: Stage) -> None:
-    """R85: a rate limit is no overflow."""
+    """A rate limit is no overflow."""
     stage.side.answers.appendleft(
         Rejection(429, {"error": {"message": "Rate limit reached: too many tokens per minute.", "type": "tokens"}})
     )
@@ -176,7 +176,6 @@ async def test_another_error_of_the_resend_stays_as_tinyagent_ends_it(begun: Sta
 
 
 async def test_switched_off_it_leaves_everything_to_tinyagent(provider: LoopbackProvider) -> None:
-    """R84, E47."""
     stage = Stage(provider, "off", settings=CompactionSettings(compact_on_overflow=False))
     stage.side.reject_next = 1
     ended = await stage.hook.prompt(stage.agent, FIRST.user)
@@ -192,7 +191,7 @@ async def test_an_error_of_a_model_that_was_switched_away_is_ignored(
     stage: Stage,
     provider: LoopbackProvider,
 ) -> None:
-    """E21: it says nothing of the model the agent has now."""
+    """It says nothing of the model the agent has now."""
     ended = await rejected(stage)
     stage.agent.set_model(openai_model(provider.openai_url, id="another-model"))
     assert not await stage.hook.recover(stage.agent)
@@ -213,7 +212,6 @@ async def test_a_failed_answer_with_something_in_it_stays(begun: Stage) -> None:
 
 
 async def test_an_aborted_run_is_left_alone(stage: Stage) -> None:
-    """R64."""
 
     async def aborted(*_: object) -> Any:
         stage.agent.abort()
@@ -241,7 +239,7 @@ async def test_a_stream_function_that_raises_is_gone_on_with(begun: Stage) -> No
 
 
 async def test_a_summariser_outage_does_not_stop_a_recovery(begun: Stage) -> None:
-    """D7: on an overflow the rungs that need no model are used."""
+    """On an overflow the rungs that need no model are used."""
     begun.side.reject_next, begun.side.fail_summaries = 1, True
     ended = await begun.hook.prompt(begun.agent, SECOND.user)
     assert extract_text(ended) == SECOND.answers[-1].text
@@ -298,7 +296,7 @@ async def held_summary(stage: Stage, do: Callable[[], object]) -> asyncio.Event:
 
 
 async def test_abort_while_a_recovery_compacts_leaves_the_run_as_it_ended(stage: Stage) -> None:
-    """R64, E53: the summariser is cancelled, no error is raised, and the run can be recovered later."""
+    """The summariser is cancelled, no error is raised, and the run can be recovered later."""
     cancelled = await held_summary(stage, lambda: stage.hook.abort())
     sent = len(stage.side.requests)
     ended = await stage.hook.prompt(stage.agent, SECOND.user)
@@ -315,7 +313,7 @@ async def test_abort_while_a_recovery_compacts_leaves_the_run_as_it_ended(stage:
 
 
 async def test_cancelling_a_recovery_leaves_the_run_as_it_ended(stage: Stage) -> None:
-    """E53, R96: what cancels the prompt cancels the summariser, and the run can be recovered later."""
+    """What cancels the prompt cancels the summariser, and the run can be recovered later."""
     running: list[asyncio.Task[AgentMessage]] = []
     cancelled = await held_summary(stage, lambda: running[0].cancel())
     running.append(asyncio.ensure_future(stage.hook.prompt(stage.agent, SECOND.user)))
@@ -334,7 +332,7 @@ async def test_cancelling_a_recovery_leaves_the_run_as_it_ended(stage: Stage) ->
 
 
 async def test_silent_truncation_is_noticed_before_the_next_call(provider: LoopbackProvider) -> None:
-    """R82, E17: the answer stays, nothing is sent again; the next call is compacted first."""
+    """The answer stays, nothing is sent again; the next call is compacted first."""
     stage = Stage(provider, "silent", context_window=WINDOW)
     await stage.hook.prompt(stage.agent, FIRST.user)
     stage.side.answers.appendleft(Answer("Seen.", usage=Usage(input_tokens=WINDOW + 1, output_tokens=2)))
@@ -370,7 +368,7 @@ def when_cut(stage: Stage, change: Callable[[], None]) -> None:
 
 
 async def test_an_empty_answer_that_the_window_cut_off_is_asked_for_again(cut: Stage) -> None:
-    """E14, R13: stop reason `length`, no output, the window full."""
+    """Stop reason `length`, no output, the window full."""
     cuts: list[int] = []
     when_cut(cut, lambda: cuts.append(len(cut.side.model_requests)))
     ended = await cut.hook.prompt(cut.agent, FIRST.user)
@@ -381,7 +379,7 @@ async def test_an_empty_answer_that_the_window_cut_off_is_asked_for_again(cut: S
 
 
 async def test_an_answer_cut_off_twice_stays(cut: Stage) -> None:
-    """E16: once more, not for ever."""
+    """Once more, not for ever."""
 
     def shrink() -> None:
         cut.side.window = 10
@@ -396,7 +394,7 @@ async def test_an_answer_cut_off_twice_stays(cut: Stage) -> None:
 
 
 async def test_a_window_that_stays_full_is_no_loop(provider: LoopbackProvider) -> None:
-    """E16, E51: compacting once more would be possible each time."""
+    """Compacting once more would be possible each time."""
     stage = Stage(provider, "full", context_window=WINDOW)
     await stage.hook.prompt(stage.agent, FIRST.user)
     cut = Answer("", stop="length", usage=Usage(input_tokens=WINDOW))
@@ -418,7 +416,7 @@ async def test_a_cut_off_answer_stays_where_asking_again_fails(cut: Stage) -> No
 
 
 async def test_an_answer_that_its_own_limit_cut_off_stays(stage: Stage) -> None:
-    """E15, E16: most `length` stops have nothing to do with the window."""
+    """Most `length` stops have nothing to do with the window."""
     stage.side.answers.appendleft(Answer("", stop="length"))
     ended = await stage.hook.prompt(stage.agent, FIRST.user)
     assert isinstance(ended, AssistantMessage)

@@ -135,7 +135,7 @@ async def cancelled_at(way: Way, kind: str, at: int) -> tuple[Rig, list[Chat], i
 @pytest.mark.parametrize("kind", ["coroutine helpers", "plain helpers"])
 @pytest.mark.parametrize("name", WAYS)
 def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
-    """E53, R96: each time it raises CancelledError, nothing runs on, and the same conversation compacts in its next call."""
+    """Each time it raises CancelledError, nothing runs on, and the same conversation compacts in its next call."""
     way = WAYS[name]
 
     async def walk() -> int:
@@ -158,7 +158,7 @@ def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
 
 
 def test_a_cancelled_recovery_leaves_the_session_ready() -> None:
-    """E53: cancelled while the summary of an overflow recovery is written; the next call compacts and sends."""
+    """Cancelled while the summary of an overflow recovery is written; the next call compacts and sends."""
     started = asyncio.Event()
     asked: list[int] = []
 
@@ -258,7 +258,7 @@ FLOWS = ("transform", "compact", "recover")
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
-    """R64, R100: the list goes out as it was, or compacted where that was done already; after an overflow its error is raised."""
+    """The list goes out as it was, or compacted where that was done already; after an overflow its error is raised."""
     effects = count_of_effects(side, name)
     assert effects >= 6
     for at in range(1, effects + 1):

@@ -136,7 +136,7 @@ def test_a_store_is_asked_again_although_the_clock_jumped(jump: float, side: Sid
 
 @pytest.mark.parametrize("side", SIDES)
 def test_the_messages_own_timestamps_decide_nothing(side: Side) -> None:
-    """E62: hosts write monotonic milliseconds on one message and epoch milliseconds on the next; usage is found by place."""
+    """Hosts write monotonic milliseconds on one message and epoch milliseconds on the next; usage is found by place."""
 
     def stamped(messages: list[Chat], stamps: Iterator[float]) -> list[Chat]:
         return [{**message, "timestamp": next(stamps)} for message in messages]

@@ -57,7 +57,7 @@ def raising(error: BaseException, is_async: bool) -> Callable[[CompactionEvent],
 def test_a_handler_that_raises_does_not_fail_the_run(
     name: str, is_async: bool, side: Side, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """E59: whatever it raises is logged; handlers after it, and the controller, go on."""
+    """Whatever it raises is logged; handlers after it, and the controller, go on."""
     after: list[CompactionEvent] = []
     for path in PATHS:
         handlers = [raising(ERRORS[name], is_async), after.append]

@@ -36,7 +36,7 @@ SETTINGS = {"clearing": CompactionSettings(), "a summary": fallback_settings()}
 
 @crossed(how=SETTINGS, side=SIDES)
 def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, side: Side) -> None:
-    """E55: a host that stores the view in place of its list gets the memory back, with usage reported or not."""
+    """A host that stores the view in place of its list gets the memory back, with usage reported or not."""
     driven = rig(side, window=32_768, summarizer=works, settings=SETTINGS[how])
     messages, watched = conversation(24, 1_200)
     driven.transform(messages[:-4])
@@ -57,7 +57,7 @@ def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, s
 
 
 def test_a_record_holds_no_text_of_what_it_cleared() -> None:
-    """E55: reductions name a result by place and digest; the record's size does not grow with what was cleared."""
+    """Reductions name a result by place and digest; the record's size does not grow with what was cleared."""
     sizes: list[int] = []
     for size in (1_200, 12_000):
         driven = rig("sync", window=size * 24)
@@ -69,7 +69,7 @@ def test_a_record_holds_no_text_of_what_it_cleared() -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_old_results_are_cleared_to_the_last_one(side: Side) -> None:
-    """E55: no early exit skips older ones: all but the protected newest are cleared, and stay so."""
+    """No early exit skips older ones: all but the protected newest are cleared, and stay so."""
     driven = rig(side, window=32_768)
     messages = [system(), user("Read everything."), *steps(40, 700)]
     view = driven.transform(messages)

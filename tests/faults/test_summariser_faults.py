@@ -132,7 +132,7 @@ BOTH_KINDS = pytest.mark.parametrize("is_async", [False, True], ids=["a function
 
 @crossed(name=FAULTS, is_async=[False, True], side=SIDES)
 def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
-    """Rule 5, on each path: what fits goes out as it is, what does not is compacted without a model, and an event says why."""
+    """What fits goes out as it is, what does not is compacted without a model, and an event says why."""
     fault = FAULTS[name]
     for path in PATHS:
         driven = rig(side, summarizer=made(fault, is_async), settings=fallback_settings())

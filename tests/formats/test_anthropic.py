@@ -24,7 +24,7 @@ def read(message: dict[str, Any]) -> Message:
 
 
 def test_keeps_the_contract_of_a_format() -> None:
-    """R102: user, assistant and tool results with all they hold."""
+    """User, assistant and tool results with all they hold."""
     check_format(FORMAT, ANTHROPIC)
 
 
@@ -62,7 +62,7 @@ def test_keeps_the_contract_of_a_format() -> None:
     ],
 )
 def test_reads_each_block_of_a_user(block: dict[str, Any], part: Part) -> None:
-    """E58: images are known as such, by the same hash as in the other formats."""
+    """Images are known as such, by the same hash as in the other formats."""
     assert read({"role": "user", "content": [block]}).parts == (part,)
 
 
@@ -109,7 +109,7 @@ def test_reads_each_block_of_the_assistant(block: dict[str, Any], part: Part) ->
 
 
 def test_results_and_the_users_words_in_one_message_are_two_pieces() -> None:
-    """E5: a user message that mixes tool results and text is read as both, in the order they stand."""
+    """A user message that mixes tool results and text is read as both, in the order they stand."""
     tool, user = FORMAT.read(MIXED)
     assert (tool.role, user.role) == ("tool", "user")
     assert tool.results == (
@@ -150,7 +150,7 @@ def test_reads_the_text_of_a_result(content: object, text: str) -> None:
 
 
 def test_reads_what_the_provider_reported() -> None:
-    """E30: Anthropic's input count leaves out what the cache gave and took."""
+    """Anthropic's input count leaves out what the cache gave and took."""
     message = read(ANTHROPIC[2])
     assert message.usage == Usage(input_tokens=125, output_tokens=9, cache_read_tokens=100, cache_write_tokens=5)
     assert message.model == "claude-opus-4-5"
@@ -182,14 +182,13 @@ def test_a_foreign_message_is_refused_by_the_name_of_the_field(message: Any, nam
 
 @pytest.mark.parametrize("text", ["\ud83d half an emoji", "a\0b", "x" * 5_000_000], ids=["surrogate", "nul", "huge"])
 def test_any_text_is_read_as_it_is(text: str) -> None:
-    """E44."""
     assert read({"role": "user", "content": text}).text == text
     call = {"type": "tool_use", "id": "a", "name": "f", "input": {"v": text}}
     assert read({"role": "assistant", "content": [call]}).calls
 
 
 def test_taking_one_piece_keeps_its_blocks_as_they_are() -> None:
-    """R97: cache marks stay, because the blocks are the same objects."""
+    """Cache marks stay, because the blocks are the same objects."""
     before = deepcopy(MIXED)
     results: Any = FORMAT.take(MIXED, [0])
     words: Any = FORMAT.take(MIXED, [1])
@@ -209,7 +208,7 @@ def test_taking_pieces_out_of_order_is_refused() -> None:
 
 
 def test_rewriting_a_result_touches_only_its_block() -> None:
-    """R97: a result given as a list keeps the cache mark that stood inside it; media inside is dropped."""
+    """A result given as a list keeps the cache mark that stood inside it; media inside is dropped."""
     before = deepcopy(MIXED)
     made: Any = FORMAT.rewrite(MIXED, {(0, 1): "cut"})
     assert before == MIXED
@@ -243,7 +242,7 @@ def test_rewritten_arguments_are_always_an_object(text: str, arguments: dict[str
 
 
 def test_rewriting_a_text_touches_only_its_block_and_keeps_its_mark() -> None:
-    """R97: all else is the same object."""
+    """All else is the same object."""
     message = {"role": "user", "x": [1], "content": [*ANTHROPIC[1]["content"], "bare"]}
     before = deepcopy(message)
     document, bare = len(message["content"]) - 3, len(message["content"]) - 1

@@ -22,7 +22,7 @@ def read(message: dict[str, Any]) -> Message:
 
 
 def test_keeps_the_contract_of_a_format() -> None:
-    """R102: system, user, assistant and tool result messages with all they hold."""
+    """System, user, assistant and tool result messages with all they hold."""
     check_format(FORMAT, CHAT)
 
 
@@ -118,7 +118,7 @@ def test_a_missing_content_gives_no_part() -> None:
     ],
 )
 def test_reads_each_content_part(block: object, part: Part) -> None:
-    """E58: media is known as such, by the hash of its bytes, so that it can be counted and replaced by a placeholder."""
+    """Media is known as such, by the hash of its bytes, so that it can be counted and replaced by a placeholder."""
     assert read({"role": "user", "content": [block]}).parts == (part,)
 
 
@@ -271,7 +271,7 @@ def test_a_result_without_a_call_id_is_read_all_the_same() -> None:
 
 
 def test_reads_what_the_provider_reported() -> None:
-    """R102, E30: OpenAI's input count holds the cached part already."""
+    """OpenAI's input count holds the cached part already."""
     message = read(
         {
             "role": "assistant",
@@ -346,7 +346,7 @@ def test_a_foreign_message_is_refused_by_the_name_of_the_field(message: Any, nam
 
 @pytest.mark.parametrize("text", ["\ud83d half an emoji", "a\0b", "x" * 5_000_000], ids=["surrogate", "nul", "huge"])
 def test_any_text_is_read_as_it_is(text: str) -> None:
-    """E44: a half surrogate is the host's, it must not crash us."""
+    """A half surrogate is the host's, it must not crash us."""
     assert read({"role": "user", "content": text}).text == text
     assert read({"role": "user", "content": [{"type": "odd", "v": text}]}).parts
 
@@ -379,7 +379,7 @@ def test_taking_pieces_that_are_not_there_is_refused(pieces: list[int]) -> None:
 
 
 def test_rewriting_calls_touches_only_the_named_ones() -> None:
-    """R97: everything else of the message, marks and unknown fields included, is the same object."""
+    """Everything else of the message, marks and unknown fields included, is the same object."""
     message = CHAT[4]
     before = deepcopy(message)
     made = FORMAT.rewrite(message, {(0, 2): '{"path":"…"}'})
@@ -405,7 +405,7 @@ def test_rewriting_reaches_custom_and_legacy_calls() -> None:
 
 
 def test_a_rewritten_result_list_keeps_its_cache_mark_and_loses_its_media() -> None:
-    """R97: the mark stays although the block that bore it is gone."""
+    """The mark stays although the block that bore it is gone."""
     mark = {"type": "ephemeral"}
     message = {
         "role": "tool",
@@ -456,7 +456,7 @@ def test_a_rewritten_result_without_text_gets_a_text_block() -> None:
     ],
 )
 def test_rewriting_a_text_changes_one_field(message: dict[str, Any], number: int, changed: dict[str, Any]) -> None:
-    """R97: all else, marks included, stays."""
+    """All else, marks included, stays."""
     before = deepcopy(message)
     made = FORMAT.rewrite(message, {(0, number): "cut"})
     assert made == {**message, **changed}

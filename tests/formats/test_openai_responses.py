@@ -26,7 +26,7 @@ def read(item: dict[str, Any]) -> Message:
 
 
 def test_keeps_the_contract_of_a_format() -> None:
-    """R102: messages, calls, outputs, reasoning and built-in tools with all they hold."""
+    """Messages, calls, outputs, reasoning and built-in tools with all they hold."""
     check_format(FORMAT, RESPONSES)
 
 
@@ -71,7 +71,7 @@ def test_keeps_the_contract_of_a_format() -> None:
     ],
 )
 def test_reads_a_message(item: dict[str, Any], role: str, parts: tuple[Part, ...]) -> None:
-    """E58: images by the same hash as in the other formats."""
+    """Images by the same hash as in the other formats."""
     assert read(item).role == role
     assert read(item).parts == parts
 
@@ -244,7 +244,6 @@ def test_a_foreign_item_is_refused_by_the_name_of_the_field(item: Any, names: st
 
 @pytest.mark.parametrize("text", ["\ud83d half an emoji", "a\0b", "x" * 5_000_000], ids=["surrogate", "nul", "huge"])
 def test_any_text_is_read_as_it_is(text: str) -> None:
-    """E44."""
     assert read({"role": "user", "content": text}).text == text
     assert read({"type": "function_call_output", "call_id": "a", "output": text}).results[0].text == text
 
@@ -355,7 +354,7 @@ def test_the_blank_screenshot_is_a_true_image() -> None:
     ],
 )
 def test_rewriting_a_text_changes_one_part(item: dict[str, Any], number: int, changed: dict[str, Any]) -> None:
-    """R97: all else is the same object."""
+    """All else is the same object."""
     before = deepcopy(item)
     made: Any = FORMAT.rewrite(item, {(0, number): "cut"})
     assert made == {**item, **changed}

@@ -63,9 +63,9 @@ def sender(provider: LoopbackProvider, client: httpx.Client, request: pytest.Fix
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        pytest.param("s u ?x u", "tool", id="E5-crash-before-the-tool-answered"),
+        pytest.param("s u ?x u", "tool", id="crash-before-the-tool-answered"),
         pytest.param("s u ?x?y =x u", "tool", id="crash-between-two-tools"),
-        pytest.param("s u =x u", "tool", id="E3-orphan-result"),
+        pytest.param("s u =x u", "tool", id="orphan-result"),
         pytest.param("s u ?x u =x u", "tool", id="late-result"),
         pytest.param("s u ?x =x =x u", "tool", id="two-results"),
     ],

@@ -54,7 +54,7 @@ def test_blocks_of_one_answer_come_together_with_all_results_behind_them(tmp_pat
 
 
 def test_usage_is_the_whole_input_once_for_each_answer(tmp_path: Path) -> None:
-    """E30: the cached part stands beside the input. The output count is one from the start of the stream."""
+    """The cached part stands beside the input. The output count is one from the start of the stream."""
     path = write(
         tmp_path / "s.jsonl",
         user("u1", None, "hello"),
@@ -183,7 +183,7 @@ def test_a_sub_agents_own_file_is_a_session(tmp_path: Path) -> None:
 
 
 def test_a_branch_the_user_went_back_from_is_left_out(tmp_path: Path) -> None:
-    """E11. Bookkeeping lines stand between the prompts and the answer they follow."""
+    """Bookkeeping lines stand between the prompts and the answer they follow."""
     path = write(
         tmp_path / "s.jsonl",
         user("u1", None, "hello"),

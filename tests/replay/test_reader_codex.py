@@ -124,7 +124,7 @@ def test_results_come_in_several_shapes(tmp_path: Path, said: object, content: o
     ],
 )
 def test_usage_goes_to_the_answer_it_was_counted_for(tmp_path: Path, order: tuple[str, ...]) -> None:
-    """E30: OpenAI's input holds the cached part. Versions differ in when they log the count."""
+    """OpenAI's input holds the cached part. Versions differ in when they log the count."""
     lines = {
         "first": call("c1"),
         "result": output("c1"),
@@ -155,7 +155,7 @@ def test_where_only_sums_are_logged_one_call_is_the_difference(tmp_path: Path) -
 
 
 def test_a_sum_over_several_calls_is_no_calls_usage(tmp_path: Path) -> None:
-    """E30: the first sum of a log that begins in the middle counts what came before too."""
+    """The first sum of a log that begins in the middle counts what came before too."""
     total = event("token_count", info={"total_token_usage": {"input_tokens": 9_000}})
     session = read_one(write(tmp_path / "r.jsonl", user("go"), call("c1"), output("c1"), answer("Done."), total))
     assert session.calls == ()

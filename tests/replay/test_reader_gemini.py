@@ -46,7 +46,7 @@ def contents(message: Fields) -> list[object]:
 
 
 def test_an_answer_holds_its_calls_and_their_results(tmp_path: Path) -> None:
-    """E30: Gemini counts the cached part inside the input, tool use and thoughts beside input and output."""
+    """Gemini counts the cached part inside the input, tool use and thoughts beside input and output."""
     thoughts = [{"subject": "Plan", "description": "Read it.", "timestamp": "t"}]
     path = chat(
         tmp_path / "session-1.json",

@@ -36,7 +36,7 @@ def saved(path: Path, **value: object) -> Path:
     ],
 )
 def test_messages_are_read_with_the_usage_they_carry(tmp_path: Path, marks: Json) -> None:
-    """E30: LiteLLM counts the cached part inside the prompt."""
+    """LiteLLM counts the cached part inside the prompt."""
     result = {"role": "tool", "tool_call_id": "c1", "content": "A", "extra": {"returncode": 0}}
     messages = [
         SYSTEM,

@@ -40,7 +40,7 @@ def exported(path: Path, *messages: Json, **info: object) -> Path:
 
 
 def test_each_step_of_an_answer_is_a_call_of_the_model(tmp_path: Path) -> None:
-    """E30: OpenCode counts the cached part beside the input, and the reasoning beside the output."""
+    """OpenCode counts the cached part beside the input, and the reasoning beside the output."""
     path = exported(
         tmp_path / "export.json",
         message(

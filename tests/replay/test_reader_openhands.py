@@ -58,7 +58,7 @@ def observation(number: int, call_id: str, cause: int, content: str = "ok", kind
 
 
 def test_one_response_is_one_answer_however_many_actions_it_led_to(tmp_path: Path) -> None:
-    """E30: LiteLLM counts what was read from and written to the cache inside the prompt."""
+    """LiteLLM counts what was read from and written to the cache inside the prompt."""
     first, last = response("r1", "Looking.", "c1", "c2"), response("r2", "Bye.", "c3")
     events = [
         {"id": 0, "source": "agent", "action": "system", "args": {"content": "Be brief.", "tools": [TOOL]}},

@@ -100,7 +100,7 @@ def test_arguments_of_every_version_are_read(tmp_path: Path, args: object) -> No
     ],
 )
 def test_usage_includes_the_cached_part(tmp_path: Path, counted: Json, expected: Usage | None) -> None:
-    """E30: pydantic-ai normalises it, whichever provider counted."""
+    """pydantic-ai normalises it, whichever provider counted."""
     session = read_one(saved(tmp_path / "r.json", GO, response(part("text", "1"), usage=counted)))
     assert [each.usage for each in session.calls] == ([] if expected is None else [expected])
 

@@ -221,7 +221,7 @@ def test_recorded_usage_moves_the_first_compaction() -> None:
 
 
 def test_recorded_usage_is_not_used_once_something_is_compacted() -> None:
-    """E25: those counts measured the whole list, which is not sent any more."""
+    """Those counts measured the whole list, which is not sent any more."""
     done = replay(with_usage(1.0), window=WINDOW, uses_recorded_usage=True)
     assert len(done.compactions) < 5
     assert max(call.tokens_sent for call in done.calls[done.compactions[0].call - 1 :]) <= done.trigger

@@ -19,7 +19,7 @@ CALLS = 150
 def test_ten_minutes_of_calls_leave_nothing_behind(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note_line: Callable[[str], None]
 ) -> None:
-    """E52: threads, event loops, eviction; what Python objects hold after each round is printed."""
+    """Threads, event loops, eviction; what Python objects hold after each round is printed."""
     is_file = kind.endswith("a file")
     monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", 32 if is_file else 1_000)
     crowd = crowd_with_file(tmp_path / "records.db") if is_file else crowd_with_memory()

@@ -107,7 +107,7 @@ def with_ending(messages: Chat) -> Chat:
 def check_two_workers(
     kind: str, where: str, *, ways: Sequence[str] = ("- by a", "- by b"), is_ahead: bool = False
 ) -> None:
-    """E52 across processes: two workers compact one conversation at once; a third has edited it, a fourth comes late.
+    """Two workers compact one conversation at once; a third has edited it, a fourth comes late.
 
     All of them are in their summarisers at the same time, so none of them holds what another needs.
 

@@ -73,7 +73,7 @@ def test_anthropic_chats_are_read_by_their_format(messages: list[Mapping[str, ob
 @few
 @given(histories(), st.integers(200, 3_000))
 def test_a_record_made_in_one_format_gives_the_same_view_in_another(messages: list[Message], keep: int) -> None:
-    """R95, D14: whatever a realistic conversation holds, its record is true of it in Anthropic's form too."""
+    """Whatever a realistic conversation holds, its record is true of it in Anthropic's form too."""
     spoken = [message for message in messages if message.role != "system"]
     chat = [as_openai_chat(message) for message in spoken]
     made = CompactionController(context_window=1_000_000).session("here")

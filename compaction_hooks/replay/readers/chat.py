@@ -83,7 +83,7 @@ def calls_of(message: Fields) -> Iterator[Fields]:
 
 
 def litellm_usage(counted: Fields) -> Usage | None:
-    """What LiteLLM reports: the cached part inside the prompt, whichever provider counted (E30)."""
+    """What LiteLLM reports: the cached part inside the prompt, whichever provider counted."""
     whole = count(counted.get("prompt_tokens")) or count(counted.get("input_tokens"))
     if not whole:
         return None

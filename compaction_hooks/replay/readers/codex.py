@@ -138,7 +138,7 @@ class _Rollout:
 
 
 def _usage(counted: Fields) -> Usage | None:
-    """OpenAI counts the cached part inside the input (E30)."""
+    """OpenAI counts the cached part inside the input."""
     whole = count(counted.get("input_tokens"))
     if not whole:
         return None

@@ -111,7 +111,7 @@ def _calls(part: Fields) -> Iterator[Fields]:
 
 
 def usage_of(counted: Mapping[str, object], names: Mapping[str, str]) -> Usage | None:
-    """Gemini counts the cached part inside the prompt, tool use and thoughts beside prompt and answer (E30).
+    """Gemini counts the cached part inside the prompt, tool use and thoughts beside prompt and answer.
 
     Args:
         names: What `counted` calls "prompt", "tool", "answer", "thoughts" and "cached".

@@ -121,7 +121,7 @@ def _calls(message: Fields, extra: Fields) -> Iterator[Fields]:
 
 
 def _usage(message: Fields) -> Usage | None:
-    """LangChain's counts include the cached part, whichever provider counted (E30)."""
+    """LangChain's counts include the cached part, whichever provider counted."""
     counted = fields(message.get("usage_metadata"))
     whole = count(counted.get("input_tokens"))
     if not whole:

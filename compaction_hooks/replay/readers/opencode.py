@@ -178,7 +178,7 @@ def _result(part: Fields, state: Fields) -> Fields:
 
 
 def _usage(tokens: Fields) -> Usage | None:
-    """OpenCode counts the cached part and the reasoning beside the input and the output (E30)."""
+    """OpenCode counts the cached part and the reasoning beside the input and the output."""
     cache = fields(tokens.get("cache"))
     read, written = count(cache.get("read")), count(cache.get("write"))
     whole = count(tokens.get("input")) + read + written

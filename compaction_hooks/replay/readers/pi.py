@@ -134,7 +134,7 @@ def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
 
 
 def _usage(usage: Fields) -> Usage | None:
-    """pi counts the cached part beside the input (E30); None when nothing was counted."""
+    """pi counts the cached part beside the input; None when nothing was counted."""
     read, written = count(usage.get("cacheRead")), count(usage.get("cacheWrite"))
     whole = count(usage.get("input")) + read + written
     if not whole:

@@ -146,7 +146,7 @@ def _media(value: Fields) -> Fields | None:
 
 
 def _usage(counted: Fields) -> Usage | None:
-    """The input includes the cached part, whichever provider counted (E30); older records call it otherwise."""
+    """The input includes the cached part, whichever provider counted; older records call it otherwise."""
     whole = count(counted.get("input_tokens")) or count(counted.get("request_tokens"))
     if not whole:
         return None
