@@ -33,7 +33,11 @@ def crossed(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     others = list(itertools.product(*(axis for _, axis in rest)))
     taken = {(turn % len(rows), turn % len(others)) for turn in range(max(len(rows), len(others)))}
     cases = [
-        pytest.param(row, *other, marks=() if (first, second) in taken else pytest.mark.full)
+        pytest.param(
+            *(row, *other),
+            id="-".join(getattr(value, "__name__", str(value)) for value in (row, *other)),
+            marks=() if (first, second) in taken else pytest.mark.full,
+        )
         for first, row in enumerate(rows)
         for second, other in enumerate(others)
     ]

@@ -7,7 +7,7 @@ from random import Random
 from compaction_hooks.repair import repaired
 from tests.repairs import Dialect, broken, check_prefix, check_repair, history
 
-HISTORIES = 200
+HISTORIES = 60
 
 
 def check_broken_histories(dialect: Dialect) -> None:

@@ -53,6 +53,7 @@ from tests.adapters.langchain_core_stage import (
     thread,
     tool_steps,
 )
+from tests.cases import crossed
 from tests.provider import Answer, Call, Rejection
 
 provider = langchain_core_stage.provider
@@ -71,6 +72,7 @@ async def run(agent: Any, messages: Any, how: str = "sync", config: Any = None) 
 
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 both_clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
+ways_and_clients = crossed(how=["sync", "async"], client=["openai", "anthropic"])
 
 
 class Spy(AgentMiddleware[Any, Any, Any]):
@@ -109,8 +111,7 @@ async def test_a_short_conversation_is_sent_as_it_is(stage: Stage, how: str) -> 
     assert events == []
 
 
-@both_ways
-@both_clients
+@ways_and_clients
 async def test_the_state_keeps_every_message_while_the_model_gets_a_view_of_the_same_objects(
     stage: Stage, how: str, client: str
 ) -> None:
@@ -261,8 +262,7 @@ async def test_a_prompt_of_ones_own_says_how_the_summary_is_written(stage: Stage
 # -- overflow
 
 
-@both_ways
-@both_clients
+@ways_and_clients
 async def test_an_overflow_is_compacted_and_sent_once_more_in_place(stage: Stage, how: str, client: str) -> None:
     side = stage.side()
     agent = create_agent(getattr(stage, client)(10 * WINDOW), middleware=[CompactionMiddleware()])

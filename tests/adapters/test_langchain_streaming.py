@@ -35,6 +35,7 @@ from tests.adapters.langchain_core_stage import (
     texts,
     thread,
 )
+from tests.cases import crossed
 from tests.provider import Answer
 
 provider = langchain_core_stage.provider
@@ -48,7 +49,7 @@ SHORT = {"messages": spoken(4)}
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 beta = pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
 has_v3 = pytest.mark.skipif(not hasattr(Pregel, "stream_events"), reason="this version has no v3")
-both_clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
+ways_and_clients = crossed(how=["sync", "async"], client=["openai", "anthropic"])
 
 
 async def streamed(agent: Any, messages: Any, how: str, mode: Any = "messages", **options: Any) -> list[Any]:
@@ -64,8 +65,7 @@ def shown(items: list[Any]) -> str:
 # -- nothing of a summary
 
 
-@both_ways
-@both_clients
+@ways_and_clients
 async def test_the_answer_is_streamed_and_nothing_of_the_summary(stage: Stage, how: str, client: str) -> None:
     side = stage.side(Answer(ANSWER))
     agent = create_agent(getattr(stage, client)(), middleware=[CompactionMiddleware()])
@@ -154,8 +154,7 @@ async def test_one_middleware_tells_each_run_of_its_own_events(stage: Stage) -> 
 # -- overflow in a stream
 
 
-@both_ways
-@both_clients
+@ways_and_clients
 async def test_a_stream_that_is_refused_before_its_first_chunk_is_recovered(
     stage: Stage, how: str, client: str
 ) -> None:

@@ -83,7 +83,7 @@ def a_react_agent(
     )
 
 
-both = pytest.mark.parametrize("build", [a_graph, a_react_agent])
+both = pytest.mark.parametrize("build", [a_graph, pytest.param(a_react_agent, marks=pytest.mark.full)])
 
 
 @both

@@ -42,13 +42,14 @@ from tests.adapters.langchain_core_stage import (
     thread,
 )
 from tests.adapters.langgraph_stage import ModelInput, chat_graph, react_agent, said
+from tests.cases import crossed
 from tests.provider import Answer, Rejection
 
 provider = langchain_core_stage.provider
 stage = langchain_core_stage.stage
 
 BELIEVED = 131_072
-both_clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
+ways_and_clients = crossed(how=["invoke", "ainvoke", "stream", "astream"], client=["openai", "anthropic"])
 all_ways = pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
 
 
@@ -71,8 +72,7 @@ def talk(turns: int = 30) -> list[BaseMessage]:
 # -- recovery
 
 
-@all_ways
-@both_clients
+@ways_and_clients
 async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, client: str, how: str) -> None:
     """One rejection, one resend; the answer is the model's."""
     side = stage.side(Answer("The answer."))

@@ -20,6 +20,7 @@ from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, HostConversatio
 from tests.adapters import litellm_stage
 from tests.adapters.litellm_stage import WITH_TOOLS, litellm
 from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.cases import crossed
 from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
@@ -121,8 +122,7 @@ class Harness:
         return router.completion, router.acompletion, {"model": "agent"}
 
 
-@pytest.mark.parametrize("way", ["openai", "anthropic", pytest.param("router", marks=pytest.mark.full)])
-@pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
+@crossed(fact=ADAPTER_FACTS, way=["openai", "anthropic", "router"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, way: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(way), provider, fact)
 

@@ -27,6 +27,7 @@ from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, Script
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
 from tests.adapters.recorded_sessions import PATTERNS, recorded_script
+from tests.cases import crossed
 from tests.data import needs_data
 from tests.provider import LoopbackProvider
 
@@ -115,16 +116,7 @@ def _tools(tools: Sequence[ScriptedTool]) -> list[Tool[None]]:
     return [Tool.from_schema(run(tool), tool.name, tool.description, dict(tool.parameters)) for tool in tools]
 
 
-@pytest.mark.parametrize(
-    ("kind", "persist"),
-    [
-        pytest.param("openai", False, id="openai, transient"),
-        pytest.param("anthropic", True, id="anthropic, persisted"),
-        pytest.param("openai", True, id="openai, persisted", marks=pytest.mark.full),
-        pytest.param("anthropic", False, id="anthropic, transient", marks=pytest.mark.full),
-    ],
-)
-@pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
+@crossed(fact=ADAPTER_FACTS, persist=[False, True], kind=["openai", "anthropic"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, persist: bool, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, kind, persist=persist), provider, fact)
 

@@ -47,6 +47,7 @@ from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import SECRET, reader, reads, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
+from tests.cases import crossed
 from tests.provider import Answer, Rejection
 
 provider = pydantic_ai_stage.provider
@@ -124,9 +125,7 @@ WAYS: list[Callable[..., Awaitable[Driven]]] = [
 ]
 
 
-@KINDS
-@pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@crossed(way=WAYS, persist=[False, True], kind=["openai", "anthropic"])
 async def test_an_overflow_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
     """One compact-and-retry; the failed attempt is in no history; the tool work done is kept."""
     side = stage.side(*steps(4))
@@ -148,8 +147,7 @@ async def test_an_overflow_is_recovered_once(way: Any, persist: bool, kind: str,
         assert SECRET in texts(messages)
 
 
-@KINDS
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@crossed(way=WAYS, kind=["openai", "anthropic"])
 async def test_an_overflow_in_the_middle_of_a_run_keeps_the_tool_work(way: Any, kind: str, stage: Stage) -> None:
     """The tools that ran do not run again."""
     side = stage.side(reads("a.py"), reads("b.py"), reads("c.py"), Answer("All read."))

@@ -24,7 +24,7 @@ from compaction_hooks import is_context_overflow, parse_overflow
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import reader, spoken
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
-from tests.cases import sampled
+from tests.cases import crossed, sampled
 from tests.provider import WORDINGS, Answer
 
 provider = pydantic_ai_stage.provider
@@ -51,8 +51,7 @@ async def test_every_wording_is_recovered(wording: str, kind: str, streamed: boo
     assert [request.status for request in side.model_requests] == [WORDINGS[wording].status, 200]
 
 
-@KINDS
-@pytest.mark.parametrize("wording", SPOKEN)
+@crossed(wording=SPOKEN, kind=["openai", "anthropic"])
 async def test_errors_of_every_wording_are_recognised(wording: str, kind: str, stage: Stage) -> None:
     """Alone, and in the group that a fallback makes of them; with the limit where the sentence has it."""
     stage.side(wording=wording).reject_next = 3
