@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import field, replace
-from typing import Any, Generic, cast
+from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Breaker, Unfit
 from compaction_hooks.engine.sizes import Anchor, Frame, HandedOut, Measured
@@ -33,6 +33,8 @@ from compaction_hooks.view.record import (
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 _UNTAUGHT = Calibration()
+UNDONE: Final = "undone"
+"""Why threshold compaction rests after `undo`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -148,7 +150,7 @@ class Conversation(Generic[M]):
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
         """Take over records from elsewhere and return those that were new. After those the next list is read from the start.
 
-        A note of records that were taken back takes them back here too, and is not kept.
+        A note of records that were taken back takes them back here too, with the rest that follows, and is not kept.
         """
         new = {record.id: record for record in records if self._is_new(record)}
         kept = [record for record in new.values() if not record.takes_back]
@@ -157,12 +159,18 @@ class Conversation(Generic[M]):
             self._records_changed()
             self._learn_from_records()
             self.history = None
-        self._forget({record_id for record in new.values() for record_id in record.takes_back})
+        for note in (record for record in new.values() if record.takes_back):
+            self._forget({*note.takes_back})
+            if note.tokens_before and self.rest_window is None:
+                self.rest(note.tokens_before, UNDONE, note.tokens_after)
         return list(new.values())
 
     def exported(self) -> list[CompactionRecord]:
         """Return all records, notes of pins among them, and a note of those that were taken back."""
-        return [*self.records, *([undo_note(self.undone)] if self.undone else [])]
+        if not self.undone:
+            return [*self.records]
+        until, window = (self.rest_until, self.rest_window or 0) if self.rest_why == UNDONE else (0, 0)
+        return [*self.records, undo_note(self.undone, until, window)]
 
     @property
     def has_work_by_hand(self) -> bool:

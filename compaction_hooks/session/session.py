@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.attempt import CompactionResult
-from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.glance import glance
@@ -282,7 +282,7 @@ class ConversationMethods(Generic[M]):
                 )
                 standing = look(conversation, self.engine.shared, call)
                 tokens, window = standing.pressure, standing.budget.window if standing.budget else None
-            conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), "undone", window or 0)
+            conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
         self.engine.save_here()
         return record
 

@@ -15,16 +15,25 @@ from compaction_hooks.view.record import CompactionReason, CompactionRecord, Pin
 
 def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
     """Return a note of pinned messages."""
-    return _note(pins=tuple(pins))
+    return _note(tuple(pins))
 
 
-def undo_note(record_ids: Iterable[str]) -> CompactionRecord:
-    """Return a note of records that were taken back."""
-    return _note(takes_back=tuple(sorted(record_ids)))
+def undo_note(record_ids: Iterable[str], rest_until: int, rest_window: int) -> CompactionRecord:
+    """Return a note of records that were taken back.
+
+    Args:
+        rest_until: While the context is smaller than this (tokens), there is no threshold compaction; 0: no rest. The note has
+            it as `tokens_before`.
+        rest_window: The window for which that holds (tokens), as `tokens_after`.
+    """
+    return _note((), tuple(sorted(record_ids)), rest_until, rest_window)
 
 
-def _note(pins: tuple[Pin, ...] = (), takes_back: tuple[str, ...] = ()) -> CompactionRecord:
-    content = json.dumps([[[pin.run, pin.digest] for pin in pins], takes_back])
+def _note(
+    pins: tuple[Pin, ...], takes_back: tuple[str, ...] = (), tokens_before: int = 0, tokens_after: int = 0
+) -> CompactionRecord:
+    sizes = [tokens_before, tokens_after] if tokens_before else []
+    content = json.dumps([[[pin.run, pin.digest] for pin in pins], takes_back, *sizes])
     return CompactionRecord(
         id=f"note-{text_digest(content)[:24]}",
         prompt_version=0,
@@ -35,8 +44,8 @@ def _note(pins: tuple[Pin, ...] = (), takes_back: tuple[str, ...] = ()) -> Compa
         covered_runs=0,
         covered_digest="",
         seen_runs=0,
-        tokens_before=0,
-        tokens_after=0,
+        tokens_before=tokens_before,
+        tokens_after=tokens_after,
         compaction_count=0,
         last_compacted_at="",
         pins=pins,

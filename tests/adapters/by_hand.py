@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
+from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 from tests.adapters.langchain_core_stage import SECRET, CountingSummarizer, Stage, records_in, spoken, texts, thread
 from tests.provider import Answer
@@ -17,6 +18,10 @@ Process = Callable[[Any], tuple[Any, Any]]
 """Gives an adapter and its graph as a new process makes them, around a checkpointer."""
 
 TALK = {"messages": spoken(3)}
+ABOVE_THE_TRIGGER: dict[str, Any] = {
+    "settings": CompactionSettings(trigger_tokens=3_000, keep_recent_tokens=500),
+    "summarizer": CountingSummarizer(),
+}
 CALLED_WITH: dict[str, Any] = {"keep_recent_tokens": 500, "summarizer": CountingSummarizer()}
 
 
@@ -63,6 +68,21 @@ async def check_that_work_by_hand_survives(process: Process, stage: Stage, how: 
     assert SECRET not in texts(side.model_requests[-1].messages)
     assert graph.get_state(thread()).next == ()
     assert not any(record["summary"] for record in records_in(graph, channel=channel))
+
+
+async def check_that_an_undo_rests_in_the_next_process(process: Process, stage: Stage, how: str) -> None:
+    """The whole list is above the trigger, and is sent all the same until it has grown."""
+    side, saver = stage.side(*[Answer("Yes.")] * 6), InMemorySaver()
+    adapter, graph = process(saver)
+    graph.invoke(TALK, thread())
+    assert SECRET in texts(side.model_requests[-1].messages)
+    await do(how, adapter, "undo", graph, thread())
+    for _ in range(2):
+        adapter, graph = process(saver)
+        graph.invoke(asks("And now?"), thread())
+        assert SECRET not in texts(side.model_requests[-1].messages)
+    graph.invoke({"messages": [*spoken(1, first=20), HumanMessage("And then?")]}, thread())
+    assert SECRET in texts(side.model_requests[-1].messages)
 
 
 async def check_that_a_thread_is_forgotten(process: Process, stage: Stage, how: str) -> None:

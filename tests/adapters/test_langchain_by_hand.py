@@ -26,9 +26,9 @@ stage = langchain_core_stage.stage
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 
 
-def process_of(stage: Stage) -> by_hand.Process:
+def process_of(stage: Stage, **keywords: Any) -> by_hand.Process:
     def process(saver: Any) -> tuple[Any, Any]:
-        compaction: CompactionMiddleware[Any, Any] = CompactionMiddleware()
+        compaction: CompactionMiddleware[Any, Any] = CompactionMiddleware(**keywords)
         return compaction, create_agent(stage.openai(), middleware=[compaction], checkpointer=saver)
 
     return process
@@ -37,6 +37,12 @@ def process_of(stage: Stage) -> by_hand.Process:
 @both_ways
 async def test_what_is_done_by_hand_is_there_in_the_next_process(stage: Stage, how: str) -> None:
     await by_hand.check_that_work_by_hand_survives(process_of(stage), stage, how, CHANNEL)
+
+
+@both_ways
+async def test_an_undo_rests_in_the_next_process(stage: Stage, how: str) -> None:
+    process = process_of(stage, **by_hand.ABOVE_THE_TRIGGER)
+    await by_hand.check_that_an_undo_rests_in_the_next_process(process, stage, how)
 
 
 @both_ways

@@ -248,7 +248,7 @@ async def test_what_is_undone_stays_undone_in_another_process(stage: Stage) -> N
     ):
         process.invoke(NEXT, thread())
         assert len(side.requests[-1].messages) > 16
-        assert records_of(agent) == []
+        assert not any(record["summary"] for record in records_of(agent))
 
 
 async def test_a_compaction_by_hand_is_in_the_state_after_the_next_call(stage: Stage) -> None:

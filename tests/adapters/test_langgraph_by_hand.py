@@ -46,6 +46,12 @@ async def test_what_is_done_by_hand_is_there_in_the_next_process(stage: Stage, h
 
 
 @both_ways
+async def test_an_undo_rests_in_the_next_process(stage: Stage, how: str) -> None:
+    process = process_of(stage, **by_hand.ABOVE_THE_TRIGGER)
+    await by_hand.check_that_an_undo_rests_in_the_next_process(process, stage, how)
+
+
+@both_ways
 async def test_a_thread_is_forgotten(stage: Stage, how: str) -> None:
     await by_hand.check_that_a_thread_is_forgotten(process_of(stage), stage, how)
 

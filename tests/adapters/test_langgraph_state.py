@@ -201,7 +201,7 @@ def test_a_compaction_that_is_undone_leaves_the_checkpoint_too() -> None:
     assert node.session("thread").undo() is not None
     graph.invoke(said("And now?"), thread())
     assert not any(map(is_summary, model.sent[-1]))
-    assert records_in(graph) == []
+    assert not any(record["summary"] for record in records_in(graph))
 
 
 def test_a_manual_compaction_goes_into_the_next_checkpoint() -> None:

@@ -43,3 +43,15 @@ def test_what_was_undone_before_the_first_call_is_not_made_again_by_it() -> None
     hooks.load_sync()
     assert hooks.undo() is not None
     assert hooks.transform_context_sync(MESSAGES) is MESSAGES
+
+
+def test_exported_records_carry_the_rest_after_an_undo() -> None:
+    settings = CompactionSettings(trigger_tokens=3_000, keep_recent_tokens=300)
+    here = controller(100_000, summarizer=Scripted("- kept"), settings=settings).session("thread")
+    assert here.transform_context_sync(MESSAGES) is not MESSAGES
+    here.undo()
+    hooks = controller(100_000, summarizer=Scripted("- again"), settings=settings)
+    there = hooks.session("thread")
+    there.import_records(here.export_records())
+    assert there.transform_context_sync(MESSAGES) is MESSAGES
+    assert "- again" in texts(there.transform_context_sync([*MESSAGES, *talk(10)]))

@@ -32,7 +32,7 @@ def _is_note(record: Mapping[str, object]) -> bool:
 
 
 def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, object]]) -> Records:
-    """Return what a state's channel must be told: the record in force and notes of pins where it lacks them, and what was undone.
+    """Return what a state's channel must be told: the record in force and notes of work by hand where it lacks them, and what goes.
 
     Only the record in force: those of other branches of the thread are in the checkpoints of these branches.
 
@@ -45,8 +45,10 @@ def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, 
         history = conversation.history
         record = None if history is None else conversation.newest_true(history)
         undone = conversation.undone & known
-        notes = [note for note in conversation.records if note.is_note and note.pins]
+        notes = [note for note in conversation.exported() if note.is_note]
+    # A note of what was undone is written anew with each undo.
+    old = {str(one.get("id")) for one in held if one.get("takes_back")} - {note.id for note in notes}
     # Through JSON: a checkpointer's serialiser would keep tuples and enums, and warn of them or refuse them.
     found = [*notes, record] if record is not None else notes
     new = [json.loads(json.dumps(one.to_dict())) for one in found if one.id not in known]
-    return [*new, *({"id": record_id, _UNDONE: True} for record_id in sorted(undone))]
+    return [*new, *({"id": record_id, _UNDONE: True} for record_id in sorted(undone | old))]
