@@ -47,7 +47,7 @@ def new_records(written: dict[str, Any]) -> list[Any]:
 
 
 def test_every_conversation_is_there() -> None:
-    assert len(WRITTEN) == 14
+    assert len(WRITTEN) == 15
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -95,6 +95,25 @@ def test_edits_that_it_did_not_see_are_seen_bynew_records(name: str) -> None:
         worker = session(written, Scripted())
         worker.import_records(records)
         assert (worker.transform_context_sync(edited) != edited) is is_true
+
+
+def test_both_versions_on_one_store_agree_after_each_compaction_and_keep_all_records() -> None:
+    """Tools fail; at each size this version had its turn first. 0.1.0 skips its records and makes two of its own."""
+    written, summarizer = WRITTEN["errors_side_by_side"], Scripted()
+    mine, theirs, mine_again, theirs_again = written["records"]
+    assert [made.get("digest_rule") for made in written["records"]] == [2, None, 2, None]
+    assert [mine_again["parent"], theirs_again["parent"]] == [theirs["id"], theirs["id"]]
+    worker = session(written, summarizer)
+    worker.import_records(written["records"])
+    for end in range(len(written["view"]), len(written["messages"])):
+        worker.transform_context_sync(written["messages"][:end])
+    assert worker.transform_context_sync(written["messages"]) == written["view"]
+    assert written["view"][0]["content"] == theirs_again["rendered"]
+    assert summarizer.requests == []
+    assert {made["id"] for made in worker.export_records()} == {made["id"] for made in written["records"]}
+    without = session(written, summarizer)
+    without.import_records([mine, theirs, mine_again])
+    assert without.transform_context_sync(written["messages"])[0]["content"] == mine_again["rendered"]
 
 
 def test_a_record_by_a_later_rule_is_left_alone() -> None:

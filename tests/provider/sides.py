@@ -74,7 +74,7 @@ class Reply:
 
     Attributes:
         ids: The ids of the answer's calls.
-        thoughts: Blocks of reasoning, as Anthropic writes them.
+        thoughts: Blocks of reasoning and of hosted tools, as Anthropic writes them.
         error: Sent instead of what follows the first `chunks_before_error` chunks of a stream.
     """
 
@@ -108,6 +108,7 @@ class Side:
         stream_error: None: the wording of an overflow.
         wants_turns: Requests with chat messages out of turn are refused, as by the chat template of a model.
         signer: Signs the reasoning of answers, and refuses what it signed for another request. None: answers have no reasoning.
+        blocks: What each answer to a model request holds before its text, as Anthropic writes it: blocks of hosted tools.
         requests: All that came in, in order.
     """
 
@@ -124,6 +125,7 @@ class Side:
     stream_error: Rejection | None = None
     wants_turns: bool = False
     signer: Signer | None = None
+    blocks: Sequence[Mapping[str, Any]] = ()
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     _calls_made: int = 0
@@ -235,4 +237,5 @@ class Side:
         )
         ids = tuple(f"call_{number:04}" for number in range(first, self._calls_made))
         thoughts = self.signer.sign(received.body) if self.signer and not received.is_summary else ()
-        return Reply(answer=answer, usage=answer.usage or counted, ids=ids, thoughts=thoughts)
+        first_blocks = thoughts if received.is_summary else [*thoughts, *self.blocks]
+        return Reply(answer=answer, usage=answer.usage or counted, ids=ids, thoughts=first_blocks)

@@ -387,8 +387,9 @@ def _answer_part(part: ModelResponsePart) -> Part:
         case NativeToolCallPart():
             arguments = part.args_as_dict()
             # An MCP tool's name and arguments are wrapped in another call's.
+            name = str(arguments.get("tool_name", part.tool_name))
             content = block_content(arguments.get("tool_args", arguments))
-            return Opaque(part.part_kind, repr(part), name=part.tool_name, content=content)
+            return Opaque(part.part_kind, repr(part), name=name, content=content)
         case NativeToolReturnPart():
             return Opaque(part.part_kind, repr(part), name=part.tool_name, content=block_content(part.content))
         case _:
