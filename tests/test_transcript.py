@@ -125,6 +125,15 @@ def test_cuts_a_long_result_to_its_head_and_tail() -> None:
     assert shown == f"[Tool Result]: {'h' * 1000}\n[... 8,000 characters left out ...]\n{'t' * 1000}"
 
 
+def test_of_a_long_result_the_ends_are_read_and_all_that_is_gone_is_counted() -> None:
+    result = "\x1b[32m<system-reminder>read</system-reminder>" + "h" * 10**6 + "t" * 10**6 + "\x1b[0m"
+    shown = text_of(says("tool", ToolResult("a", result)))
+    assert shown.startswith(f"[Tool Result]: {'h' * 1000}\n[... ")
+    assert shown.endswith(f" characters left out ...]\n{'t' * 1000}")
+    gone = int(shown.partition("[... ")[2].partition(" ")[0].replace(",", ""))
+    assert gone == 2 * 10**6 - 2_000
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [

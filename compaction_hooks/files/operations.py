@@ -18,8 +18,8 @@ from compaction_hooks.values import dataclass
 
 MAX_PATH_CHARS = 1024
 """A longer argument is no path."""
-MOST_ARGUMENT_CHARS = 400_000
-"""Longer arguments of a call are not read as JSON: each of these characters takes the interpreter 10 ns without a break."""
+MOST_ARGUMENT_CHARS = 100_000
+"""Longer arguments of a call are not read as JSON: each of these characters takes the interpreter up to 40 ns without a break."""
 _KEY_AND_TEXT = lazy_pattern(r'(?<!\\)"([A-Za-z_][\w-]{0,60})"\s{0,8}:\s{0,8}"((?:[^"\\]|\\.){0,1024})', re.DOTALL)
 """A key with the beginning of its text. Inside a text of JSON no quotation mark is without a backslash."""
 
@@ -185,7 +185,7 @@ def call_arguments(call: ToolCall) -> Mapping[str, object]:
 
 
 def _texts_at_both_ends(arguments: str) -> Mapping[str, object]:
-    half = MOST_ARGUMENT_CHARS // 8
+    half = MOST_ARGUMENT_CHARS // 2
     ends = arguments[:half], arguments[-half:]
     found = [match for end in ends for match in _KEY_AND_TEXT.finditer(end)] if arguments[:1] == "{" else []
     texts: dict[str, object] = {}

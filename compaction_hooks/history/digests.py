@@ -28,6 +28,9 @@ DIGEST_RULE: Final = 2
 MOST_CANONICAL_CHARS: Final = 1_000_000
 """Arguments above this are named by their text as it is: to read 100 million characters as JSON stops every thread for a second."""
 
+SLICE_CHARS: Final = 65_536
+"""So much of a text is encoded at a time: to encode 100 MB at once takes as long as to hash them."""
+
 CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
 """The digest of the empty conversation. The number names the way atoms are hashed, whichever are."""
 
@@ -38,7 +41,12 @@ _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure
 
 def text_digest(text: str) -> str:
     """Return the SHA-256 of a text (hex). Lone surrogates are hashed as they stand."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    if len(text) <= SLICE_CHARS:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(text), SLICE_CHARS):
+        digest.update(text[start : start + SLICE_CHARS].encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 Originals: TypeAlias = Mapping[tuple[str, int, int, str], str]

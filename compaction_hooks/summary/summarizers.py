@@ -292,10 +292,16 @@ REFUSAL_CHARS = 500
 _ECHO_CHARS = 80
 """A text from here on that stands word for word in the instructions is an echo; shorter ones may be chance."""
 _REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>")
+_NEXT_LINE = lazy_pattern(r"[ \t]*+(?:\n|\Z)")
 _STRUCTURE = lazy_pattern(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
 """A heading or the item of a list: all that a summary in the form of the prompt consists of."""
-_FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*\n(.*)\n```", re.DOTALL)
-_SUMMARY_TAG = lazy_pattern(r"(?:[^\n]{0,200}\n\s*)?<summary>(.*?)(?:</summary>\s*[^\n]{0,200})?", re.DOTALL)
+_FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*+\n")
+_SUMMARY_BEGINNING = lazy_pattern(r"(?:[^\n]{0,200}\n\s*+)?<summary>")
+_SUMMARY_END = lazy_pattern(r"</summary>\s*[^\n]{0,200}\Z")
+_MOST_END_CHARS = 400
+"""The end of an answer in which its last tag is looked for."""
+_LINE_CHARS = 1_000
+"""Of one line, so much is looked at to find whether it says anything."""
 _PROMPT_TAG = lazy_pattern(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
 
 
@@ -321,15 +327,26 @@ def accepted(answer: object) -> Summary:
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
     text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
-    text = _without_reasoning(text).strip()
-    for mark, wrapper in (("```", _FENCE), ("<summary>", _SUMMARY_TAG)):
-        if mark in text and (wrapped := wrapper.fullmatch(text)):
-            text = wrapped.group(1).strip()
+    text = _unwrapped(_without_reasoning(text).strip())
     return summary if text == summary.text and summary is answer else replace(summary, text=text)
 
 
+# Patterns that run over the whole of a long text stop every thread: these look at its two ends.
+
+
+def _unwrapped(text: str) -> str:
+    """Return the text without a fence and tags around the whole."""
+    fence = _FENCE.match(text)
+    if fence and text.endswith("\n```", fence.end()):
+        text = text[fence.end() : -len("\n```")].strip()
+    if beginning := _SUMMARY_BEGINNING.match(text):
+        end = _SUMMARY_END.search(text, max(beginning.end(), len(text) - _MOST_END_CHARS))
+        text = text[beginning.end() : end.start() if end else len(text)].strip()
+    return text
+
+
 def _without_reasoning(text: str) -> str:
-    """Return the text behind its reasoning. Patterns that run over all of it would stop every thread for long texts."""
+    """Return the text behind its reasoning."""
     start = 0
     while opening := _REASONING.match(text, start):
         end = text.find(closing := f"</{opening[1]}>", opening.end())
@@ -339,9 +356,9 @@ def _without_reasoning(text: str) -> str:
     end = len(text) if end < 0 else end
     while (end := text.rfind("</think>", start, end)) >= 0:
         if end == start or text[end - 1] == "\n":
-            line, _, summary = text[end + len("</think>") :].partition("\n")
-            if not line.strip(" \t"):
-                return summary
+            summary = _NEXT_LINE.match(text, end + len("</think>"))
+            if summary:
+                return text[summary.end() :]
     return text[start:]
 
 
@@ -406,7 +423,7 @@ def _asks_for_headings(request: SummaryRequest) -> bool:
 
 def _says_nothing(line: str) -> bool:
     """Whether a line is blank, a heading, or "(none)"."""
-    return line.lstrip().startswith("#") or re.sub(r"[\W_]+", "", line).casefold() in ("", "none", "na")
+    return line.lstrip().startswith("#") or re.sub(r"[\W_]+", "", line[:_LINE_CHARS]).casefold() in ("", "none", "na")
 
 
 def _is_echo(text: str, request: SummaryRequest) -> bool:

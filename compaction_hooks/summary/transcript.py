@@ -8,6 +8,7 @@ not shown.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -46,19 +47,22 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class _Caps:
-    """The most characters one tool result or argument, and one text of a speaker, may show; None is no limit."""
+    """The most characters one tool result or argument, and one text of a speaker, may show."""
 
     result_chars: int
-    text_chars: int | None
+    text_chars: int = sys.maxsize
 
 
-_STEPS = (_Caps(2_000, None), _Caps(1_000, None), _Caps(500, None), _Caps(200, 32_000), _Caps(200, 8_000))
+_STEPS = (_Caps(2_000), _Caps(1_000), _Caps(500), _Caps(200, 32_000), _Caps(200, 8_000))
 """Tried in order until everything fits. pi and OpenCode cut results at 2000 characters, TunaCode and Opal at 500."""
 _TIGHT = (_STEPS[-1], _Caps(200, 2_000), _Caps(100, 500), _Caps(50, 50))
 """Tried in order for a first item larger than the whole bound; of other items the mildest, which else wait for the next part."""
 _MOST_CHARS_PER_TOKEN = 32
 """Prose has about four. A text with more characters than a bound of so many a token would not fit it whole: it is cut before it
 is escaped, which takes seconds for tens of megabytes."""
+_NOISE_CHARS = 50_000
+"""So much more than it may show is read of each end of a text, in case noise is taken out; a pattern that runs over 100 MB stops
+every thread for seconds."""
 _MOST_CHARS_WRITTEN = 6
 """For one character of JSON, the most that Python writes for the same value: `1e15` becomes `1000000000000000.0`."""
 _PLAINLY_OVER = 1.25
@@ -88,7 +92,7 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
             same characters a few times at most, however many messages there are.
     """
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    steps = [_Caps(caps.result_chars, min(caps.text_chars or most_chars, most_chars)) for caps in _STEPS]
+    steps = [_Caps(caps.result_chars, min(caps.text_chars, most_chars)) for caps in _STEPS]
     shown = _Shown(messages, steps[0])
     density = 0.0  # tokens a character; 0 while not known
     for caps in steps:
@@ -186,7 +190,7 @@ def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
                 case ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
                     chars += min(len(text), caps.result_chars)
                 case Text(text):
-                    chars += len(text) if caps.text_chars is None else min(len(text), caps.text_chars)
+                    chars += min(len(text), caps.text_chars)
                 case _:
                     pass
     return chars
@@ -213,7 +217,7 @@ def _is_cut(message: Message, caps: _Caps) -> bool:
             case ToolCall(arguments=arguments):
                 is_over = len(arguments) * _MOST_CHARS_WRITTEN > caps.result_chars
             case Text(text):
-                is_over = caps.text_chars is not None and len(text) > caps.text_chars
+                is_over = len(text) > caps.text_chars
             case _:
                 is_over = False
         if is_over:
@@ -358,12 +362,19 @@ def _without_reminders(text: str) -> str:
 # -- cutting
 
 
-def _readable(text: str, max_chars: int | None) -> str:
-    """The text without what nobody is to read, cut."""
-    return _limited(_without_reminders(_clean(text)).strip(), max_chars)
+def _readable(text: str, max_chars: int) -> str:
+    """Return the text without noise and reminders, cut. Of a text much longer than `max_chars`, only the two ends are read."""
+    reach = max_chars + _NOISE_CHARS
+    if len(text) <= 2 * reach:
+        return _limited(_without_noise(text), max_chars)
+    head, tail = _without_noise(text[:reach]), _without_noise(text[-reach:])
+    head_chars, tail_chars = min(max_chars - max_chars // 2, len(head)), min(max_chars // 2, len(tail))
+    return shortened(head + tail, head_chars, tail_chars, len(text) - 2 * reach)
 
 
-def _limited(text: str, max_chars: int | None) -> str:
-    if max_chars is None or len(text) <= max_chars:
-        return text
-    return shortened(text, max_chars - max_chars // 2, max_chars // 2)
+def _without_noise(text: str) -> str:
+    return _without_reminders(_clean(text)).strip()
+
+
+def _limited(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else shortened(text, max_chars - max_chars // 2, max_chars // 2)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import unicodedata
 
 
-def shortened(text: str, head_chars: int, tail_chars: int) -> str:
+def shortened(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) -> str:
     """Return the head and the tail of a text with a marker between them that says how much is gone.
 
     An emoji, a surrogate pair or a letter with its accents is not split: up to 32 characters less are kept for that. A
     text that would not get smaller comes back unchanged.
+
+    Args:
+        unread_chars: So many more are gone between the head and the tail.
 
     >>> shortened("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
     'A\\n[... 1,000 characters left out ...]\\nC'
     """
     head = _boundary(text, min(head_chars, len(text)), -1)
     tail = _boundary(text, max(len(text) - tail_chars, 0), 1)
-    marker = f"\n[... {tail - head:,} characters left out ...]\n"
-    if tail - head <= len(marker):
+    gone = tail - head + unread_chars
+    marker = f"\n[... {gone:,} characters left out ...]\n"
+    if gone <= len(marker):
         return text
     return text[:head] + marker + text[tail:]
 

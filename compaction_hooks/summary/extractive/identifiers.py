@@ -61,12 +61,17 @@ KEY_WEIGHT = 2.0
 OTHER_WEIGHT = 0.5
 
 _RUN = lazy_pattern(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
-_GAP = lazy_pattern(r"\s")
+_GAP = lazy_pattern(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
+"""What stands between runs, and in none."""
 _KEYED = lazy_pattern(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
 _LABELLED = lazy_pattern(
     r"\b([A-Za-z][A-Za-z_-]{0,30}(?:[Ii][Dd]|[Nn]ame|[Nn]umber|[Kk]ey|[Hh]ash|[Bb]ranch|[Cc]ommit|[Pp]ort|[Vv]ersion|[Cc]ode))"
     r"(?: is)?\s?[:=]?\s([\w#@./+-]{2,80})"
 )
+_LABEL_GAP = lazy_pattern(r"(?<=[^A-Za-z:=\s])\s")
+"""A space that stands in nothing labelled."""
+_LABEL_END = lazy_pattern(r"(?:[dD]|ame|umber|ey|ash|ranch|ommit|ort|ersion|ode)(?: is)?\s?[:=]?\s")
+"""Quickly found where `_LABELLED` is, and seldom elsewhere."""
 _TELLING = lazy_pattern(r"[\d/@_]|[a-z][A-Z]")
 _WITH_LINE = lazy_pattern(r"[^:]+(?::\d+)+")
 _URL = lazy_pattern(r"https?://\S{3,}")
@@ -326,17 +331,17 @@ def _recalled(items: Sequence[Item]) -> Iterator[tuple[str, Naming]]:
 def _words(text: str) -> dict[str, str]:
     """Return the identifier-like words of a text, each once, in the order they stand; each with "", for no key."""
     found: dict[str, str] = {}
-    for stretch in _stretches(text):
+    for stretch in _stretches(text, _GAP):
         for run in dict.fromkeys(filter(_TELLING.search, _RUN.findall(stretch))):
             for word in _words_of(run):
                 found[word] = ""
     return found
 
 
-def _stretches(text: str) -> Iterator[str]:
-    """Yield a text in parts of about `STRETCH_CHARS`, cut between words."""
+def _stretches(text: str, gap_pattern: re.Pattern[str]) -> Iterator[str]:
+    """Yield a text in parts of about `STRETCH_CHARS`, cut at gaps."""
     start = 0
-    while len(text) - start > STRETCH_CHARS and (gap := _GAP.search(text, start + STRETCH_CHARS)):
+    while len(text) - start > STRETCH_CHARS and (gap := gap_pattern.search(text, start + STRETCH_CHARS)):
         yield text[start : gap.start()]
         start = gap.end()
     yield text[start:]
@@ -354,10 +359,11 @@ def _words_of(run: str) -> tuple[str, ...]:
 
 def _labelled(text: str) -> Iterator[tuple[str, str]]:
     """Yield (value, key) where prose says "user ID is x_1" or "branch: fix-2" and the value looks like an identifier."""
-    for match in _LABELLED.finditer(text):
-        value = match[2].strip(".:")
-        if kind_of(value):
-            yield value, match[1].lower()
+    for stretch in _stretches(text, _LABEL_GAP):
+        for match in _LABELLED.finditer(stretch) if _LABEL_END.search(stretch) else ():
+            value = match[2].strip(".:")
+            if kind_of(value):
+                yield value, match[1].lower()
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,82 @@
+"""Texts of megabytes in a conversation: no step of a summary takes the interpreter, which other threads wait for, for long."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+from compaction_hooks import CompactionController, SummaryRequest
+from tests.conversations import Chat, assistant, call, steps, tool, user
+
+COLOURED = "\x1b[32mok\x1b[0m test_a.py\n"
+
+
+def conversation(argument: object = "ls", result: str = "ok") -> list[Chat]:
+    big = [assistant("Running.", call("big", "run", rows=argument)), tool("big", result)]
+    return [user("go"), *big, *steps(20, 400), user("next")]
+
+
+@contextmanager
+def longest_piece() -> Iterator[list[float]]:
+    """Note the most CPU time between two calls or returns, be it of Python or C, in threads that are begun meanwhile."""
+    longest, last = [0.0], threading.local()
+
+    def watch(_frame: FrameType, _event: str, _arg: object) -> None:
+        now = time.thread_time()
+        longest[0] = max(longest[0], now - getattr(last, "time", now))
+        last.time = time.thread_time()
+
+    threading.setprofile(watch)
+    try:
+        yield longest
+    finally:
+        threading.setprofile(None)
+
+
+def cpu_of_reading(text: str) -> float:
+    start = time.thread_time()
+    json.loads(text)
+    return time.thread_time() - start
+
+
+async def test_no_piece_of_the_default_summary_reads_a_whole_long_argument() -> None:
+    messages = conversation([[]] * 95_000)
+    baseline = cpu_of_reading(json.dumps([[]] * 95_000))
+    with longest_piece() as longest:
+        await CompactionController(context_window=8_192).compact(messages)
+    assert 0 < longest[0] < baseline / 2
+
+
+@pytest.mark.parametrize("answer", ["</summary> abc", "</summary>\n"])
+async def test_no_check_reads_the_whole_of_a_long_answer_by_a_pattern(answer: str) -> None:
+    text = "<summary>" + answer * (400_000 // len(answer))
+    baseline = cpu_of_reading(json.dumps([[]] * 95_000))
+    with longest_piece() as longest:
+        await CompactionController(context_window=8_192, summarizer=lambda _: text).compact(conversation())
+    assert 0 < longest[0] < baseline / 2
+
+
+@pytest.mark.parametrize("line", [COLOURED, "<system-reminder>read\n", "a line of code\n"])
+async def test_a_prompt_is_made_without_reading_the_whole_of_a_long_result(line: str) -> None:
+    """To take the colours out of 100 MB stopped the event loop for four seconds."""
+    result = line * (20_000_000 // len(line))
+    took: list[float] = []
+
+    async def model(request: SummaryRequest) -> str:
+        start = time.thread_time()
+        assert "characters left out" in request.prompt
+        took.append(time.thread_time() - start)
+        return "## Goal\n- go on"
+
+    start = time.thread_time()
+    hashlib.sha256(result.encode()).hexdigest()
+    baseline = time.thread_time() - start
+    await CompactionController(context_window=8_192, summarizer=model).compact(conversation("ls", result))
+    assert took[0] < baseline
