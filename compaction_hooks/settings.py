@@ -1,52 +1,31 @@
-"""Every number that is policy, each with its source, and the budget they give for one context window."""
+"""The policy of a controller, and the budget that it gives for one context window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.tokens.budget import (
+    EMERGENCY_KEEP_RATIO,
+    MINIMUM_CLEAR_RATIO,
+    MINIMUM_CLEAR_TOKENS,
+    PROTECT_RESULT_RATIO,
+    PROTECT_RESULT_TOKENS,
+    RESERVE_TOKENS,
+    SUMMARY_RATIO,
+    SUMMARY_SUMMARIZER_RATIO,
+    SUMMARY_TARGET_RATIO,
+    SUMMARY_TOKENS,
+    TARGET_RATIO,
+    Budget,
+    usual_keep,
+)
+from compaction_hooks.triggers import RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
+from compaction_hooks.triggers.thresholds import Combinable, threshold_of
 from compaction_hooks.values import dataclass
-
-RESERVE_TOKENS = 16_384
-"""Left free for the answer. klaude-code, pi and TunaCode use this number."""
-RESERVE_RATIO = 0.25
-"""Of the window, the most the reserve may take, so that small windows work (klaude-code)."""
-KEEP_RECENT_TOKENS = 20_000
-"""Recent messages kept word for word. klaude-code, pi, TunaCode and Opal use this number."""
-KEEP_RECENT_RATIO = 0.35
-"""Of the window, the most that is kept unless the settings say how much (klaude-code)."""
-EMERGENCY_KEEP_RATIO = 0.20
-"""Of the window, the most that is kept after an overflow (Opal)."""
-MANUAL_KEEP_RATIO = 0.25
-"""Of the present context, the most a manual compaction keeps when the caller names no number: who asks wants it smaller
-(klaude-code keeps less on /compact too)."""
-TARGET_RATIO = 0.60
-"""Of the trigger, the most a view may hold after a compaction, so that the next one is far away."""
-PROTECT_RESULT_TOKENS = 40_000
-"""Newest tool results that are never cleared (OpenCode's prune)."""
-PROTECT_RESULT_RATIO = 0.20
-"""Of the window, the most those may take."""
-MINIMUM_CLEAR_TOKENS = 20_000
-"""Clearing tool results must gain this much to be worth a changed prefix (OpenCode's prune)."""
-MINIMUM_CLEAR_RATIO = 0.10
-"""Of the window, enough of a gain in small windows."""
-SUMMARY_TOKENS = 4_096
-"""The most a summary may hold, in every round: recorded agents' own summaries have a median of 2.7k tokens."""
-SUMMARY_RATIO = 0.10
-"""Of the window, the most a summary may take."""
-SUMMARY_TARGET_RATIO = 0.25
-"""Of the target, the most a summary may take, where a low trigger makes the target small in a large window."""
-SUMMARY_SUMMARIZER_RATIO = 0.20
-"""Of the summariser's own window, the most a summary may take: its request holds the one before and leaves room for the new one."""
-MINIMUM_GAIN_RATIO = 0.10
-"""A compaction that saves less than this part of what it replaces is thrown away."""
-MINIMUM_GROWTH_RATIO = 0.20
-"""After a compaction, the context must grow by this much before the threshold's next one, unless it would not fit the window."""
-UNDO_GROWTH_RATIO = 0.10
-"""After `undo()` the context must grow by this much before threshold compaction resumes."""
 
 ToolRule: TypeAlias = Literal["never", "first"] | int
 """What may happen to the results of one tool: never cleared, cleared first, or the newest n kept."""
@@ -190,7 +169,17 @@ class CompactionSettings:
             return int(window * self.keep_recent_ratio)
         if self.keep_recent_tokens is not None:
             return self.keep_recent_tokens
-        return _usual_keep(window)
+        return usual_keep(window)
+
+    @property
+    def effective_trigger(self) -> Trigger:
+        """The trigger that the numbers are short for."""
+        trigger: Combinable = ReserveTrigger(self.reserve_tokens)
+        if self.trigger_ratio is not None:
+            trigger |= RatioTrigger(self.trigger_ratio)
+        if self.trigger_tokens is not None:
+            trigger |= TokensTrigger(self.trigger_tokens)
+        return trigger
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -199,15 +188,12 @@ class CompactionSettings:
             is_input_only: Whether `window` is for the input alone, so that the answer takes nothing from it.
             max_output_tokens: What one call asks for, in tokens; None: the setting of that name.
         """
-        reserve = min(self.reserve_tokens, int(window * RESERVE_RATIO))
-        requested = max_output_tokens or self.max_output_tokens
-        if requested is not None and not is_input_only:
-            reserve = min(max(reserve, requested), window - 1)
-        trigger = window - reserve
-        if self.trigger_ratio is not None:
-            trigger = min(trigger, int(window * self.trigger_ratio))
-        if self.trigger_tokens is not None:
-            trigger = min(trigger, self.trigger_tokens)
+        requested = 0 if is_input_only else max_output_tokens or self.max_output_tokens or 0
+        input_limit = window - min(requested, window - 1)
+        threshold = threshold_of(self.effective_trigger, window)
+        if threshold is None:
+            threshold = ReserveTrigger(self.reserve_tokens).threshold(window)
+        trigger = min(threshold, input_limit)
         target = int(trigger * TARGET_RATIO)
         keep = self._keep(window)
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
@@ -215,6 +201,7 @@ class CompactionSettings:
             summary = min(summary, int(self.summarizer_window * SUMMARY_SUMMARIZER_RATIO))
         return Budget(
             window=window,
+            input_limit=input_limit,
             trigger=trigger,
             target=target,
             keep=keep,
@@ -224,42 +211,3 @@ class CompactionSettings:
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),
         )
-
-
-def _usual_keep(window: int) -> int:
-    """Return the tokens kept if no setting says how many."""
-    return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """What one context window allows, in tokens unless another unit is named.
-
-    Attributes:
-        window: The model's context window.
-        trigger: A view above this is compacted (strictly above).
-        target: A view holds at most this after a compaction.
-        keep: Recent messages kept word for word.
-        keep_turns: The user's last turns that are kept whole, a number of turns.
-        emergency_keep: The tokens kept after an overflow.
-        protect_results: Newest tool results that are not cleared.
-        minimum_clear: What clearing must gain.
-        summary: The most a summary may hold.
-    """
-
-    window: int
-    trigger: int
-    target: int
-    keep: int
-    keep_turns: int
-    emergency_keep: int
-    protect_results: int
-    minimum_clear: int
-    summary: int
-
-    def keeping(self, keep: int) -> Budget:
-        """Return the budget whose target holds so many kept tokens next to a summary, up to 90 % of the trigger."""
-        if keep <= _usual_keep(self.window):
-            return self
-        most = int(self.trigger * (1 - MINIMUM_GAIN_RATIO))
-        return replace(self, target=max(self.target, min(keep + 2 * self.summary, most)))

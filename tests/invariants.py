@@ -12,9 +12,9 @@ from typing import Any
 from compaction_hooks import CompactionController, CompactionReason, CompactionSettings, Usage
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionFinished
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.settings import Budget
 from compaction_hooks.testing import BrokenPromise, check_view
 from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.tokens.budget import Budget
 
 ChatMessage = Mapping[str, Any]
 Count = Callable[[str], int]

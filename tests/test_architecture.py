@@ -2,8 +2,10 @@
 
     errors  values  installed
     messages  arguments  text
-    formats  files  history  overflow  settings  stores  validity
+    formats  files  history  overflow  stores  validity
     tokens  repair
+    triggers
+    settings
     view  tiktoken_estimator
     events  summary
     strategies  runtime
@@ -48,6 +50,7 @@ PUBLIC_MODULES = {
     "compaction_hooks.replay.__main__",
     "compaction_hooks.stores",
     "compaction_hooks.testing",
+    "compaction_hooks.triggers",
     "compaction_hooks.validity",
 }
 SHARED_BY_ADAPTERS = {

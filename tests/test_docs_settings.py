@@ -9,7 +9,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from compaction_hooks import CallOptions, CompactionController, CompactionSettings, settings
+from compaction_hooks import CallOptions, CompactionController, CompactionSettings
+from compaction_hooks.tokens import budget
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -55,7 +56,7 @@ def test_every_option_of_a_call_stands_there() -> None:
 
 def test_every_constant_stands_there_with_its_value() -> None:
     """Those that are the default of a field stand with the field."""
-    constants = {name: value for name, value in vars(settings).items() if name.isupper() and not name.startswith("_")}
+    constants = {name: value for name, value in vars(budget).items() if name.isupper() and not name.startswith("_")}
     of_fields = {"RESERVE_TOKENS", "SUMMARY_TOKENS"}
     table = {code(name): float(value) for name, _, value, _ in rows("Numbers that are no settings", "constant")}
     assert table == {name: value for name, value in constants.items() if name not in of_fields}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.settings import Budget
 from compaction_hooks.strategies.drafts import clearing_record, summary_record
 from compaction_hooks.strategies.planning import (
     Summarized,
@@ -23,6 +22,7 @@ from compaction_hooks.strategies.planning import (
     plan_clearing,
     plan_summary,
 )
+from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, known_products
 from compaction_hooks.view.snapshot import Gauge, Situation
@@ -49,9 +49,7 @@ class Flat:
 
 def budget(**tokens: int) -> Budget:
     """A budget that bounds nothing, but for what is given."""
-    roomy = dict.fromkeys(
-        ("window", "trigger", "target", "keep", "keep_turns", "emergency_keep", "protect_results", "summary"), 1_000_000
-    )
+    roomy = dict.fromkeys((field.name for field in fields(Budget)), 1_000_000)
     return Budget(**{**roomy, "summary": 1_000, "minimum_clear": 0, **tokens})
 
 

@@ -21,7 +21,6 @@ from compaction_hooks.events import CompactionFailed, CompactionFinished, Compac
 from compaction_hooks.files import ask_host_files
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Save, Work
-from compaction_hooks.settings import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.strategies.cut_point import turns_tokens
 from compaction_hooks.strategies.drafts import (
     Draft,
@@ -36,6 +35,7 @@ from compaction_hooks.strategies.drafts import (
     summary_record,
 )
 from compaction_hooks.strategies.planning import Summarized, SummaryPlan, dropped_marker, plan_clearing, plan_summary
+from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.reductions import Reducible

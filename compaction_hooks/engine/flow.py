@@ -48,8 +48,8 @@ from compaction_hooks.runtime.effects import (
     Wait,
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
-from compaction_hooks.settings import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.strategies.drafts import chars_within, view_chars
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.windows import find_window
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
@@ -297,12 +297,12 @@ class ConversationFlow(Generic[M]):
         return most is not None and self._chars(standing) > most
 
     def _reason_due(self, standing: Standing[M]) -> CompactionReason | None:
-        settings, budget = self._shared.settings, standing.budget
+        settings = standing.settings
         if self._conversation.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW
-        if budget is None or not settings.auto_compact or settings.is_subagent or standing.pressure <= budget.trigger:
+        if standing.budget is None or not settings.auto_compact or settings.is_subagent:
             return None
-        return CompactionReason.THRESHOLD
+        return CompactionReason.THRESHOLD if settings.effective_trigger.due(standing) else None
 
     def _resting(self, standing: Standing[M], reason: CompactionReason) -> str:
         """Why a due compaction is put off while the view still fits; empty when it is not."""

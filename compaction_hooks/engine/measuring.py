@@ -17,7 +17,8 @@ from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.overflow import OverflowInfo
-from compaction_hooks.settings import MINIMUM_GAIN_RATIO, Budget, CompactionSettings
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import media_in
@@ -107,6 +108,7 @@ class Standing(Generic[M]):
         messages: The call's list; where mending was asked for, mended.
         measured: Which view this is, with its estimate before calibration.
         pressure: The view's size in tokens of the model.
+        settings: The policy of this call.
     """
 
     call: Call[M]
@@ -118,6 +120,22 @@ class Standing(Generic[M]):
     gauge: Gauge
     measured: Measured
     pressure: int
+    settings: CompactionSettings
+
+    @property
+    def tokens(self) -> int:
+        """The view's size in tokens of the model, for triggers."""
+        return self.pressure
+
+    @property
+    def window(self) -> int:
+        """The model's window in tokens; 0 while it is unknown."""
+        return self.budget.window if self.budget is not None else 0
+
+    @property
+    def input_limit(self) -> int:
+        """The part of the window that the input may take, in tokens; 0 while the window is unknown."""
+        return self.budget.input_limit if self.budget is not None else 0
 
     @property
     def view(self) -> list[M]:
@@ -135,7 +153,8 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
 
     A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
     """
-    is_mended = shared.settings.repair if call.repair is None else call.repair
+    settings = settings_for(shared, call)
+    is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.mended(call.messages) if is_mended else call.messages
     history, record = conversation.read_for_record(messages)
     model = call.model or shared.model
@@ -161,6 +180,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
         gauge=gauge,
         measured=measured,
         pressure=pressure_of(conversation, calibration, measured),
+        settings=settings,
     )
 
 
@@ -172,11 +192,16 @@ def pressure_of(conversation: Conversation[M], calibration: Calibration, measure
     return anchor.input_tokens + max(0, calibration.growth(measured.estimated - anchor.measured.estimated))
 
 
+def settings_for(shared: Shared, call: Call[M]) -> CompactionSettings:
+    """Return the policy of a call: its own trigger takes the place of the one in the settings."""
+    if call.trigger_tokens is None and call.trigger_ratio is None:
+        return shared.settings
+    return replace(shared.settings, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
+
+
 def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None while its window is unknown; the smaller one if the window cut its answer."""
-    settings = shared.settings
-    if call.trigger_tokens is not None or call.trigger_ratio is not None:
-        settings = replace(settings, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
+    settings = settings_for(shared, call)
     window = shared.find_window(call.model, call.context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
     if call.cut_at is not None and (window is None or call.cut_at < window.tokens):

@@ -6,7 +6,7 @@ from typing import Generic
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
-from compaction_hooks.settings import Budget
+from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.projection import Projection

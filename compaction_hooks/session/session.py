@@ -22,7 +22,7 @@ from compaction_hooks.runtime.drivers import Caller, Driver, World
 from compaction_hooks.runtime.effects import Remove, Save
 from compaction_hooks.runtime.timebox import Signal, is_async
 from compaction_hooks.session.options import OPTION_NAMES, CallOptions, check_options
-from compaction_hooks.settings import UNDO_GROWTH_RATIO
+from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.values import dataclass

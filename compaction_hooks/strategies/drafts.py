@@ -10,9 +10,9 @@ from typing import Generic
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import DIGEST_RULE, text_digest
 from compaction_hooks.messages import M, Message, MessageFormat, ToolCall
-from compaction_hooks.settings import MINIMUM_GAIN_RATIO
 from compaction_hooks.strategies.planning import Summarized, SummaryPlan, pinned_pieces
 from compaction_hooks.summary.prompts import PROMPT_VERSION
+from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO
 from compaction_hooks.tokens.media import media_in
 from compaction_hooks.validity import is_alike, problems, provider_named, worsened
 from compaction_hooks.values import dataclass

@@ -11,7 +11,8 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, MessageFormat, Text
-from compaction_hooks.settings import Budget, CompactionSettings
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.projection import Projection

@@ -1,0 +1,86 @@
+"""Every number that is policy, each with its source, and the budget of one context window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compaction_hooks.values import dataclass
+
+RESERVE_TOKENS = 16_384
+"""Left free for the answer. klaude-code, pi and TunaCode use this number."""
+RESERVE_RATIO = 0.25
+"""Of the window, the most the reserve may take, so that small windows work (klaude-code)."""
+KEEP_RECENT_TOKENS = 20_000
+"""Recent messages kept word for word. klaude-code, pi, TunaCode and Opal use this number."""
+KEEP_RECENT_RATIO = 0.35
+"""Of the window, the most that is kept unless the settings say how much (klaude-code)."""
+EMERGENCY_KEEP_RATIO = 0.20
+"""Of the window, the most that is kept after an overflow (Opal)."""
+MANUAL_KEEP_RATIO = 0.25
+"""Of the present context, the most a manual compaction keeps when the caller names no number: who asks wants it smaller
+(klaude-code keeps less on /compact too)."""
+TARGET_RATIO = 0.60
+"""Of the trigger, the most a view may hold after a compaction, so that the next one is far away."""
+PROTECT_RESULT_TOKENS = 40_000
+"""Newest tool results that are never cleared (OpenCode's prune)."""
+PROTECT_RESULT_RATIO = 0.20
+"""Of the window, the most those may take."""
+MINIMUM_CLEAR_TOKENS = 20_000
+"""Clearing tool results must gain this much to be worth a changed prefix (OpenCode's prune)."""
+MINIMUM_CLEAR_RATIO = 0.10
+"""Of the window, enough of a gain in small windows."""
+SUMMARY_TOKENS = 4_096
+"""The most a summary may hold, in every round: recorded agents' own summaries have a median of 2.7k tokens."""
+SUMMARY_RATIO = 0.10
+"""Of the window, the most a summary may take."""
+SUMMARY_TARGET_RATIO = 0.25
+"""Of the target, the most a summary may take, where a low trigger makes the target small in a large window."""
+SUMMARY_SUMMARIZER_RATIO = 0.20
+"""Of the summariser's own window, the most a summary may take: its request holds the one before and leaves room for the new one."""
+MINIMUM_GAIN_RATIO = 0.10
+"""A compaction that saves less than this part of what it replaces is thrown away."""
+MINIMUM_GROWTH_RATIO = 0.20
+"""After a compaction, the context must grow by this much before the threshold's next one, unless it would not fit the window."""
+UNDO_GROWTH_RATIO = 0.10
+"""After `undo()` the context must grow by this much before threshold compaction resumes."""
+
+
+def usual_keep(window: int) -> int:
+    """Return the tokens kept if no setting says how many."""
+    return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one context window allows, in tokens unless another unit is named.
+
+    Attributes:
+        window: The model's context window.
+        input_limit: The part of it that the input may take, so that the answer has its room.
+        trigger: A view above this is compacted (strictly above).
+        target: A view holds at most this after a compaction.
+        keep: Recent messages kept word for word.
+        keep_turns: The user's last turns that are kept whole, a number of turns.
+        emergency_keep: The tokens kept after an overflow.
+        protect_results: Newest tool results that are not cleared.
+        minimum_clear: What clearing must gain.
+        summary: The most a summary may hold.
+    """
+
+    window: int
+    input_limit: int
+    trigger: int
+    target: int
+    keep: int
+    keep_turns: int
+    emergency_keep: int
+    protect_results: int
+    minimum_clear: int
+    summary: int
+
+    def keeping(self, keep: int) -> Budget:
+        """Return the budget whose target holds so many kept tokens next to a summary, up to 90 % of the trigger."""
+        if keep <= usual_keep(self.window):
+            return self
+        most = int(self.trigger * (1 - MINIMUM_GAIN_RATIO))
+        return replace(self, target=max(self.target, min(keep + 2 * self.summary, most)))

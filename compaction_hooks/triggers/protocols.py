@@ -1,0 +1,51 @@
+"""The protocol of a trigger: the figures it reads, and its answer."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from compaction_hooks.values import dataclass
+
+
+class SnapshotFigures(Protocol):
+    """The figures of a snapshot that a trigger reads. It is asked only while the window is known."""
+
+    @property
+    def tokens(self) -> int:
+        """Size of the view, in tokens of the model: as the provider counted it, estimated beyond."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """The model's context window, in tokens."""
+        ...
+
+    @property
+    def input_limit(self) -> int:
+        """The part of the window that the input may take, in tokens: the window less the answer that the call asks for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The answer of a trigger that wants a compaction.
+
+    Attributes:
+        reason: Why, in a few words for events and logs, without text of the conversation.
+        target_tokens: The most tokens that the view should have afterwards; None: 60 % of the threshold.
+    """
+
+    reason: str
+    target_tokens: int | None = None
+
+
+class Trigger(Protocol):
+    """The policy that says when a conversation is compacted.
+
+    A pure function of the snapshot: it changes nothing, and answers the same to the same figures. If it raises, `ReserveTrigger`
+    answers in its place.
+    """
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        """Return why the view is to be compacted before the next model call, or None: not now."""
+        ...

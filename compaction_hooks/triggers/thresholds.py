@@ -1,0 +1,115 @@
+"""Triggers that go by the size of the view alone, and several triggers as one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from compaction_hooks import arguments
+from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
+from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
+from compaction_hooks.values import dataclass
+
+
+class Combinable(Trigger):
+    """A trigger that `|` combines with another one."""
+
+    __slots__ = ()
+
+    def __or__(self, other: Trigger) -> AnyTrigger:
+        return AnyTrigger((self, other))
+
+    def __ror__(self, other: Trigger) -> AnyTrigger:
+        return AnyTrigger((other, self))
+
+
+class ThresholdTrigger(Combinable):
+    """A trigger that is due above a number of tokens, which the window gives."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def threshold(self, window: int) -> int:
+        """Return the most tokens of the view that need no compaction."""
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        """Return a reason if the view is above the threshold, or leaves the answer too little room."""
+        most = min(self.threshold(snapshot.window), snapshot.input_limit)
+        return Due(f"above {most:,} tokens") if snapshot.tokens > most else None
+
+
+@arguments.checked({"tokens": arguments.TOKENS})
+@dataclass(frozen=True, slots=True)
+class ReserveTrigger(ThresholdTrigger):
+    """Due when less than a reserve is left of the window.
+
+    Attributes:
+        tokens: The reserve, in tokens; at most 25 % of the window.
+    """
+
+    tokens: int = RESERVE_TOKENS
+
+    def threshold(self, window: int) -> int:
+        """Return the window less the reserve."""
+        return window - min(self.tokens, int(window * RESERVE_RATIO))
+
+
+@arguments.checked({"ratio": arguments.RATIO})
+@dataclass(frozen=True, slots=True)
+class RatioTrigger(ThresholdTrigger):
+    """Due above a part of the window.
+
+    Attributes:
+        ratio: The part, between 0.1 and 1.0.
+    """
+
+    ratio: float
+
+    def threshold(self, window: int) -> int:
+        """Return the tokens of this part of the window."""
+        return int(window * self.ratio)
+
+
+@arguments.checked({"tokens": arguments.TOKENS})
+@dataclass(frozen=True, slots=True)
+class TokensTrigger(ThresholdTrigger):
+    """Due above a number of tokens, whatever the window.
+
+    Attributes:
+        tokens: The number.
+    """
+
+    tokens: int
+
+    def threshold(self, window: int) -> int:
+        """Return the number of tokens, at most the window."""
+        return min(self.tokens, window)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyTrigger(Combinable):
+    """Several triggers as one: due if one of them is.
+
+    Attributes:
+        triggers: The triggers, in the order in which they are asked; the first one that is due gives the reason.
+    """
+
+    triggers: tuple[Trigger, ...]
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        """Return the answer of the first trigger that is due, or None."""
+        return next((due for trigger in self.triggers if (due := trigger.due(snapshot))), None)
+
+
+def threshold_of(trigger: Trigger, window: int) -> int | None:
+    """Return the lowest threshold that a trigger names for a window, in tokens; None if it names none."""
+    if isinstance(trigger, ThresholdTrigger):
+        return trigger.threshold(window)
+    parts = trigger.triggers if isinstance(trigger, AnyTrigger) else ()
+    return min((found for part in parts if (found := threshold_of(part, window)) is not None), default=None)
+
+
+def goes_by_size(trigger: Trigger) -> bool:
+    """Return whether a trigger looks at nothing but the size of the view and its threshold."""
+    if isinstance(trigger, AnyTrigger):
+        return all(map(goes_by_size, trigger.triggers))
+    return isinstance(trigger, ThresholdTrigger)
