@@ -29,6 +29,7 @@ from tests.conversations import (
     tool,
     user,
 )
+from tests.stores.later import LaterStore
 
 Chat = Mapping[str, object]
 
@@ -238,22 +239,6 @@ class Broken:
         raise OSError("disk full")
 
 
-class Later:
-    """A store with async methods."""
-
-    def __init__(self) -> None:
-        self.inner = MemoryStore()
-
-    async def load(self, session_id: str) -> Sequence[str]:
-        return self.inner.load(session_id)
-
-    async def append(self, session_id: str, record_id: str, record: str) -> None:
-        self.inner.append(session_id, record_id, record)
-
-    async def remove(self, session_id: str, record_id: str) -> None:
-        self.inner.remove(session_id, record_id)
-
-
 def test_another_process_finds_the_record_in_the_store(tmp_path: Path) -> None:
     asked = Scripted("- paid for once")
     messages = long()
@@ -268,15 +253,15 @@ def test_another_process_finds_the_record_in_the_store(tmp_path: Path) -> None:
 
 
 async def test_an_async_store_serves_async_and_sync_callers() -> None:
-    store = Later()
+    store = LaterStore()
     messages = long()
     await controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context(messages)
     assert "- kept" in texts(await controller(8_192, store=store).transform_context(messages))
-    assert len(store.inner.load("default")) == 1
+    assert len(await store.load("default")) == 1
 
 
 def test_an_async_store_serves_sync_programs() -> None:
-    store = Later()
+    store = LaterStore()
     messages = long()
     controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context_sync(messages)
     assert "- kept" in texts(controller(8_192, store=store).transform_context_sync(messages))

@@ -13,6 +13,7 @@ import pytest
 from compaction_hooks.stores import KeyValueStore, MemoryStore
 from compaction_hooks.testing import check_store
 from compaction_hooks.testing.stores import ODD_IDS
+from tests.stores.later import LaterStore
 from tests.stores.page import blocks, run
 
 
@@ -120,24 +121,8 @@ def test_the_examples_of_the_docs_pass_the_check_they_name(
 # -- the check itself
 
 
-class AsyncMemory:
-    """A `RecordStore` whose own methods are async."""
-
-    def __init__(self) -> None:
-        self._store = MemoryStore()
-
-    async def load(self, session_id: str) -> Sequence[str]:
-        return self._store.load(session_id)
-
-    async def append(self, session_id: str, record_id: str, record: str) -> None:
-        self._store.append(session_id, record_id, record)
-
-    async def remove(self, session_id: str, record_id: str) -> None:
-        self._store.remove(session_id, record_id)
-
-
 async def test_async_stores_are_checked_too() -> None:
-    store = AsyncMemory()
+    store = LaterStore()
     await check_store(lambda: store)
 
 

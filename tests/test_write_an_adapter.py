@@ -67,11 +67,23 @@ def test_what_the_framework_does_not_have_is_skipped(
         check_adapter(modules["test_parley_compaction"].Harness(), provider, fact)
 
 
-def test_the_pages_own_tests_are_the_ones_shown(modules: dict[str, ModuleType], provider: LoopbackProvider) -> None:
-    """The page's file of tests runs, too."""
+def test_the_pages_own_tests_notice_an_adapter_that_does_nothing(
+    modules: dict[str, ModuleType], provider: LoopbackProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = modules["test_parley_compaction"]
-    page.test_the_format_keeps_its_contract()
-    page.test_the_adapter_has_every_fact(ADAPTER_FACTS[0], provider)
+    monkeypatch.setattr(page, "compaction", lambda controller, agent: None)
+    long_session = next(fact for fact in ADAPTER_FACTS if fact.name == "long_session")
+    with pytest.raises(AssertionError):
+        page.test_the_adapter_has_every_fact(long_session, provider)
+
+
+def test_the_pages_own_tests_notice_a_format_that_reads_nothing(
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = modules["test_parley_compaction"]
+    monkeypatch.setattr(page.ParleyFormat, "read", lambda self, message: [])
+    with pytest.raises(AssertionError):
+        page.test_the_format_keeps_its_contract()
 
 
 def test_the_page_explains_every_fact_and_no_other() -> None:

@@ -7,6 +7,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
+
+pytest.importorskip("langchain_openai")
+pytest.importorskip("langchain_anthropic")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage

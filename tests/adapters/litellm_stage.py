@@ -15,6 +15,8 @@ import pytest
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 pytest.importorskip("litellm")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
 
 with warnings.catch_warnings():
     # litellm's own models warn while they are built, which is when they are first used.

@@ -8,6 +8,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
+
+pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
+pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
+pytest.importorskip("uvicorn")
+
 from anthropic import AsyncAnthropic
 from anthropic import DefaultAsyncHttpxClient as AnthropicHttpxClient
 from httpx import Limits

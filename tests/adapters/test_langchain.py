@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 import openai
 from compaction_adapters.langchain import CompactionMiddleware, ModelContextOverflowError

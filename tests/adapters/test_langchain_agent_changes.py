@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain.agents")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
 pytest.importorskip("langgraph.checkpoint.sqlite")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent

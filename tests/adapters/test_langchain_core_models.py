@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain_core")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain_core import (
     bound_arguments,

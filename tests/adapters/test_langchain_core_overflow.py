@@ -7,10 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain_core")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 import langchain_core.exceptions
 from compaction_adapters.langchain_core import ModelContextOverflowError

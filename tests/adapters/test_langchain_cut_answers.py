@@ -7,10 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain.agents")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("deepagents")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware
 from compaction_adapters.langchain.records import CHANNEL

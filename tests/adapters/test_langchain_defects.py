@@ -14,8 +14,6 @@ from typing import Annotated, Any, TypedDict, cast
 import pytest
 
 pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat, ModelContextOverflowError
 from langchain.agents import create_agent

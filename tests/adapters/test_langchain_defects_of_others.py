@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain.records import CHANNEL
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage

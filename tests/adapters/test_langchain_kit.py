@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from langchain.agents import create_agent

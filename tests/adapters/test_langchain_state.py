@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware
 from compaction_adapters.langchain import sessions as sessions_module

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat
 from langchain.agents import create_agent

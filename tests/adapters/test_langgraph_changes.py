@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langgraph.graph")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
 pytest.importorskip("langgraph.checkpoint.sqlite")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode
 from langchain_core.messages import BaseMessage, SystemMessage

@@ -7,10 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langgraph.graph")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import CompactionNode
 

@@ -9,10 +9,6 @@ from typing import Annotated, Any
 import pytest
 
 pytest.importorskip("langgraph.graph")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode, CompactionState
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel

@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langgraph.graph")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import CompactionNode, CompactionState, LangChainFormat
 from langchain_core.messages import BaseMessage, SystemMessage

@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langgraph.graph")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("langchain_anthropic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import CompactionNode, ModelContextOverflowError
 from langchain_core import exceptions as langchain_exceptions

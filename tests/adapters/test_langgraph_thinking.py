@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("langchain_anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.langgraph import CompactionNode
 from langgraph.checkpoint.memory import InMemorySaver

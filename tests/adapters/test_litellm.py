@@ -12,8 +12,6 @@ from uuid import UUID
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import with_compaction
 from compaction_adapters.litellm.conversations import opening_key

@@ -16,8 +16,6 @@ import openai
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import CompactionCallback, with_compaction
 from litellm.integrations.custom_logger import CustomLogger

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import with_compaction
 

@@ -10,8 +10,6 @@ from typing import Any, cast
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import summarizer, with_compaction
 from compaction_adapters.litellm.answers import answer_of, summary_of, usage_of

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 
 import openai
 from compaction_adapters.litellm import retries, with_compaction
@@ -133,7 +131,7 @@ async def test_a_second_overflow_is_the_end(stage: Stage, function: Any) -> None
 
 @BOTH
 async def test_recovery_may_be_switched_off(stage: Stage, function: Any) -> None:
-    """Litellm's own error arrives untouched, and is still not sent again."""
+    """LiteLLM's own error arrives untouched, and is still not sent again."""
     side = stage.side()
     made = compacted(function, BELIEVED, settings=CompactionSettings(compact_on_overflow=False))
     with pytest.raises(litellm.ContextWindowExceededError):

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import CompactionCallback, summarizer, with_compaction
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("litellm")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.litellm import CompactionCallback, with_compaction
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from pydantic_ai.messages import CachePoint, ModelMessage, ModelRequest, UserPromptPart

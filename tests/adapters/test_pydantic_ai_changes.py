@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolDenied, capture_run_messages

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent

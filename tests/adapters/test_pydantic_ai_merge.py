@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from pydantic_ai.exceptions import ModelHTTPError

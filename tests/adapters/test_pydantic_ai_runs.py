@@ -13,7 +13,6 @@ from typing import Any, cast
 import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction, CompactionStatusEvent, summarizer
 from openai.types import CompletionUsage

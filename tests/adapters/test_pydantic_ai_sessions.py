@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 pytest.importorskip("anthropic")
-pytest.importorskip("uvicorn")
 
 from compaction_adapters.pydantic_ai import Compaction
 from pydantic_ai import Agent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from compaction_hooks import PinMissing
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
 from tests.conversations import Chat, Controller, Scripted, assistant, controller, talk, user
+from tests.stores.later import LaterStore
 
 RULE = user("Never touch the public API.")
 
@@ -124,26 +124,13 @@ def test_what_was_done_by_hand_survives_a_thousand_other_conversations() -> None
 async def test_a_pin_that_an_async_store_was_not_told_yet_survives_other_conversations() -> None:
     """Within its event loop it is told with the next call; until then the pin is in memory."""
 
-    class Later:
-        def __init__(self) -> None:
-            self.inner = MemoryStore()
-
-        async def load(self, session_id: str) -> Sequence[str]:
-            return self.inner.load(session_id)
-
-        async def append(self, session_id: str, record_id: str, record: str) -> None:
-            self.inner.append(session_id, record_id, record)
-
-        async def remove(self, session_id: str, record_id: str) -> None:
-            self.inner.remove(session_id, record_id)
-
-    store = Later()
+    store = LaterStore()
     hooks = process(store)
     hooks.session("thread").pin(RULE)
     for number in range(1_001):
         hooks.session(f"other {number}")
     await hooks.session("thread").load()
-    assert len(store.inner.load("thread")) == 1
+    assert len(await store.load("thread")) == 1
 
 
 def test_a_stored_pin_has_every_field_that_version_0_1_0_demands_of_a_record() -> None:

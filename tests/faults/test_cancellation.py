@@ -32,25 +32,7 @@ from tests.faults.harness import (
     rig,
     tokens,
 )
-
-
-class LaterStore:
-    """A store that waits in every method."""
-
-    def __init__(self) -> None:
-        self.kept = MemoryStore()
-
-    async def load(self, session_id: str) -> Any:
-        await asyncio.sleep(0)
-        return self.kept.load(session_id)
-
-    async def append(self, session_id: str, record_id: str, record: str) -> None:
-        await asyncio.sleep(0)
-        self.kept.append(session_id, record_id, record)
-
-    async def remove(self, session_id: str, record_id: str) -> None:
-        await asyncio.sleep(0)
-        self.kept.remove(session_id, record_id)
+from tests.stores.later import LaterStore
 
 
 async def later(request: SummaryRequest) -> str:

@@ -36,6 +36,7 @@ from tests.faults.harness import (
     rig,
     works,
 )
+from tests.stores.later import LaterStore
 
 
 class Store(MemoryStore):
@@ -64,25 +65,6 @@ class Store(MemoryStore):
     def remove(self, session_id: str, record_id: str) -> Any:
         odd = self._meet("remove")
         return super().remove(session_id, record_id) if odd is None else odd
-
-
-class LaterStore:
-    """The same store with coroutine functions."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    async def load(self, session_id: str) -> Sequence[str]:
-        await asyncio.sleep(0)
-        return self.store.load(session_id)  # type: ignore[no-any-return]
-
-    async def append(self, session_id: str, record_id: str, record: str) -> None:
-        await asyncio.sleep(0)
-        self.store.append(session_id, record_id, record)
-
-    async def remove(self, session_id: str, record_id: str) -> None:
-        await asyncio.sleep(0)
-        self.store.remove(session_id, record_id)
 
 
 class Lazy(Sequence[str]):
