@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 
-from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
+from compaction_adapters.pydantic_ai import SUMMARY_KEY, Compaction, PydanticAIFormat
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ImageUrl, ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 
@@ -54,14 +54,16 @@ async def test_turns_of_an_agent_are_all_accepted(stage: Stage, persist: bool) -
     assert compaction.session("thread").state().compaction_count >= 2
 
 
-async def test_an_overflow_is_recovered_from_with_one_more_request(stage: Stage) -> None:
+@pytest.mark.parametrize("persist", [False, True])
+async def test_an_overflow_is_recovered_from_with_one_more_request(stage: Stage, persist: bool) -> None:
     side = wanting_turns(stage, reads("a.py"), Answer("Done."))
     side.reject_next = 1
-    agent = reader(stage.openai(), Compaction(context_window=16_384, settings=MERGES))
-    await agent.run("Go on.", message_history=spoken(20))
+    agent = reader(stage.openai(), Compaction(context_window=16_384, settings=MERGES, persist=persist))
+    result = await agent.run("Go on.", message_history=spoken(20))
     assert [request.status for request in side.model_requests] == [400, 200, 200]
     users = [message for message in side.model_requests[1].messages if message["role"] == "user"]
     assert users[0]["content"].endswith("\n\nGo on.")
+    assert sum(SUMMARY_KEY in (message.metadata or {}) for message in result.all_messages()) == persist
 
 
 async def test_what_was_compacted_between_runs_and_a_run_that_failed_are_gone_on_with(stage: Stage) -> None:

@@ -81,8 +81,9 @@ class PydanticAIFormat:
 
     def cache_mark(self, message: ModelMessage, /) -> CachePoint | None:
         """Return the last `CachePoint` in the user prompts of a request; None without one."""
-        items = (item for part in message.parts if isinstance(part, UserPromptPart) for item in _contents(part))
-        return next((item for item in reversed([*items]) if isinstance(item, CachePoint)), None)
+        prompts = [part for part in message.parts if isinstance(part, UserPromptPart)]
+        marks = [item for prompt in prompts for item in _contents(prompt) if isinstance(item, CachePoint)]
+        return marks[-1] if marks else None
 
     def with_cache_mark(self, summary: ModelMessage, mark: object, /) -> ModelMessage:
         """Return a copy of a summary with this `CachePoint` behind its text."""
