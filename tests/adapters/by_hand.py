@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,24 @@ async def check_that_a_thread_is_forgotten(process: Process, stage: Stage, how: 
     assert adapter.session("thread").history() == []
     graph.invoke(TALK, thread())
     assert SECRET not in texts(side.model_requests[-1].messages)
+
+
+async def check_that_a_deleted_thread_begins_anew(process: Process, stage: Stage, how: str) -> None:
+    """Deleted by the checkpointer's own means, and begun again with the very messages it had."""
+    stage.side(*[Answer("Yes.")] * 6)
+    saver, asked = InMemorySaver(), ABOVE_THE_TRIGGER["summarizer"].asked
+    adapter, graph, before = *process(saver), len(asked)
+    for paid in (1, 2):
+        for value in (TALK, asks("And now?")):
+            await (
+                graph.ainvoke(value, thread()) if how == "async" else asyncio.to_thread(graph.invoke, value, thread())
+            )
+            assert len(asked) == before + paid
+        pinned = graph.get_state(thread()).values["messages"][0]
+        await do(how, adapter, "pin", graph, thread(), pinned)
+        saver.delete_thread("thread")
+    graph.invoke(asks("Hello."), thread())
+    assert adapter.session("thread").export_records() == []
 
 
 async def check_what_is_refused(process: Process) -> None:

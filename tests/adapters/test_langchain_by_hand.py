@@ -42,6 +42,12 @@ async def test_an_undo_rests_in_the_next_process(stage: Stage, how: str) -> None
 
 
 @both_ways
+async def test_a_thread_that_its_checkpointer_deleted_begins_anew(stage: Stage, how: str) -> None:
+    process = process_of(stage, **by_hand.ABOVE_THE_TRIGGER)
+    await by_hand.check_that_a_deleted_thread_begins_anew(process, stage, how)
+
+
+@both_ways
 async def test_a_thread_is_forgotten(stage: Stage, how: str) -> None:
     await by_hand.check_that_a_thread_is_forgotten(process_of(stage), stage, how)
 

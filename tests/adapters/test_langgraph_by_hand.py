@@ -10,12 +10,12 @@ pytest.importorskip("langgraph.graph")
 
 from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import MessagesState
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from tests.adapters import by_hand, langchain_core_stage
 from tests.adapters.langchain_core_stage import WINDOW, Stage, spoken, thread
-from tests.adapters.langgraph_stage import chat_graph
+from tests.adapters.langgraph_stage import Model, chat_graph
 from tests.provider import Answer
 
 provider = langchain_core_stage.provider
@@ -48,6 +48,12 @@ async def test_an_undo_rests_in_the_next_process(stage: Stage, how: str) -> None
 
 
 @both_ways
+async def test_a_thread_that_its_checkpointer_deleted_begins_anew(stage: Stage, how: str) -> None:
+    process = process_of(stage, **by_hand.ABOVE_THE_TRIGGER)
+    await by_hand.check_that_a_deleted_thread_begins_anew(process, stage, how)
+
+
+@both_ways
 async def test_a_thread_is_forgotten(stage: Stage, how: str) -> None:
     await by_hand.check_that_a_thread_is_forgotten(process_of(stage), stage, how)
 
@@ -56,6 +62,20 @@ async def test_a_forgotten_thread_is_gone_from_the_store_too(stage: Stage) -> No
     items = InMemoryStore()
     process = process_of(stage, store=BaseStoreRecordStore(items))
     await by_hand.check_that_a_thread_is_forgotten(process, stage, "async")
+    assert items.search(("compaction_records",)) == []
+
+
+@both_ways
+async def test_a_forgotten_thread_takes_its_subgraphs_along(how: str) -> None:
+    items = InMemoryStore()
+    keywords = {**by_hand.ABOVE_THE_TRIGGER, "store": BaseStoreRecordStore(items)}
+    compact = CompactionNode(context_window=WINDOW, **keywords)
+    inner = chat_graph(compact, Model())
+    builder = StateGraph(MessagesState).add_node("inner", inner).add_edge(START, "inner")
+    graph: Any = builder.compile(checkpointer=InMemorySaver())
+    graph.invoke(by_hand.TALK, thread())
+    assert items.search(("compaction_records",))
+    await by_hand.do(how, compact, "forget", graph, thread())
     assert items.search(("compaction_records",)) == []
 
 

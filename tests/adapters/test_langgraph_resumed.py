@@ -314,6 +314,38 @@ def test_a_state_may_still_declare_the_view() -> None:
         assert result["messages"][-1].text == f"{len(result[key])} of {len(result[key])}"
 
 
+def test_a_wrapped_model_alone_keeps_its_records_in_the_thread_where_the_schema_is_named(stage: Stage) -> None:
+    side, saver = stage.side(*[Answer("Yes.")] * 2), InMemorySaver()
+    summarizer = CountingSummarizer()
+
+    def graph() -> Any:
+        compact = CompactionNode(context_window=WINDOW, summarizer=summarizer)
+        asked = compact.wrap(stage.openai())
+
+        def model(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [asked.invoke(state["messages"])]}
+
+        builder: Any = StateGraph(MessagesState)
+        builder.add_node("model", model, input_schema=compact.schema).add_edge(START, "model")
+        return builder.compile(checkpointer=saver)
+
+    for value in (LONG, said("And then?")):
+        graph().invoke(value, thread())
+        assert SECRET in texts(side.model_requests[-1].messages)
+    assert len(summarizer.asked) == 1
+    assert set(graph().get_state(thread()).values) == {"messages"}
+
+
+def test_an_output_schema_leaves_the_view_out_of_the_result() -> None:
+    class State(MessagesState, CompactionState):
+        pass
+
+    builder: Any = StateGraph(State, output_schema=MessagesState)
+    builder.add_node("compact", node_of(CountingSummarizer())).add_node("model", Model().__call__)
+    result = builder.add_edge(START, "compact").add_edge("compact", "model").compile().invoke(LONG)
+    assert set(result) == {"messages"}
+
+
 # -- a structured answer
 
 

@@ -47,7 +47,7 @@ class Sessions:
         self._controller = controller
         self._lock = threading.Lock()
         self._runs: OrderedDict[int, _Run] = OrderedDict()
-        self._carried = CarriedRecords()
+        self._carried = CarriedRecords(controller)
 
     def named(self, session_id: str) -> CompactionSession[BaseMessage]:
         """Return the session with this name, with what it holds in memory."""
@@ -55,10 +55,8 @@ class Sessions:
 
     def of(self, request: ModelRequest[Any]) -> CompactionSession[BaseMessage]:
         """Return the session of the call that is asked for, with the records of the state it is asked in."""
-        session = self.named(self._name(request.runtime))
-        self._carried.fill(session, request.messages)
-        session.import_records(stored_records(current_config()))
-        return session
+        config = current_config()
+        return self._carried.open(self._name(request.runtime), request.messages, stored_records(config), config)
 
     def carry(self, session: CompactionSession[BaseMessage], request: ModelRequest[Any]) -> None:
         """Keep a session's records for conversations that begin with the same messages, whatever came of the call."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Final
-from weakref import WeakKeyDictionary
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.langchain_core.messages import FORMAT
-from compaction_hooks import CompactionRecord, CompactionSession, project
+from compaction_adapters.langchain_core.runs import begins_thread
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
 
 MAX_CARRIED: Final = 64
 """Records that are kept, those used last: a few kilobytes each."""
@@ -25,12 +27,39 @@ class CarriedRecords:
     that summarised its beginning.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, controller: CompactionController[Any]) -> None:
+        self._controller = controller
         self._lock = threading.Lock()
+        self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
         self._records: OrderedDict[str, tuple[str, Mapping[str, object]]] = OrderedDict()
         self._filled: WeakKeyDictionary[CompactionSession[BaseMessage], set[str]] = WeakKeyDictionary()
 
-    def fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
+    def open(
+        self,
+        name: str,
+        messages: Sequence[BaseMessage],
+        held: Sequence[Mapping[str, object]] | None,
+        config: RunnableConfig,
+    ) -> CompactionSession[BaseMessage]:
+        """Return the session of a task with the records its state holds, and those that are true of its messages.
+
+        The session of a thread that was deleted from its checkpointer is closed, and another begins.
+
+        Args:
+            config: The configuration of the task.
+        """
+        session = self._controller.session(name, format=FORMAT)
+        if held:
+            self._checkpointed.add(session)
+        elif session in self._checkpointed and begins_thread(config):
+            self.drop(session)
+            self._controller.close(name)
+            session = self._controller.session(name, format=FORMAT)
+        self._fill(session, messages)
+        session.import_records(held or ())
+        return session
+
+    def _fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
         """Give a session the records that are true of these messages, once for each beginning it is asked with."""
         beginning = _beginning(messages)
         with self._lock:

@@ -119,7 +119,7 @@ def model_of_run(model: object, config: RunnableConfig) -> object:
     while isinstance(model, DynamicRunnable):
         model, config = model.prepare(config)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not _is_of_init_chat_model(model):
-        return cast("object", model)
+        return model  # pyright: ignore[reportUnknownVariableType]
     made: Any = model
     is_named = "model" in {**made._default_config, **made._model_params(config)}
     return model_of_run(made._model(config), config) if is_named else made

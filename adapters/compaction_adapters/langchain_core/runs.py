@@ -17,6 +17,16 @@ _PUSH: Final = "__pregel_push"
 """`langgraph._internal._constants.PUSH`: begins the path of a task that was started by a `Send` or by calling a `@task`."""
 
 
+_CHECKPOINTER: Final = "__pregel_checkpointer"
+"""`langgraph._internal._constants.CONFIG_KEY_CHECKPOINTER`: under it, a task finds the checkpointer of its run."""
+
+
+def begins_thread(config: RunnableConfig) -> bool:
+    """Return whether a task is in the first step of a thread with a checkpointer; also when time travel repeats that step."""
+    is_first = (config.get("metadata") or {}).get("langgraph_step") == 1
+    return is_first and bool(cast("Mapping[str, object]", config.get("configurable") or {}).get(_CHECKPOINTER))
+
+
 def thread_id(config: RunnableConfig) -> str | None:
     """Return the thread of a run; None where it has none."""
     thread = cast("Mapping[str, object]", config.get("configurable") or {}).get("thread_id")
@@ -40,6 +50,11 @@ def conversation_id(config: RunnableConfig, run: str | None = None) -> str | Non
     path = cast("Sequence[object]", (config.get("metadata") or {}).get("langgraph_path") or ())
     is_own = _PUSH in path[:1]
     return _NAMESPACE_SEPARATOR.join([base, *(segments if is_own else segments[:-1])])
+
+
+def conversation_in(thread: str, namespace: str) -> str:
+    """Return the name of the conversation of a subgraph that has its checkpoints in this namespace."""
+    return f"{thread}{_NAMESPACE_SEPARATOR}{namespace}"
 
 
 def stream_events(write: Callable[[Any], object]) -> EventHandler:

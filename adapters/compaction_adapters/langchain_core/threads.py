@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
+from compaction_adapters.langchain_core.messages import FORMAT
 from compaction_adapters.langchain_core.records import Records, records_update
-from compaction_adapters.langchain_core.runs import thread_id
+from compaction_adapters.langchain_core.runs import conversation_in, thread_id
 from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
@@ -126,18 +127,26 @@ class ThreadMethods(ABC):
     async def forget(self, graph: Any, config: RunnableConfig) -> None:
         """Delete the thread: its checkpoints, and what is kept of its compactions in memory and in the store.
 
+        Those of its subgraphs go too, as far as the thread has checkpoints of them.
+
         Raises:
             RecordError: the store failed; call it again.
         """
-        await _saver(graph).adelete_thread(_named(config))
-        self._forget_carried(self._session_of(_named(config)))
-        await self.controller.forget(self._session_of(_named(config)).id)
+        saver, thread = _saver(graph), _named(config)
+        found = [saved async for saved in saver.alist(_whole(thread))]
+        await saver.adelete_thread(thread)
+        for session in self._sessions_of(thread, found):
+            self._forget_carried(session)
+            await self.controller.forget(session.id)
 
     def forget_sync(self, graph: Any, config: RunnableConfig) -> None:
         """As `forget`, for callers without an event loop."""
-        _saver(graph).delete_thread(_named(config))
-        self._forget_carried(self._session_of(_named(config)))
-        self.controller.forget_sync(self._session_of(_named(config)).id)
+        saver, thread = _saver(graph), _named(config)
+        found = [*saver.list(_whole(thread))]
+        saver.delete_thread(thread)
+        for session in self._sessions_of(thread, found):
+            self._forget_carried(session)
+            self.controller.forget_sync(session.id)
 
     # -- for the adapter
 
@@ -154,6 +163,13 @@ class ThreadMethods(ABC):
         """Forget a session's records for conversations that begin alike."""
 
     # -- helpers
+
+    def _sessions_of(self, thread: str, saved: Iterable[Any]) -> list[CompactionSession[BaseMessage]]:
+        """Return the session of a thread, and those of the subgraphs that have checkpoints in it."""
+        own = self._session_of(thread)
+        spaces = {str(one.config["configurable"].get("checkpoint_ns") or "") for one in saved} - {""}
+        ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
+        return [own, *(self.controller.session(id, format=FORMAT) for id in ids)]
 
     def _read(self, graph: Any, config: RunnableConfig) -> Thread:
         session, saver = self._session_of(_named(config)), _saver(graph)
@@ -181,6 +197,10 @@ class ThreadMethods(ABC):
         update = records_update(thread.session, thread.held)
         if update:
             await graph.aupdate_state(config, {self._channel: update})
+
+
+def _whole(thread: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread}}
 
 
 def _named(config: RunnableConfig) -> str:

@@ -74,7 +74,7 @@ class Conversations:
         self._controller = controller
         self._messages_key = messages_key
         self._suffix = "" if messages_key == "messages" else f"#{messages_key}"
-        self._carried = CarriedRecords()
+        self._carried = CarriedRecords(controller)
         self._handed_out: _Lists = WeakKeyDictionary()
         self._called: WeakKeyDictionary[CompactionSession[BaseMessage], CallOptions] = WeakKeyDictionary()
 
@@ -105,10 +105,8 @@ class Conversations:
             run = given if isinstance(given, RunName) else RunName(f"run-{uuid.uuid4()}")
             name = f"{conversation_id(config, run)}{self._suffix}"
             self._close_with(run, name + kind)
-        session = self.named(name + kind)
-        self._carried.fill(session, messages)
         records = cast("Sequence[Mapping[str, object]]", held or ())
-        session.import_records(records)
+        session = self._carried.open(name + kind, messages, records, config)
         return Conversation(session, channels, records, run)
 
     def asked(self, config: RunnableConfig, messages: list[BaseMessage]) -> Asked:
