@@ -21,7 +21,7 @@ THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON})
 """Versions the core is tried on; pyproject.toml names those on which all of it passed."""
 SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
-"""By program that the tests of stores start: Debian's package of it. Only the session `servers` installs any."""
+"""By program that the tests of stores start: Debian's package of it. No session installs any."""
 EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli,redis,postgres,otel,testing"
 """All extras: what the code of this repository imports."""
 
@@ -170,13 +170,11 @@ def _files(*patterns: str) -> list[str]:
 
 @nox.session(tags=["full"])
 def servers(session: nox.Session) -> None:
-    """The stores on real servers. Where redis or PostgreSQL is missing, root installs it by apt-get: no other session does."""
+    """The stores on real servers, which must be installed: it fails where redis or PostgreSQL is missing."""
     if missing := [package for program, package in SERVERS.items() if not _is_installed(program)]:
-        if os.geteuid() != 0 or not shutil.which("apt-get"):
-            session.error(f"first: apt-get install {' '.join(missing)}")
-        session.run("apt-get", "install", "-qq", "-y", *missing, external=True)
+        session.error(f"first, as root: apt-get install {' '.join(missing)}")
     install(session, "test", "provider", "redis-tests", "postgres-tests", extras="redis,postgres")
-    session.run("pytest", *_files(*ADAPTERS["redis"], *ADAPTERS["postgres"]), *session.posargs)
+    session.run("pytest", "--full", *_files(*ADAPTERS["redis"], *ADAPTERS["postgres"]), *session.posargs)
 
 
 def _is_installed(program: str) -> bool:

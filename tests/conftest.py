@@ -5,6 +5,7 @@ In CI the same examples are generated each time. None is timed.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 
@@ -38,3 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if item.get_closest_marker("full")]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector off what lasts as long as the process: many a test has it run, and most of the heap is that."""
+    gc.freeze()

@@ -235,7 +235,7 @@ def test_nothing_is_hashed_before_a_record_is_made(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_a_call_with_nothing_due_allocates_less_than_two_kilobytes(is_compacted: bool) -> None:
     """Beyond the new list that a compacted view is."""
-    hooks, messages = controller(HUGE_WINDOW, summarizer=Scripted()), conversation(2_000)
+    hooks, messages = controller(HUGE_WINDOW, summarizer=Scripted()), conversation(10_000)
     hooks.transform_context_sync(messages)
     if is_compacted:
         hooks.compact_sync(messages, keep_recent_tokens=1_000)
@@ -245,7 +245,7 @@ def test_a_call_with_nothing_due_allocates_less_than_two_kilobytes(is_compacted:
 
 
 def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
-    messages = conversation(1_500)
+    messages = conversation(5_000)
     hooks = controller(HUGE_WINDOW)
     left, _ = allocated(lambda: seen(hooks, messages))
     assert left / len(messages) <= 400
