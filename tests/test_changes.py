@@ -243,6 +243,19 @@ def test_an_old_message_changed_in_place_is_noticed_before_its_summary_is_used_a
     assert "summary number 2" in texts(view)
 
 
+@pytest.mark.parametrize("place", [pytest.param(1, id="pinned"), pytest.param(5, id="covered")])
+def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_at_the_next_compaction(place: int) -> None:
+    summaries = Scripted("- the first", "- the second")
+    hooks = summarising(summaries)
+    messages = [dict(message) for message in long()]
+    assert "- the first" in texts(hooks.transform_context_sync(messages))
+    messages[place]["content"] = "Port the lexer."
+    view = hooks.compact_sync([*messages, *steps(4, 300, first=50)]).messages
+    assert [request.previous_summary for request in summaries.requests] == [None, None]
+    assert "- the second" in texts(view)
+    assert ("Port the lexer." in texts(view)) is (place == 1)
+
+
 def test_a_rewind_to_an_older_record_reads_what_it_covers_again() -> None:
     hooks = summarising()
     messages, writable = mutable()

@@ -33,8 +33,6 @@ def test_runs_behind_a_summary_are_counted_from_the_start_of_the_conversation() 
     assert not history.is_boundary(4)
     assert [history.digest_before(run) for run in (3, 4, 10)] == [None, "0123", None]
     assert (history.summary_piece, history.pieces()[0].side) == (0, None)
-    history.log.release(1, shown=[])
-    assert history.pieces()[0].side is None
     assert reader().read([SUMMARY, *steps(2)], KNOWN).request is None
 
 
@@ -108,12 +106,10 @@ def test_what_was_made_smaller_in_the_list_itself_counts_as_what_stood_there() -
     assert chain(0, "[cleared]") != chain(0, "a long text")
 
 
-@pytest.mark.parametrize("covered", [0, 3])
 @pytest.mark.parametrize("edited", [2, 5, 8])
-def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edited: int, covered: int) -> None:
+def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edited: int) -> None:
     reads, messages = reader(), [SUMMARY, *steps(5), assistant("so"), user("?")]
     history = reads.sync(None, messages, KNOWN)
-    history.log.release(covered, shown=[])
     new = [*messages[:edited], assistant("Something else."), user("And?"), *messages[edited + 1 :]]
     synced, fresh = reads.sync(history, new, KNOWN), reads.read(new, KNOWN)
     assert synced.base == fresh.base == 4

@@ -11,7 +11,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
 from compaction_hooks.history.reader import MOST_READ_AGAIN
 from compaction_hooks.messages import Message, PartAddress, Text
@@ -78,40 +78,6 @@ def test_a_field_that_cannot_be_compared_does_not_keep_a_message_from_being_look
 # -- what is gone
 
 
-def test_a_second_answer_to_a_covered_call_that_is_gone_binds_nothing() -> None:
-    """The host took the call out of its message, in place, when that was covered already."""
-    messages: list[dict[str, Any]] = [dict(message) for message in (user("go"), *steps(6), assistant("wait"))]
-    reads = reader()
-    history = reads.sync(None, [*messages], Known())
-    history.log.release(9, shown=[])
-    for message in messages[:9]:
-        message.pop("tool_calls", None)
-    late = [*messages, tool("call_1", "once more"), assistant("so"), user("and?")]
-    grown = reads.sync(history, late, Known())
-    assert grown.log is history.log
-    end = history.run_count
-    assert [*grown.boundaries(end - 1)] == [end, end + 1, end + 2]
-
-
-def test_a_covered_message_that_says_less_by_now_says_nothing_where_it_did() -> None:
-    """Two pieces were read of it, and the host has taken one away, in place."""
-    content: list[dict[str, Any]] = [
-        {"type": "tool_result", "tool_use_id": "1", "content": "ok"},
-        {"type": "text", "text": "thanks"},
-    ]
-    messages: list[Chat] = [
-        {"role": "user", "content": "go"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]},
-        {"role": "user", "content": content},
-        {"role": "assistant", "content": "so"},
-    ]
-    history = HistoryReader(AnthropicFormat(), lambda _: 7, "[S]").read(messages, Known())
-    history.log.release(3, shown=[])
-    del content[1]
-    assert [piece.message.text for piece in history.pieces()] == ["go", "", "", "", "so"]
-    assert history.tokens() == 5 * 7
-
-
 def test_a_list_of_which_one_message_could_not_be_read_is_read_once_it_was_put_right() -> None:
     reads, messages = reader(), talk(3)
     first = reads.sync(None, messages, Known())
@@ -125,96 +91,15 @@ def test_a_list_of_which_one_message_could_not_be_read_is_read_once_it_was_put_r
     assert [*grown.boundaries(4)] == [5, 6, 7, 8]
 
 
-# -- what is let go
+# -- a second answer
 
 
-@pytest.mark.parametrize("released", [0, 9, 12])
 @pytest.mark.parametrize(("answered", "boundaries"), [("call_0", [1, 15, 16]), ("call_1", [1, 3, 15, 16])])
-def test_a_second_answer_binds_everything_up_to_its_call(answered: str, boundaries: list[int], released: int) -> None:
-    """Whether or not what was read of the call was let go."""
+def test_a_second_answer_binds_everything_up_to_its_call(answered: str, boundaries: list[int]) -> None:
     reads, messages = reader(), [user("go"), *steps(6), assistant("wait")]
     history = reads.sync(None, messages, Known())
-    history.log.release(released, shown=[])
     late = [*messages, tool(answered, "once more"), assistant("so"), tool("nobody", "?")]
     assert [*reads.sync(history, late, Known()).boundaries(0)] == boundaries
-
-
-def test_what_was_let_go_counts_for_the_sides_it_did() -> None:
-    thought = {"role": "assistant", "content": None, "reasoning_content": "hm"}
-    messages = [system(), user(""), user("go"), thought, assistant("so"), system("hint"), user("and?"), *steps(2)]
-    history, whole = (reader().read(messages, Known()) for _ in range(2))
-    history.log.release(8, shown=[])
-    sides = [piece.side for piece in history.pieces()]
-    assert sides == [None, None, "host", None, "assistant", None, "host", *["assistant", "host"] * 2]
-    assert history.digest_before(6) == whole.digest_before(6) is not None
-
-
-def test_what_was_let_go_is_not_verified_again() -> None:
-    """It was summarised as it was; what is shown of it all the same, and what is live, is read."""
-    format, messages = CountingFormat(), [dict(message) for message in (system(), user("go"), *steps(6))]
-    reads = HistoryReader(format, lambda _: 1, "[S]")
-    history = reads.sync(None, [*messages], Known())
-    history.log.show((0,))
-    history.log.release(8, shown=[0])
-    messages[3]["content"] = "changed since"
-    format.reads = 0
-    assert reads.verify(history, [*messages]) is history
-    assert format.reads == len(messages) - 8 + 1
-    messages[0]["content"] = "Be bold."
-    assert reads.verify(history, [*messages]).piece(3).message.results[0].text == "changed since"
-
-
-def test_a_result_that_nobody_asked_for_is_not_looked_for_among_the_covered_messages() -> None:
-    """They would have to be read again, each time."""
-    format, messages = CountingFormat(), [user("go"), *steps(10)]
-    reads = HistoryReader(format, lambda _: 1, "[S]")
-    history = reads.sync(None, messages, Known())
-    history.log.release(15, shown=[])
-    format.reads = 0
-    reads.sync(history, [*messages, tool("nobody", "?"), tool("nobody", "?")], Known())
-    assert format.reads == 2
-
-
-@pytest.mark.parametrize("messages", [[user("go"), *steps(6)], [user("ask"), *steps(2), user("go"), *steps(4)]])
-def test_the_current_request_is_known_though_it_was_let_go(messages: list[Chat]) -> None:
-    history = reader().read(messages, Known())
-    history.log.release(10, shown=[])
-    assert history.request == messages.index(user("go"))
-
-
-def test_the_chain_goes_on_from_where_it_was_known_when_messages_were_let_go() -> None:
-    """No covered message is read again for it, but those since the place that was asked for last."""
-    messages = [system(), user("go"), *steps(10)]
-    format = CountingFormat()
-    history = HistoryReader(format, lambda _: 1, "[S]").read(messages, Known())
-    history.digest_before(7)
-    digests = [history.digest_before(run) for run in (9, 12)]
-    history.log.release(10, shown=[])
-    format.reads = 0
-    assert [history.digest_before(run) for run in (9, 12)] == digests
-    assert format.reads == 0
-    before = HistoryReader(format, lambda _: 1, "[S]").read(messages, Known())
-    before.digest_before(8)
-    before.log.release(10, shown=[])
-    format.reads = 0
-    assert before.digest_before(9) == digests[0]
-    assert 0 < format.reads <= 2
-
-
-def test_what_a_view_shows_of_the_covered_messages_is_not_read_again_call_after_call() -> None:
-    """System messages and pins, in calls that look at the list."""
-    format, messages = CountingFormat(), [system(), user("Port the parser."), *steps(20, 100)]
-    hooks: CompactionController[Chat] = CompactionController(
-        context_window=200_000, format=format, summarizer=Scripted(), settings=SUMMARISING
-    )
-    hooks.compact_sync(messages, keep_recent_tokens=500)
-    hooks.transform_context_sync(messages)
-    format.reads = 0
-    for number in range(4):
-        messages = [*messages, *steps(1, 100, first=100 + number)]
-        view = hooks.transform_context_sync(messages, context_window=200_000 - number)
-        assert messages[1] in view
-    assert format.reads == 8
 
 
 # -- nothing new
@@ -225,20 +110,16 @@ class Held(dict[str, Any]):
 
 
 @pytest.mark.parametrize("kind", [dict, Held])
-@pytest.mark.parametrize("covered", [0, 6])
 @pytest.mark.parametrize("is_copied", [False, True])
-def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(
-    kind: type[dict[str, Any]], covered: int, is_copied: bool
-) -> None:
+def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(kind: type[dict[str, Any]], is_copied: bool) -> None:
     """Call after call: nothing is read into a new history, whichever way the messages are recognised."""
     messages: list[Chat] = [kind(message) for message in (system(), user("go"), *steps(5), assistant("so"), user("?"))]
     for format in (FORMAT, CountingFormat()):
         reads = HistoryReader(format, lambda _: 1, "[S]")
         history = reads.sync(None, messages, Known())
-        history.log.release(covered, shown=[])
         listed = [*messages]
         if is_copied:
-            listed[covered:] = map(copy.copy, listed[covered:])
+            listed = [*map(copy.copy, listed)]
             history = reads.sync(history, listed, history.known)
         for _ in range(4):
             assert reads.sync(history, [*listed], history.known) is history
@@ -366,14 +247,12 @@ def test_what_is_shown_beside_cleared_results_is_what_the_host_holds_now() -> No
         assert [message for message in shown if id(message) not in own] == cleared
 
 
-@pytest.mark.parametrize("covered", [0, 2, 4])
-def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale(covered: int) -> None:
+def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale() -> None:
     """They measured the list without it; those before it, and those that come, measured what is there."""
     asked = [user("a"), counted(100), user("b"), counted(200)]
     reads = reader()
     history = reads.sync(None, asked, Known())
     assert [*history.counted_answers()] == [3, 1]
-    history.log.release(covered, shown=[])
     inserted = [*asked[:2], user("one thing first"), *asked[2:]]
     history = reads.sync(history, inserted, Known())
     assert [*history.counted_answers()] == [1]

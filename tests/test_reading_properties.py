@@ -169,15 +169,9 @@ def test_a_history_that_is_kept_is_the_one_that_is_read_from_scratch(data: Any, 
     history: History[Chat] | None = None
     earlier: list[tuple[History[Chat], dict[str, object]]] = []
     for action in data.draw(st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=14)):
-        if action == "release":
-            if history is not None and history.run_count > 1:
-                cut = history.run_start(1 + host.choose(history.run_count - 1))
-                history.log.release(history.piece(cut).host, history.systems(cut))
-        elif action == "write_into":
+        if action == "write_into":
             if history is not None:
-                log = history.log
-                covered = next((n for n in range(history.host_count) if history.first_piece(n) >= log.released), 0)
-                host.write_into(max(log.watched_from, covered))
+                host.write_into(history.log.watched_from)
         else:
             getattr(host, action)()
         if host.is_written_into:
@@ -186,21 +180,19 @@ def test_a_history_that_is_kept_is_the_one_that_is_read_from_scratch(data: Any, 
         fresh = reader.read(host.messages, known)
         assert_same(history, fresh)
         assert [*history.boundaries(0)] == [*fresh.boundaries(0)]
-        released = history.log.released  # what was let go is nobody's newest answer
-        assert [*history.answers()] == [index for index in fresh.answers() if index >= released]
-        counted = [*history.counted_answers()]
-        wanted = [index for index in fresh.counted_answers() if index >= released]
+        assert [*history.answers()] == [*fresh.answers()]
+        counted, wanted = [*history.counted_answers()], [*fresh.counted_answers()]
         assert set(counted) <= set(wanted)
         assert host.is_edited or counted == wanted
         for old, said in earlier:
-            assert facts(old) == said or old.piece_count <= old.log.released
+            assert facts(old) == said
         if history.piece_count and history.piece(history.piece_count - 1).side is not None:
             # Reasoning at the end belongs to what comes next, and so to another run once that is there.
             earlier = [*earlier[-2:], (history, facts(history))]
         host.is_written_into = False
 
 
-ACTIONS = ("append",) * 6 + ("edit", "take_back", "redo", "copies", "switch", "write_into", "release", "release")
+ACTIONS = ("append",) * 6 + ("edit", "take_back", "redo", "copies", "switch", "write_into", "write_into")
 
 
 # -- a session
@@ -355,8 +347,6 @@ def happen(action: str, host: Host, twins: tuple[Twin, Twin], call: Mapping[str,
     if action == "report":
         usage = Usage(input_tokens=int(tokens * (0.6 + number / 80)) + number)
         on_both(twins, lambda twin: twin.session.report_usage(usage, view=twin.view if number % 2 else None))
-    elif action == "sleep":
-        on_both(twins, lambda twin: twin.session.engine.conversation.fall_asleep())
     elif action == "ask":
         counted = Usage(input_tokens=int(tokens * (0.7 + number / 80)) + 1, output_tokens=number)
         response = host.dialect.respond({"role": "assistant", "content": "so"}, counted)
@@ -397,11 +387,9 @@ def test_a_session_shows_what_a_new_process_would_show(data: Any, seed: int, cle
     host = Host(random.Random(seed).randrange, dialect)
     options = {"clear_tool_results": clears}
     twin = Twin(4_096, options, dialect.format, has_store=False, glances=True)
-    for action in data.draw(st.lists(st.sampled_from((*LIFE, "compact", "undo", "sleep")), min_size=4, max_size=24)):
+    for action in data.draw(st.lists(st.sampled_from((*LIFE, "compact", "undo")), min_size=4, max_size=24)):
         if action == "undo":
             twin.session.undo()
-        elif action == "sleep":
-            twin.session.engine.conversation.fall_asleep()
         elif action == "compact":
             on_both((twin, twin), lambda one: one.session.compact_sync(host.messages, keep_recent_tokens=300))
         elif action not in ("call", "report"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Breaker, Unfit
@@ -44,7 +44,6 @@ class Conversation(Generic[M]):
     Attributes:
         is_format_open: Whether no format was named and no message told one yet: `format` reads plain text as all do.
         records: All forks, in the order of `precedence`, which is that in which one was made of the other; notes of pins first.
-        is_asleep: Whether the conversation is idle, and nothing is kept of the list last read.
         made: What was made to mend the list last time, by what the format reads from it.
         in_force: Id of the record that was last found true of a list whose messages were all read for it, or whose successor was
             taken back since.
@@ -57,7 +56,6 @@ class Conversation(Generic[M]):
         is_writing: Whether a caller is telling it.
         store_rests_until: When a store that failed may be asked again, in monotonic seconds.
         unreadable: Digests of stored texts that were passed over, and reported.
-        calls: How many calls have begun or ended here, the same one perhaps twice: a sign that it is in use.
         user_pins: By digest, what the host pinned, and the run it is in; `UNKNOWN_RUN` when that is not known.
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list was looked at.
         weighed: The view at hand when the usage that answers carry was last weighed, and the piece of the newest of them.
@@ -87,7 +85,6 @@ class Conversation(Generic[M]):
     records: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
     known: Known = field(default_factory=Known)
     history: History[M] | None = None
-    is_asleep: bool = False
     made: dict[tuple[Message, ...], M] = field(default_factory=dict[tuple[Message, ...], M])
     in_force: str | None = None
     is_loaded: bool = False
@@ -101,7 +98,6 @@ class Conversation(Generic[M]):
     unreadable: set[str] = field(default_factory=set[str])
     flight: Flight | None = None
     breaker: Breaker = field(default_factory=Breaker)
-    calls: int = 0
     user_pins: dict[str, int] = field(default_factory=dict[str, int])
     unseen_pins: list[Set[str]] = field(default_factory=list["Set[str]"])
     handed_out: HandedOut[M] | None = None
@@ -287,7 +283,6 @@ class Conversation(Generic[M]):
 
     def note_handed_out(self, handed_out: HandedOut[M]) -> None:
         """Remember the view a caller gets."""
-        self.calls += 1
         self.handed_out = handed_out
         if self.history is not None:
             self.reasoning.note_handed_out(self.history)
@@ -314,34 +309,17 @@ class Conversation(Generic[M]):
                 self.made[name] = message
         return mended
 
-    def fall_asleep(self) -> None:
-        """Let go of all that the next call can read again, the host's messages included: what is left is the records."""
-        if self.history is None or self.flight is not None:
-            return
-        self.is_asleep, self.history = True, None
-        self.projected = self.offered = self.frame = self.unfit = None
-        self.made = {}
-        last, anchor = self.handed_out, self.anchor
-        self.handed_out = self.anchor = self.weighed = None
-        if last is not None:
-            # An answer may still come, and a status line still ask; no later view grew from this one.
-            measured = replace(last.measured, log=None)
-            self.handed_out = HandedOut([], [], measured, last.tokens, last.budget)
-            if anchor is not None and anchor.measured is last.measured:
-                self.anchor = Anchor(measured, anchor.input_tokens)
-
     def current(self) -> CompactionRecord | None:
         """Return the record in force for the list last seen, or None; before the first list, the record that was made last."""
         if self.history is not None:
             return self.newest_true(self.history)
-        if self.in_force is None and not self.calls:
+        if self.in_force is None and self.handed_out is None:
             made = (record for record in self.records if not record.is_note)
             return max(made, key=lambda record: (record.last_compacted_at, precedence(record)), default=None)
         return next((record for record in self.records if record.id == self.in_force), None)
 
     def read(self, messages: Sequence[M]) -> History[M]:
         """Read a list, looking only at what is new."""
-        self.is_asleep = False
         if self.is_format_open:
             self.settle_format(messages)
         if self.glanced_at is messages and self.history is not None and self.history.host_count == len(messages):
@@ -395,9 +373,6 @@ class Conversation(Generic[M]):
             projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
         self.projected, self.offered = (name, projection), None
         history.log.show(projection.borrowed)
-        if 0 < projection.cut < history.piece_count:
-            shown = (*history.systems(projection.cut), *projection.pinned)
-            history.log.release(history.piece(projection.cut).host, shown)
         return projection
 
     def pin(self, message: M) -> CompactionRecord | None:

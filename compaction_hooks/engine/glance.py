@@ -31,7 +31,6 @@ def glance(
         FormatError: a new message cannot be read.
     """
     with conversation.lock:
-        conversation.calls += 1
         frame, conversation.glanced_at = conversation.frame, None
         if not isinstance(messages, list):  # pyright: ignore[reportUnnecessaryIsInstance]
             return None

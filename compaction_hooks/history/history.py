@@ -5,13 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Generic
+from typing import Final, Generic
 
 from compaction_hooks.history.digests import DIGEST_RULE, run_digest
 from compaction_hooks.history.facts import Known, Origin, Piece, Side
 from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, ToolCall
 from compaction_hooks.values import dataclass
+
+KEPT_DIGESTS: Final = 64
+"""Runs between two digests of the chain that are kept, each some 200 bytes, so that a record before the newest is found soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +100,11 @@ class History(Generic[M]):
 
     def piece(self, index: int) -> Piece:
         """Return one piece."""
-        return self.log.piece(index)
+        return self.log.pieces[index]
 
     def pieces(self, start: int = 0, end: int | None = None) -> list[Piece]:
         """Return pieces `start` to `end` (excluded)."""
-        log = self.log
-        end = self.piece_count if end is None else end
-        if start >= log.released:
-            return log.pieces[start - log.released : end - log.released]
-        return [log.piece(index) for index in range(start, end)]
+        return self.log.pieces[start : self.piece_count if end is None else end]
 
     def host(self, index: int) -> M:
         """Return one host message: the object that came in."""
@@ -156,7 +155,7 @@ class History(Generic[M]):
     def digest_before(self, run: int, rule: int = DIGEST_RULE) -> str | None:
         """Return the chain up to a boundary before `run`, made by this rule; None where this list cannot know it.
 
-        Computed on demand and kept: a call that asks nothing hashes nothing.
+        Computed on demand, and kept for this run and every `KEPT_DIGESTS`th: a call that asks nothing hashes nothing.
         """
         local = run - self.base
         if local < 0 or run > self.run_count - (1 if self.run_count > self.base else 0):
@@ -174,7 +173,8 @@ class History(Generic[M]):
             messages = [piece.message for piece in self.pieces(begin, end) if piece.side is not None]
             side = self.run_side(number)
             digest = run_digest(digest, side, number, messages, ordinals, self.known.originals, rule)
-            chain[number + 1 - self.base] = digest
+            if number + 1 == run or (number + 1 - self.base) % KEPT_DIGESTS == 0:
+                chain[number + 1 - self.base] = digest
             ordinals = _ordinals(messages) if side == "assistant" else {}
         return digest
 

@@ -1,21 +1,18 @@
-"""The facts of one conversation in columns, which grow at their end only; the objects of what was covered are let go."""
+"""The facts of one conversation in columns, which grow at their end only."""
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from operator import is_
-from typing import Final, Generic
+from typing import Generic
 
 from compaction_hooks.history.digests import CHAIN_START
 from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
 from compaction_hooks.values import dataclass
-
-COVERED_PER_CALL: Final = 1_024
-"""Covered messages that are held against the host's list per call, on average: all of them every so many calls."""
 
 
 def _numbers() -> array[int]:
@@ -34,22 +31,16 @@ def _starts() -> array[int]:
 class Log(Generic[M]):
     """What histories share: grows only at its end, so that a shorter history over it stays true.
 
-    Four bytes here and there: a state of a few hundred bytes a message, and of some thirty where it is covered.
+    Columns of four bytes: the whole state takes less than 400 bytes a message.
 
     Attributes:
-        read: Reads one host message.
         hosts: The host messages.
-        covered: How many of the oldest had their pieces let go; those are read again when somebody asks.
-        live: The host messages after them; the very list `hosts` while nothing is covered.
-        pieces: The pieces of the live messages.
-        released: How many pieces were let go.
-        kept: Of those, the ones that a view shows all the same: system messages and pins.
+        pieces: What was read of them.
         first_pieces: By host message, its first piece; one more at the end.
         tokens_before: By piece, the estimate of all before it, in tokens; one more at the end.
         run_starts: By run, its first piece. Sides alternate.
         bound: By run, 1 where no boundary lies before it: a call is open there.
-        systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage. Of those that were
-            let go only the system's and the user's last one.
+        systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
         open_calls: By call id, the runs of the calls that wait for a result.
         answered: Short hashes of the ids of answered calls: who answers none that is open may answer one of these again.
         chains: By rule, then by number of runs, the chain after them; not all are kept.
@@ -57,18 +48,12 @@ class Log(Generic[M]):
         shown: Host messages that a view holds beside its newest ones: of those, copies must not stand for the originals.
         shown_hosts: The same messages.
         replaced: How often the host's objects were replaced by copies of them.
-        unchecked: Calls since the covered messages were last held against the host's list.
         watched: Copies of the newest messages, which hosts still touch; None where they cannot be copied, and are read again.
         watched_from: The first of those.
     """
 
-    read: Callable[[M], Sequence[Message]]
     hosts: list[M] = field(default_factory=list[M])
-    covered: int = 0
-    live: list[M] = field(init=False)
     pieces: list[Piece] = field(default_factory=list[Piece])
-    released: int = 0
-    kept: dict[int, Piece] = field(default_factory=dict[int, Piece])
     first_pieces: array[int] = field(default_factory=_starts)
     tokens_before: array[int] = field(default_factory=_sums)
     run_starts: array[int] = field(default_factory=_numbers)
@@ -89,24 +74,14 @@ class Log(Generic[M]):
     shown: tuple[int, ...] = ()
     shown_hosts: tuple[M, ...] = ()
     replaced: int = 0
-    unchecked: int = 0
     watched: list[object] | None = None
     watched_from: int = 0
 
-    def __post_init__(self) -> None:
-        self.live = self.hosts
-
     # -- growing
-
-    def append(self, message: M) -> None:
-        """Append a host message, whose pieces are to be added next."""
-        self.hosts.append(message)
-        if self.live is not self.hosts:
-            self.live.append(message)
 
     def add(self, piece: Piece, *, is_stale: bool = False) -> None:
         """Append a piece; the usage of a stale one measured another list and is not listed."""
-        index = len(self.tokens_before) - 1
+        index = len(self.pieces)
         self.pieces.append(piece)
         self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
         message, side = piece.message, piece.side
@@ -127,9 +102,7 @@ class Log(Generic[M]):
 
     def _open_run(self, side: Side, start: int) -> None:
         # Reasoning that stands alone before an answer belongs to it: providers reject the one without the other.
-        while (
-            side == "assistant" and start > self.released and _is_bare_reasoning(self.pieces[start - 1 - self.released])
-        ):
+        while side == "assistant" and start > 0 and _is_bare_reasoning(self.pieces[start - 1]):
             start -= 1
         if self.last_side is None:
             self.first_side = side
@@ -164,39 +137,11 @@ class Log(Generic[M]):
         return called
 
     def _called_before(self, call_id: str) -> int | None:
-        """The run of the newest call with this id; messages that were let go are read again to find it."""
-        for index in range(len(self.tokens_before) - 2, -1, -1):
-            if any(call.id == call_id for call in self.piece(index).message.calls):
+        """The run of the newest call with this id."""
+        for index in range(len(self.pieces) - 1, -1, -1):
+            if any(call.id == call_id for call in self.pieces[index].message.calls):
                 return self.run_of(index)
         return None
-
-    # -- letting go
-
-    def release(self, host: int, shown: Iterable[int]) -> None:
-        """Let go of what was read of the messages before `host`: a record covers them.
-
-        They are read again when somebody asks: a record that is taken back, a second answer to one of their calls.
-
-        Args:
-            shown: The pieces among them that the view shows all the same.
-        """
-        if host <= self.covered:
-            return
-        piece = self.first_pieces[host]
-        self.kept = {index: self.piece(index) for index in shown if index < piece}
-        self.covered, self.live = host, self.hosts[host:]
-        del self.pieces[: piece - self.released]
-        self.released = piece
-        run = bisect_right(self.run_starts, piece) - 1
-        for places in (self.answers, self.counted):
-            del places[: bisect_left(places, piece)]
-        del self.requests[: max(0, bisect_left(self.requests, piece) - 1)]
-        self.open_calls = {**self.open_calls}  # a dict that entries were taken out of stays as large as it was
-        for rule, chain in self.chains.items():
-            last = max(chain)
-            self.chains[rule] = {
-                runs: digest for runs, digest in chain.items() if runs >= run or runs == last or runs == 0
-            }
 
     # -- reading
 
@@ -208,26 +153,6 @@ class Log(Generic[M]):
     def chain(self, rule: int) -> dict[int, str]:
         """Return the digests made by a rule so far, by number of runs; under a summary all rules begin with its digest."""
         return self.chains.setdefault(rule, {0: self.origin.digest if self.origin else CHAIN_START})
-
-    def piece(self, index: int) -> Piece:
-        """Return one piece; one that was let go is read again."""
-        if index >= self.released:
-            return self.pieces[index - self.released]
-        if index in self.kept:
-            return self.kept[index]
-        host = bisect_right(self.first_pieces, index) - 1
-        number = index - self.first_pieces[host]
-        read = self.read(self.hosts[host])
-        # Changed in place since, to fewer pieces: what is gone says nothing.
-        message = read[number] if number < len(read) else Message(role="other", parts=())
-        tokens = self.tokens_before[index + 1] - self.tokens_before[index]
-        return Piece(message, host, number, tokens, self._side(index, message))
-
-    def _side(self, index: int, message: Message) -> Side | None:
-        is_product = not self.run_starts or index < self.run_starts[0]
-        if message.role == "system" or is_product or not has_atoms(message):
-            return None
-        return "assistant" if message.role == "assistant" else "host"
 
     def run_side(self, run: int) -> Side:
         """Return whose run it is, counted from the first one of this list."""
@@ -247,35 +172,22 @@ class Log(Generic[M]):
     def begins(self, messages: list[M]) -> bool:
         """Whether a list begins with these very objects, by one comparison at the speed of C.
 
-        Of the covered ones `COVERED_PER_CALL` are compared per call, on average. Equal objects pass where the oldest and the newest
-        live one and those that are `shown` are the same.
+        Equal objects pass if the oldest, the newest and those that are `shown` are the same.
         """
-        live, start = self.live, self.covered
-        known, recent = len(live), messages[start:] if start else messages
-        if not known or len(recent) < known or recent[0] is not live[0] or recent[known - 1] is not live[-1]:
+        known, count = self.hosts, len(self.hosts)
+        if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
             return False
         try:
-            if not (live == recent if len(recent) == known else _begins(recent, live)):
-                return False
-            if start and not self._has_covered(messages):
+            if not _begins(messages, known):
                 return False
             return not self.shown or all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
         except Exception:  # noqa: BLE001 - a host's objects may compare as they like, and only where they are not the same
             return False
 
-    def _has_covered(self, messages: list[M]) -> bool:
-        self.unchecked += 1
-        if self.covered > self.unchecked * COVERED_PER_CALL:
-            return True
-        self.unchecked = 0
-        return _begins(messages, self.hosts)
-
     def replace_hosts(self, messages: Sequence[M], count: int) -> None:
         """Take the first `count` messages of a list for those that stand here: they say the same."""
         self.replaced += 1
         self.hosts[:count] = messages[:count]
-        if self.live is not self.hosts:
-            self.live = self.hosts[self.covered :]
 
     def last_answers(self, end: int) -> Iterator[int]:
         """Yield the assistant's pieces below `end`, newest first."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from operator import is_
 from typing import Final, Generic, cast
 
 from compaction_hooks.history.digests import message_names, text_digest
@@ -34,7 +33,7 @@ class HistoryReader(Generic[M]):
 
     def read(self, messages: Sequence[M], known: Known) -> History[M]:
         """Read a whole list."""
-        history = self._extend(Log(self._format.read), messages, 0, known)
+        history = self._extend(Log(), messages, 0, known)
         if history.log.has_unknown_summary:
             # What these messages were counted with is what the summary replaced.
             del history.log.counted[:]
@@ -57,30 +56,25 @@ class HistoryReader(Generic[M]):
                 return previous
             watched = range(log.watched_from, count)
             # What was written there need not be anything that is read: a cache mark is not.
-            if is_as_read or all(self._is_as_watched(previous, index, listed[index]) for index in watched):
+            if is_as_read or all(self._is_unchanged(previous, index, listed[index]) for index in watched):
                 return self._extend(log, listed, count, known)
         same = self._same_prefix(previous, listed)
         if same < count:
             return self._fork(previous, listed, same, known)
-        # Another history has grown it another way, or nothing is held of the covered messages that these could be held against.
-        if log.host_count > count or not all(map(is_, log.hosts[: log.covered], listed)):
+        if log.host_count > count:  # another history has grown it another way
             return self._extend(self._adopted(previous, listed, count, known), listed, count, known)
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
     def verify(self, history: History[M], messages: Sequence[M]) -> History[M]:
-        """Read every message again that a view shows; return `history` itself when none was changed in place, else a new reading.
-
-        What a record covers is not read again while the host passes the same objects: it was summarised as it was.
-        """
-        log, is_read_as = history.log, self._is_read_as
-        first, pieces, released = log.first_pieces, log.pieces, log.released
-        for index in (*(host for host in log.shown if host < log.covered), *range(log.covered, history.host_count)):
-            piece = first[index] - released
-            is_single = piece >= 0 and first[index + 1] - first[index] == 1
-            if is_single and is_read_as is not None and is_read_as(messages[index], (pieces[piece].message,)):
+        """Read every message again; return `history` itself when none was changed in place, else a new reading."""
+        first, pieces, is_read_as = history.log.first_pieces, history.log.pieces, self._is_read_as
+        for index, message in enumerate(messages):
+            piece = first[index]
+            is_single = first[index + 1] - piece == 1
+            if is_single and is_read_as is not None and is_read_as(message, (pieces[piece].message,)):
                 continue
-            if not self._is_unchanged(history, index, messages[index]):
+            if not self._is_unchanged(history, index, message):
                 return self.read(messages, history.known)
         return history
 
@@ -109,20 +103,11 @@ class HistoryReader(Generic[M]):
         count, watched = min(len(hosts), len(messages)), min(previous.log.watched_from, _touched(previous))
         for index in range(count):
             if hosts[index] is messages[index]:
-                if index >= watched and not self._is_as_watched(previous, index, messages[index]):
+                if index >= watched and not self._is_unchanged(previous, index, messages[index]):
                     return index
             elif not is_same(previous, index, messages[index]):
                 return index
         return count
-
-    def _is_as_watched(self, history: History[M], index: int, message: M) -> bool:
-        """Whether one of the newest messages says what it said: one that was covered meanwhile is held against its copy."""
-        log = history.log
-        if index >= log.covered or log.watched is None:
-            return self._is_unchanged(history, index, message)
-        # Copied from a message of this format, plain as it is: it is read as that was.
-        held = cast("M", log.watched[index - log.watched_from])
-        return _are_equal(held, message) or list(self._format.read(held)) == list(self._format.read(message))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
         first = history.log.first_pieces
@@ -148,12 +133,10 @@ class HistoryReader(Generic[M]):
         return self._extend(self._adopted(previous, messages, same, known), messages, same, known, moved)
 
     def _adopted(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
-        """A new log with the facts of the first `count` messages, which are those of this list; the covered ones are read."""
-        log: Log[M] = Log(self._format.read)
-        covered = min(count, previous.log.covered)
-        self._extend(log, messages[:covered], 0, known)
-        for index in range(covered, count):
-            log.append(messages[index])
+        """Return a new log with the facts of the first `count` messages, which are those of this list."""
+        log: Log[M] = Log()
+        for index in range(count):
+            log.hosts.append(messages[index])
             for number in previous.host_pieces(index):
                 piece = previous.piece(number)
                 self._append(log, piece.message, piece.host, piece.number, piece.tokens, known)
@@ -169,14 +152,14 @@ class HistoryReader(Generic[M]):
             message = messages[index]
             is_stale = bool(moved) and id(message) in moved
             neutral = read(message)
-            log.append(message)
+            log.hosts.append(message)
             for number, piece in enumerate(neutral):
                 self._append(log, piece, index, number, estimate(piece), known, is_stale=is_stale)
             log.first_pieces.append(len(log.tokens_before) - 1)
         history = History(log, len(messages), len(log.tokens_before) - 1, known)
         log.watched_from = _touched(history)
         try:
-            log.watched = [snapshot(message) for message in log.live[log.watched_from - log.covered :]]
+            log.watched = [snapshot(message) for message in log.hosts[log.watched_from :]]
         except NotPlainError:
             log.watched = None
         return history
@@ -225,10 +208,10 @@ def _recogniser(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bo
 
 
 def _touched(history: History[M]) -> int:
-    """The first of the newest live messages that hosts still touch: from the last answer on."""
+    """The first of the newest messages that hosts still touch: from the last answer on."""
     answer = next(history.answers(), None)
     host = 0 if answer is None else history.piece(answer).host
-    return max(host, history.host_count - MOST_READ_AGAIN, history.log.covered)
+    return max(host, history.host_count - MOST_READ_AGAIN)
 
 
 def _is_equal_copy(history: History[M], index: int, message: M) -> bool:

@@ -19,7 +19,6 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.session.idling import IdleWatch
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
@@ -136,7 +135,6 @@ class CompactionController(ConversationMethods[M]):
         self._formats: dict[str, list[MessageFormat[M] | None]] = {}
         self._by_hand: dict[str, list[CompactionRecord]] = {}
         self._own: CompactionSession[M] | None = None
-        self._idle = IdleWatch()
         windows = Windows(model, context_window, self.settings.default_context_window)
         self._shared = Shared(
             settings=self.settings,
@@ -200,7 +198,6 @@ class CompactionController(ConversationMethods[M]):
         """
         if self.settings.merge_user_messages:
             check_merging(format)
-        now = self._world.clock().monotonic
         with self._lock:
             formats = self._formats.setdefault(id, [])
             last_used = formats[-1] if formats else self._format
@@ -214,7 +211,6 @@ class CompactionController(ConversationMethods[M]):
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
                 )
-                self._idle.add(session, now)
             self._sessions[key] = session
             others = [other for other in formats if _name(other) != key[1]]
             self._formats[id] = [*others, chosen]
@@ -224,7 +220,6 @@ class CompactionController(ConversationMethods[M]):
                 # Looking a session up costs as much as a call in which nothing is due.
                 self._own = None if others else session
             by_hand = self._by_hand.pop(id, [])
-        self._idle.look(now)
         if evicted is not None:
             self._keep_by_hand(evicted)
         session.engine.take_in(by_hand)

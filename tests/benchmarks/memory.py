@@ -3,7 +3,7 @@
     python -m tests.benchmarks.memory [--messages 10000]
 
 Measured with tracemalloc, which counts the bytes that Python's allocator was asked for while it ran. The messages are made before
-it starts, so that what the host holds is not counted, but for the line about idle sessions, where the host has let go of them.
+it starts, so that what the host holds is not counted.
 """
 
 from __future__ import annotations
@@ -11,21 +11,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeAlias
 
 from compaction_hooks import CompactionController, CompactionSession, CompactionSettings, Summarizer, SummaryRequest
 from compaction_hooks.messages import Message
-from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.session.idling import IDLE_SECONDS
 from tests.benchmarks import history
 
 Chat: TypeAlias = Mapping[str, object]
@@ -33,7 +29,6 @@ Chat: TypeAlias = Mapping[str, object]
 HUGE_WINDOW = 1_000_000_000  # tokens; nothing is ever due
 WINDOW = 200_000
 KEPT_TOKENS = 10_000
-IDLE_SESSIONS = 64
 CALLS = 32
 SEEDS = 5  # conversations of which the worst is told
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)  # of the program, not of one conversation
@@ -124,37 +119,23 @@ class Figure:
 
 
 def state_per_message(count: int) -> Iterator[Figure]:
-    """What a session holds of live messages, by tracemalloc and by walking it."""
+    """What a session holds of messages, by tracemalloc and by walking it; and of messages that a record covers."""
     messages = grow(count)
     with traced() as grown:
         session = opened()
         live = handed_over(session, messages)
-    yield Figure("state beside live messages", (grown.left - sys.getsizeof(live)) / count, "B/message", 400)
+    yield Figure("state beside the messages", (grown.left - sys.getsizeof(live)) / count, "B/message", 400)
     kinds: Counter[str] = Counter()
     for value in reachable(session, without=reachable(live)).values():
         kinds[type(value).__name__] += sys.getsizeof(value)
     yield Figure("the same, by walking what the session holds", kinds.total() / count, "B/message")
     for kind, size in kinds.most_common(6):
         yield Figure(f"&nbsp;&nbsp;of it {kind}", size / count, "B/message")
-
-
-def _compacted(session: CompactionSession[Chat], messages: list[Chat]) -> None:
-    session.transform_context_sync(messages)
-    session.compact_sync(messages, keep_recent_tokens=KEPT_TOKENS)
-    session.transform_context_sync(messages)
-
-
-def _after_one_compaction(count: int) -> int:
-    """State of a session, its records left out, that compacted `count` messages once and was called once more, in bytes."""
-    session, messages = opened(), grow(count)
-    with traced() as held:
-        _compacted(session, messages)
-    assert session.state().compaction_count == 1
-    return held.left - _record_bytes(session, messages)
+    yield Figure("after many compactions, records left out", _after_growth(count) / count, "B/message", 400)
 
 
 def _after_growth(count: int) -> int:
-    """The same of a session whose list grew to `count` messages in a window of 200k tokens."""
+    """State of a session, its records left out, whose list grew to `count` messages in a window of 200k tokens, in bytes."""
     messages = grow(count)
     with traced() as held:
         session = opened(WINDOW)
@@ -167,53 +148,6 @@ def _record_bytes(session: CompactionSession[Chat], messages: list[Chat]) -> int
     """What the records themselves hold, which is what a store would hold of them."""
     records = session.engine.conversation.records
     return sum(map(sys.getsizeof, reachable(records, without=reachable(messages)).values()))
-
-
-def covered_per_message(count: int) -> Iterator[Figure]:
-    """What a covered message still costs: how much more state there is when more was covered, with the same tail."""
-    slope = (_after_one_compaction(2 * count) - _after_one_compaction(count)) / count
-    yield Figure("covered by one compaction, its record left out", slope, "B/message", 40)
-    slope = (_after_growth(2 * count) - _after_growth(count)) / count
-    yield Figure("covered, as a list grows through many, records left out", slope, "B/message", 40)
-
-
-def idle_sessions(count: int) -> Iterator[Figure]:
-    """What sessions cost that were compacted and are called no more: while their host keeps its lists, and after."""
-    held = [grow(count, seed=number) for number in range(IDLE_SESSIONS)]
-    with traced() as kept:
-        controllers = [_idle(held)]
-    with traced() as let_go:
-        controllers.append(_idle(grow(count, seed=number) for number in range(IDLE_SESSIONS)))
-    sessions = [controllers[0].session(f"s{number}") for number in range(IDLE_SESSIONS)]
-    text = len(json.dumps([session.export_records() for session in sessions]))
-    records = sum(_record_bytes(session, messages) for session, messages in zip(sessions, held, strict=True))
-    yield Figure(f"records of a session of {count} messages, as JSON", text / IDLE_SESSIONS, "B")
-    yield Figure("the same, as objects", records / IDLE_SESSIONS, "B")
-    yield Figure(
-        f"{IDLE_SESSIONS} idle sessions, whose host keeps its lists", kept.left / records, "x their records", 2
-    )
-    yield Figure(
-        f"{IDLE_SESSIONS} idle sessions, whose host has let go of them", let_go.left / records, "x their records", 2
-    )
-
-
-def _idle(lists: Iterable[list[Chat]]) -> CompactionController[Chat]:
-    """A controller whose sessions have been idle for long enough: it has looked at each of them twice since."""
-    seconds = [0.0]
-    controller = CompactionController(
-        context_window=HUGE_WINDOW,
-        summarizer=instant,
-        clock=lambda: Instant(datetime.now(UTC), seconds[0]),
-    )
-    for number, messages in enumerate(lists):
-        _compacted(controller.session(f"s{number}"), messages)
-    for _ in range(2):
-        for number in range(IDLE_SESSIONS):
-            controller.session(f"s{number}")
-        seconds[0] += IDLE_SECONDS
-    for number in range(IDLE_SESSIONS):
-        controller.session(f"s{number}")
-    return controller
 
 
 async def _nothing_due(session: CompactionSession[Chat], live: list[Chat]) -> Traced:
@@ -274,9 +208,8 @@ def _texts(message: Message) -> Iterator[str]:
 
 def table(count: int) -> Iterator[Figure]:
     """Every figure of the table."""
-    for part in (state_per_message, covered_per_message, nothing_due):
+    for part in (state_per_message, nothing_due):
         yield from part(count)
-    yield from idle_sessions(600)
     _compaction_peak(None, 0)  # what is compiled on first use stays for the whole process
     yield from compaction_peak("instant summariser", instant)
     yield from compaction_peak("summariser that reads the prompt", reading)

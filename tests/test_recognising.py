@@ -1,0 +1,110 @@
+"""A message is recognised without reading it, and a change of it never passed over."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionSettings
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.history.snapshots import MOST_NESTED, NotPlainError, snapshot
+from tests.conversations import Chat, assistant, call, system, tool, user
+
+FORMAT = OpenAIChatFormat()
+SUMMARISING = CompactionSettings(clear_tool_results=False)
+
+
+PLAIN: list[Chat] = [
+    system(),
+    user("go"),
+    assistant("hm"),
+    assistant(None, call("1"), call("2", "grep", pattern="x")),
+    assistant("so", call("3")),
+    tool("1", "found"),
+    {"role": "tool", "tool_call_id": "2", "name": "grep", "content": "nothing"},
+]
+
+
+@pytest.mark.parametrize("message", PLAIN)
+def test_a_plain_message_is_recognised_without_reading_it(message: Chat) -> None:
+    assert FORMAT.is_read_as(message, FORMAT.read(message))
+
+
+def test_a_call_of_a_custom_tool_is_read_to_be_recognised() -> None:
+    """It is written in fields of its own."""
+    made = {"id": "1", "type": "custom", "custom": {"name": "grep", "input": "x"}}
+    message = assistant(None, made)
+    assert not FORMAT.is_read_as(message, FORMAT.read(message))
+
+
+def _append_call(message: dict[str, Any]) -> None:
+    message["tool_calls"] = [*message.get("tool_calls", []), call("9")]
+
+
+def _rename(message: dict[str, Any]) -> None:
+    message["tool_calls"][0]["function"]["name"] = "other"
+
+
+def _other_arguments(message: dict[str, Any]) -> None:
+    message["tool_calls"][0]["function"]["arguments"] = '{"n": 1}'
+
+
+@pytest.mark.parametrize(
+    ("number", "edit"),
+    [
+        pytest.param(1, lambda m: m.update(content="stop"), id="text"),
+        pytest.param(1, lambda m: m.update(role="system"), id="role"),
+        pytest.param(1, lambda m: m.update(compaction_summary=True), id="a mark"),
+        pytest.param(2, lambda m: m.update(content=None), id="no text any more"),
+        pytest.param(2, _append_call, id="a call"),
+        pytest.param(2, lambda m: m.update(refusal="no"), id="a refusal"),
+        pytest.param(2, lambda m: m.update(usage={"prompt_tokens": 7}), id="usage"),
+        pytest.param(3, _append_call, id="one more call"),
+        pytest.param(3, _rename, id="another tool"),
+        pytest.param(3, _other_arguments, id="other arguments"),
+        pytest.param(3, lambda m: m["tool_calls"].pop(), id="a call less"),
+        pytest.param(3, lambda m: m["tool_calls"][0].update(id="7"), id="another id"),
+        pytest.param(3, lambda m: m.update(content="text"), id="text beside calls"),
+        pytest.param(5, lambda m: m.update(content="other"), id="result"),
+        pytest.param(5, lambda m: m.update(tool_call_id="7"), id="result of another"),
+        pytest.param(5, lambda m: m.update(is_error=True), id="failed"),
+        pytest.param(5, lambda m: m.update(name="grep"), id="named"),
+    ],
+)
+def test_a_change_is_never_passed_over(number: int, edit: Callable[[dict[str, Any]], object]) -> None:
+    message: dict[str, Any] = copy.deepcopy(dict(PLAIN[number]))
+    pieces = FORMAT.read(message)
+    edit(message)
+    assert not FORMAT.is_read_as(message, pieces)
+    assert FORMAT.read(message) != pieces
+
+
+def test_a_snapshot_shares_no_list_and_no_dict() -> None:
+    message: Any = {"content": [{"type": "text", "text": "a"}], "calls": [{"function": {"arguments": "{}"}}], "n": 1}
+    copied = snapshot(message)
+    assert copied == message
+    message["calls"][0]["function"]["arguments"] += "x"
+    assert copied != message
+
+
+def nested(depth: int, kind: Callable[[object], object]) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = kind(value)
+    return value
+
+
+@pytest.mark.parametrize("kind", [lambda value: {"a": value}, lambda value: [value]])
+def test_what_is_nested_no_deeper_than_messages_are_has_a_snapshot(kind: Callable[[object], object]) -> None:
+    assert snapshot(nested(MOST_NESTED, kind)) == nested(MOST_NESTED, kind)
+    with pytest.raises(NotPlainError):
+        snapshot(nested(MOST_NESTED + 1, kind))
+
+
+@pytest.mark.parametrize("value", [object(), {"a": (1, 2)}, [{1, 2}], ()])
+def test_what_is_not_plain_has_no_snapshot(value: object) -> None:
+    with pytest.raises(NotPlainError):
+        snapshot(value)
