@@ -214,18 +214,15 @@ def test_a_state_is_told_what_was_undone() -> None:
     session = compacted(talk())
     held = records_update(session, [])
     session.undo()
-    assert records_update(session, held) == [{"id": held[0]["id"], "undone": True}]
-    assert union_records(held, records_update(session, held)) == []
-    assert records_update(session, []) == []
-
-
-def opened() -> Any:
-    return CompactionController().session("another", format=LangChainFormat())
+    note, gone = records_update(session, held)
+    assert gone == {"id": held[0]["id"], "undone": True}
+    assert note["takes_back"] == [held[0]["id"]]
+    assert union_records(held, [note, gone]) == [note]
+    assert records_update(session, [note]) == []
 
 
 def test_carried_records_are_given_to_conversations_they_are_true_of_only() -> None:
-    carried, made = CarriedRecords(), compacted(talk())
-    carried.keep(made, talk())
+    made = compacted(talk())
     for messages, records in (
         ([SystemMessage("Be brief."), *talk(), HumanMessage("?")], made.export_records()),
         (talk()[:2], []),
@@ -233,19 +230,20 @@ def test_carried_records_are_given_to_conversations_they_are_true_of_only() -> N
         (talk(first=1), []),
         ([], []),
     ):
-        session = opened()
-        carried.fill(session, messages)
+        carried = CarriedRecords(CompactionController())
+        carried.keep(made, talk())
+        session = carried.open("another", messages, None, {})
         assert session.export_records() == records
 
 
 def test_a_session_is_asked_about_once_for_each_beginning() -> None:
     """A session may be shown what a model is given before it is shown the conversation itself."""
-    carried, made, early, late = CarriedRecords(), compacted(talk()), opened(), opened()
-    carried.fill(early, talk())
-    carried.fill(late, talk(first=1))
+    carried, made = CarriedRecords(CompactionController()), compacted(talk())
+    early = carried.open("early", talk(), None, {})
+    late = carried.open("late", talk(first=1), None, {})
     carried.keep(made, talk())
-    carried.fill(early, talk())
-    carried.fill(late, talk())
+    carried.open("early", talk(), None, {})
+    carried.open("late", talk(), None, {})
     assert early.export_records() == []
     assert late.export_records() == made.export_records()
 

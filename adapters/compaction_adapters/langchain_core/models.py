@@ -117,9 +117,9 @@ def _without_tools(model: ModelLike) -> ModelLike:
 def model_of_run(model: object, config: RunnableConfig) -> object:
     """Return what a run makes of a configurable model; any other model, and one that the run does not name, as it is."""
     while isinstance(model, DynamicRunnable):
-        model, config = model.prepare(config)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        model, config = cast("tuple[object, RunnableConfig]", cast("Any", model).prepare(config))
     if not _is_of_init_chat_model(model):
-        return model  # pyright: ignore[reportUnknownVariableType]
+        return model
     made: Any = model
     is_named = "model" in {**made._default_config, **made._model_params(config)}
     return model_of_run(made._model(config), config) if is_named else made
