@@ -1,6 +1,6 @@
 """Keeps an LLM agent's conversation inside the context window."""
 
-from compaction_hooks.engine.attempt import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (
     CompactionEvent,

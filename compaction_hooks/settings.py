@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.strategies import (
+    AnyStrategy,
+    ClearToolResults,
+    DropOldest,
+    ShortenParts,
+    Summarize,
+)
+from compaction_hooks.strategies.summarize import SPLIT_TURN_MIN_PREFIX
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
     MINIMUM_CLEAR_RATIO,
@@ -26,13 +34,23 @@ from compaction_hooks.tokens.budget import (
 from compaction_hooks.triggers import RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import Combinable, threshold_of
 from compaction_hooks.values import dataclass
-
-ToolRule: TypeAlias = Literal["never", "first"] | int
-"""What may happen to the results of one tool: never cleared, cleared first, or the newest n kept."""
+from compaction_hooks.view.reductions import ToolRule
 
 
 def _is_rule(value: object) -> bool:
     return value in ("never", "first") or (type(value) is int and value >= 0)
+
+
+def _is_ladder(value: object) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and bool(value)
+        and not isinstance(value, str)
+        and all(
+            callable(getattr(item, "propose", None)) and not isinstance(item, type)
+            for item in cast("Sequence[object]", value)
+        )
+    )
 
 
 _PART = "be a part of the window above 0 and up to 0.9"
@@ -61,6 +79,9 @@ _KINDS = {
     "overflow_patterns": arguments.TEXTS,
     "is_subagent": arguments.SWITCH,
     "clear_tool_results": arguments.SWITCH,
+    "strategies": arguments.Kind(
+        _is_ladder, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
+    ).or_none(),
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
     "max_summary_tokens": arguments.TOKENS,
     "summary_prompt": _PROMPT.or_none(),
@@ -98,6 +119,8 @@ class CompactionSettings:
             upper and lower case are alike.
         is_subagent: The threshold is the parent's business (klaude-code); overflow is still handled.
         clear_tool_results: Whether old tool results may be cleared before a summary is asked for.
+        strategies: The ways to make a view smaller, in the order in which they are tried. None: clear tool results (with
+            `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of what is left.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
             or n (the newest n are kept).
         max_summary_tokens: The most a summary may hold, at most 10 % of the window and 20 % of the summariser's.
@@ -132,6 +155,7 @@ class CompactionSettings:
     overflow_patterns: tuple[str, ...] = ()
     is_subagent: bool = False
     clear_tool_results: bool = True
+    strategies: Sequence[AnyStrategy] | None = None
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
     max_summary_tokens: int = SUMMARY_TOKENS
     summary_prompt: str | None = None
@@ -139,15 +163,29 @@ class CompactionSettings:
     summary_timeout_seconds: float = 120.0
     repair: bool = False
     merge_user_messages: bool = False
-    split_turn_min_prefix: int = 5
+    split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
     breaker_failures: int = 3
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
         self._check_keep()
+        self._check_strategies()
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
+
+    def _check_strategies(self) -> None:
+        """Refuse shorthand that contradicts the strategies."""
+        if self.strategies is None:
+            return
+        shorthand = {
+            "clear_tool_results": (True, "leave ClearToolResults() out of the strategies"),
+            "split_turn_min_prefix": (SPLIT_TURN_MIN_PREFIX, "give it to Summarize(...)"),
+            "add_continuation": (True, "give it to Summarize(...)"),
+        }
+        for name, (default, fix) in shorthand.items():
+            if getattr(self, name) != default:
+                raise ConfigurationError(f"{name}={getattr(self, name)!r} and strategies= exclude one another: {fix}")
 
     def _check_keep(self) -> None:
         tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio
@@ -163,6 +201,15 @@ class CompactionSettings:
             raise ConfigurationError(
                 f"keep_recent_ratio={ratio} is above trigger_ratio={self.trigger_ratio}: keep less or raise the trigger"
             )
+
+    @property
+    def ladder(self) -> tuple[AnyStrategy, ...]:
+        """The strategies in order: those of `strategies`, else the usual ones."""
+        if self.strategies is not None:
+            return tuple(self.strategies)
+        summarize = Summarize(self.split_turn_min_prefix, self.add_continuation)
+        clear = [ClearToolResults()] if self.clear_tool_results else []
+        return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())
 
     def _keep(self, window: int) -> int:
         if self.keep_recent_ratio is not None:

@@ -4,11 +4,10 @@
     messages  arguments  text
     formats  files  history  overflow  stores  validity
     tokens  repair
-    triggers
-    settings
-    view  tiktoken_estimator
+    triggers  view  tiktoken_estimator
     events  summary
     strategies  runtime
+    settings
     engine
     session
     __init__

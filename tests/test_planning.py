@@ -8,24 +8,20 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionRecord, CompactionSettings, Message
+from compaction_hooks import CompactionRecord, Message
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.strategies.drafts import clearing_record, summary_record
-from compaction_hooks.strategies.planning import (
-    Summarized,
-    SummaryPlan,
-    dropped_marker,
-    pinned_pieces,
-    plan_clearing,
-    plan_summary,
-)
+from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.clear_tool_results import ClearToolResults
+from compaction_hooks.strategies.drop_oldest import dropped_marker
+from compaction_hooks.strategies.summarize import Summarize
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, pinned_pieces, plan_summary
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, known_products
-from compaction_hooks.view.snapshot import Gauge, Situation
+from compaction_hooks.view.snapshot import Snapshot, ViewKey
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
 from tests.conversations import assistant, call, step, steps, system, talk, tool, user
 
@@ -60,50 +56,57 @@ def situation(
     records: Sequence[CompactionRecord] = (),
     ratio: float = 1.0,
     pinned: Sequence[Chat] = (),
-    settings: CompactionSettings | None = None,
     **tokens: int,
-) -> Situation[Chat]:
-    """A situation in which the last of the records is in force."""
+) -> tuple[Snapshot[Chat], Goal[Chat]]:
+    """A situation in which the last of the records is in force, and what is to be reached."""
     chat, flat = OpenAIChatFormat(), Flat()
     known = known_products(records) if records else Known()
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
     record = records[-1] if records else None
     digests = {message_digest(piece): UNKNOWN_RUN for message in pinned for piece in chat.read(message)}
-    return Situation(
+    snapshot = Snapshot(
+        messages=[*messages],
         history=history,
         record=record,
         projection=apply_record(history, record, chat, flat.estimate_message_tokens),
-        budget=budget(**tokens),
-        gauge=Gauge(ratio=ratio),
-        reason=CompactionReason.THRESHOLD,
-        pressure=1,
-        keep=keep,
-        settings=settings or CompactionSettings(),
+        key=ViewKey(history.log, history.piece_count, None, 0, None),
+        tokens=1,
+        budget=None,
+        ratio=ratio,
         format=chat,
         estimator=flat,
         user_pins=digests,
     )
+    bounds = budget(**tokens)
+    return snapshot, Goal(reason=CompactionReason.THRESHOLD, budget=bounds, keep_tokens=keep, at="2026-01-01T00:00:00Z")
 
 
-def plan(messages: Sequence[Chat], **more: Any) -> SummaryPlan:
-    found = plan_summary(situation(messages, **more))
+def plan(messages: Sequence[Chat], *, split: int = 5, **more: Any) -> SummaryPlan:
+    found = plan_summary(*situation(messages, **more), split_turn_min_prefix=split)
     assert found is not None
     return found
 
 
 def kept(messages: Sequence[Chat], **more: Any) -> list[Chat]:
-    now = situation(messages, **more)
-    found = plan_summary(now)
+    snapshot, goal = situation(messages, **more)
+    found = Summarize().propose(snapshot, goal)
     assert found is not None
-    return list(messages[now.history.piece(now.history.run_start(found.cut)).host :])
+    return list(messages[snapshot.history.piece(snapshot.history.run_start(found.cut)).host :])
 
 
-def compacted(messages: Sequence[Chat], **more: Any) -> CompactionRecord:
+def compacted(messages: Sequence[Chat], *, strategy: Summarize = Summarize(), **more: Any) -> CompactionRecord:  # noqa: B008
     """The record of a summary of all but the newest 500 tokens."""
-    now = situation(messages, **more)
-    found = plan_summary(now)
+    snapshot, goal = situation(messages, **more)
+    found = strategy.propose(snapshot, goal)
     assert found is not None
-    return summary_record(now, found, Summarized("## Goal\n- go on", None), "2026-01-01T00:00:00Z")
+    return strategy.from_summary(snapshot, goal, found, Summarized("## Goal\n- go on", None)).record
+
+
+def cleared(messages: Sequence[Chat], **more: Any) -> CompactionRecord:
+    """The record that clears old tool results."""
+    found = ClearToolResults().propose(*situation(messages, **more))
+    assert found is not None
+    return found.record
 
 
 def words(messages: Sequence[Message]) -> list[str]:
@@ -185,7 +188,7 @@ def test_a_second_summary_covers_what_came_since_and_carries_the_first_one_on() 
     longer = [*messages, *talk(6, first=6)]
     found = plan(longer, records=[record])
     assert found.previous_summary == record.summary
-    first_kept = situation(messages, records=[record]).history.run_start(record.covered_runs)
+    first_kept = situation(messages, records=[record])[0].history.run_start(record.covered_runs)
     assert words(found.history) == [str(message["content"]) for message in longer[first_kept:-4]]
 
 
@@ -199,7 +202,7 @@ def test_a_list_that_begins_with_our_summary_counts_the_messages_under_it() -> N
 
 
 def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]:
-    now = situation(messages, records=[record])
+    now, _ = situation(messages, records=[record])
     return now.projection.view(now.history)
 
 
@@ -219,8 +222,7 @@ def test_a_summary_nobody_has_a_record_of_is_carried_on_and_not_summarised(text:
 def test_a_turns_first_part_gets_a_summary_of_its_own_when_it_is_long_enough(least: int, is_split: bool) -> None:
     """Counted in messages of the host, the request included; the turns before it stay in the history summary."""
     messages = [*talk(3), user("the request"), *steps(6)]
-    settings = CompactionSettings(split_turn_min_prefix=least)
-    found = plan(messages, keep=400, settings=settings)
+    found = plan(messages, keep=400, split=least)
     before = words(OpenAIChatFormat().read(messages[0])) + [str(message["content"]) for message in messages[1:6]]
     assert words(found.prefix)[:1] == (["the request"] if is_split else [])
     assert len(found.prefix) == (9 if is_split else 0)
@@ -230,16 +232,14 @@ def test_a_turns_first_part_gets_a_summary_of_its_own_when_it_is_long_enough(lea
 
 def test_a_cut_between_turns_splits_none() -> None:
     messages = [user("go"), *steps(6), assistant("done"), user("now"), *steps(2)]
-    found = plan(messages, keep=500, settings=CompactionSettings(split_turn_min_prefix=1))
+    found = plan(messages, keep=500, split=1)
     assert found.prefix == ()
 
 
 def test_a_turn_that_an_earlier_summary_began_is_carried_on_by_an_update() -> None:
     messages = [user("go"), *steps(6)]
-    record = compacted(messages, settings=CompactionSettings(split_turn_min_prefix=1))
-    found = plan(
-        [*messages, *steps(6, first=6)], records=[record], settings=CompactionSettings(split_turn_min_prefix=1)
-    )
+    record = compacted(messages, strategy=Summarize(split_turn_min_prefix=1))
+    found = plan([*messages, *steps(6, first=6)], records=[record], split=1)
     assert (found.prefix, len(found.history)) == ((), 12)
 
 
@@ -247,8 +247,7 @@ def test_a_turn_that_began_after_an_earlier_summary_is_split_as_any_other() -> N
     messages = talk(6)
     record = compacted(messages, keep=400)
     longer = [*messages, user("the request"), *steps(6)]
-    settings = CompactionSettings(split_turn_min_prefix=1)
-    found = plan(longer, records=[record], settings=settings, keep=400)
+    found = plan(longer, records=[record], split=1, keep=400)
     assert words(found.prefix)[:1] == ["the request"]
     assert len(found.history) == 4
 
@@ -267,7 +266,8 @@ def test_a_turn_that_began_after_an_earlier_summary_is_split_as_any_other() -> N
 def test_the_model_is_told_to_go_on_unless_the_user_speaks_last(last: Chat, adds: bool, continues: bool) -> None:
     before = assistant("before") if last["role"] == "user" else user("before")
     messages = [*talk(6), before, last]
-    assert plan(messages, settings=CompactionSettings(add_continuation=adds)).has_continuation is continues
+    record = compacted(messages, strategy=Summarize(add_continuation=adds))
+    assert ("Go on from where they end" in record.rendered) is continues
 
 
 def test_files_of_earlier_summaries_stay_and_take_their_part_of_the_allowance() -> None:
@@ -294,18 +294,16 @@ def test_without_files_the_summary_has_all_of_the_allowance() -> None:
 
 
 def test_files_the_host_tracks_are_named_too() -> None:
-    now = situation(talk(6))
-    found = plan_summary(replace(now, host_files=FileOperations(read=("kept.py",))))
+    snapshot, goal = situation(talk(6))
+    found = Summarize().propose(snapshot, replace(goal, host_files=FileOperations(read=("kept.py",))))
     assert found is not None
     assert found.files.read == ("kept.py",)
 
 
 def test_the_digest_says_which_results_the_view_hid() -> None:
     messages = [user("go"), *(message for n in range(12) for message in long_step(n))]
-    now = situation(messages, protect_results=200)
-    reductions = plan_clearing(now)
-    assert len(reductions) == 10
-    record = clearing_record(now, reductions, "2026-01-01T00:00:00Z")
+    record = cleared(messages, protect_results=200)
+    assert len(record.reductions) == 10
     hidden = plan(messages, records=[record]).digest["hidden"]
     assert isinstance(hidden, list)
     assert {tuple(sorted(row.items())) for row in hidden} == {
@@ -316,10 +314,9 @@ def test_the_digest_says_which_results_the_view_hid() -> None:
 
 def test_a_view_made_from_an_earlier_one_is_the_same_and_its_messages_the_same_objects() -> None:
     messages = [user("go"), *(message for n in range(24) for message in long_step(n))]
-    before = situation(messages[:25], protect_results=200)
-    first = clearing_record(before, plan_clearing(before), "2026-01-01T00:00:00Z")
-    now = situation(messages, records=[first], protect_results=200)
-    second = clearing_record(now, plan_clearing(now), "2026-01-01T01:00:00Z")
+    first = cleared(messages[:25], protect_results=200)
+    second = cleared(messages, records=[first], protect_results=200)
+    now, _ = situation(messages, records=[first])
     assert (len(first.reductions), len(second.reductions)) == (10, 22)
 
     def view(earlier: Projection[Chat] | None) -> Projection[Chat]:
@@ -336,7 +333,7 @@ def long_step(number: int) -> list[Chat]:
 
 
 def test_a_marker_says_how_many_messages_were_dropped_by_role() -> None:
-    found = plan([user("go"), *steps(4), *talk(4)], keep=400, settings=CompactionSettings(split_turn_min_prefix=1))
+    found = plan([user("go"), *steps(4), *talk(4)], keep=400, split=1)
     assert dropped_marker(found) == "[Compacted 13 messages: 6 assistant, 4 tool, 3 user]"
 
 
@@ -352,7 +349,7 @@ def test_the_current_request_is_pinned_and_not_as_the_users_pin() -> None:
 def test_a_request_that_is_kept_is_no_pin() -> None:
     messages = [*talk(4), user("now")]
     assert plan(messages, keep=100).pins == ()
-    assert pinned_pieces(situation(messages), start=len(messages) - 1) == []
+    assert pinned_pieces(situation(messages)[0], start=len(messages) - 1) == []
 
 
 def test_what_the_host_pinned_is_the_users_even_where_it_is_the_request() -> None:
@@ -367,25 +364,25 @@ def test_a_pinned_result_keeps_the_whole_step_it_belongs_to() -> None:
     parallel = [assistant("look", call("a"), call("b")), tool("a", "one"), tool("b", "two")]
     messages = [user("go"), *steps(2), *parallel, *steps(8, first=2)]
     start = len(messages) - 4
-    assert pinned_pieces(situation(messages, pinned=[parallel[1]]), start) == [0, 5, 6, 7]
-    assert pinned_pieces(situation(messages, pinned=[parallel[0]]), start) == [0, 5, 6, 7]
+    assert pinned_pieces(situation(messages, pinned=[parallel[1]])[0], start) == [0, 5, 6, 7]
+    assert pinned_pieces(situation(messages, pinned=[parallel[0]])[0], start) == [0, 5, 6, 7]
 
 
 def test_a_pinned_result_keeps_the_step_it_answers_where_ids_are_used_again() -> None:
     again = [assistant("first", call("a")), tool("a", "one"), assistant("second", call("a")), tool("a", "two")]
     messages = [user("go"), *again, *steps(8)]
-    assert pinned_pieces(situation(messages, pinned=[again[3]]), len(messages) - 4) == [0, 3, 4]
+    assert pinned_pieces(situation(messages, pinned=[again[3]])[0], len(messages) - 4) == [0, 3, 4]
 
 
 @pytest.mark.parametrize("first", [user("go"), assistant("hello", call("x"))], ids=["a request", "a call"])
 def test_a_pinned_result_of_nobody_stays_alone(first: Chat) -> None:
     messages = [first, tool("nobody", "lost"), user("request"), *steps(8)]
-    assert pinned_pieces(situation(messages, pinned=[messages[1]]), len(messages) - 4) == [1, 2]
+    assert pinned_pieces(situation(messages, pinned=[messages[1]])[0], len(messages) - 4) == [1, 2]
 
 
 def test_a_pinned_text_keeps_nothing_beside_it() -> None:
     messages = [user("first"), *steps(2), user("second"), *steps(8, first=2)]
-    assert pinned_pieces(situation(messages, pinned=[messages[0]]), len(messages) - 4) == [0, 5]
+    assert pinned_pieces(situation(messages, pinned=[messages[0]])[0], len(messages) - 4) == [0, 5]
 
 
 def test_a_pin_keeps_its_place_in_a_list_that_begins_with_the_summary() -> None:

@@ -244,14 +244,14 @@ class Twin:
 
     def seen(self) -> tuple[object, ...]:
         conversation = self.session.engine.conversation
-        shown = conversation.handed_out
+        shown = conversation.last_sent
         return (
             self.view,
             replace(
                 self.session.state(), is_estimate=True
             ),  # of the very same list a glance remembers that it was counted
             [record.id for record in self.session.history()],
-            shown and (shown.tokens, shown.budget, shown.measured.estimated, shown.measured.record_id),
+            shown and (shown.tokens, shown.budget, shown.key.estimated, shown.key.record_id),
             shown is not None and shown.view is self.view,
             conversation.anchor and conversation.anchor.input_tokens,
         )

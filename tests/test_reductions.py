@@ -11,6 +11,8 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
 from compaction_hooks.settings import ToolRule
+from compaction_hooks.strategies.clear_tool_results import results_to_clear
+from compaction_hooks.strategies.shorten_parts import shortening
 from compaction_hooks.text.shortening import shortened
 from compaction_hooks.view.reductions import (
     MINIMUM_KEPT_CHARS,
@@ -21,9 +23,7 @@ from compaction_hooks.view.reductions import (
     places,
     reducible_parts,
     reducible_texts,
-    results_to_clear,
     shorten_arguments,
-    shortening,
 )
 from tests.conversations import assistant, call, system, tool, user
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import field
 from typing import Any, Final, Generic, cast
 
-from compaction_hooks.engine.cooldown import Breaker, Unfit
-from compaction_hooks.engine.sizes import Anchor, Frame, HandedOut, Measured
+from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
+from compaction_hooks.engine.sizes import Anchor, Frame, LastSent
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
@@ -30,6 +30,7 @@ from compaction_hooks.view.record import (
     known_products,
     precedence,
 )
+from compaction_hooks.view.snapshot import ViewKey
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 _UNTAUGHT = Calibration()
@@ -60,7 +61,7 @@ class Conversation(Generic[M]):
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list was looked at.
         weighed: The view at hand when the usage that answers carry was last weighed, and the piece of the newest of them.
         rest_until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
-        unfit: What could not be made to fit when that was last tried, or None.
+        known_overflow: What could not be made to fit when that was last tried, or None.
         projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
         offered: The same of a record that is about to come into force.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
@@ -100,13 +101,13 @@ class Conversation(Generic[M]):
     breaker: Breaker = field(default_factory=Breaker)
     user_pins: dict[str, int] = field(default_factory=dict[str, int])
     unseen_pins: list[Set[str]] = field(default_factory=list["Set[str]"])
-    handed_out: HandedOut[M] | None = None
+    last_sent: LastSent[M] | None = None
     anchor: Anchor | None = None
-    weighed: tuple[Measured, int] | None = None
+    weighed: tuple[ViewKey, int] | None = None
     rest_until: int = 0
     rest_why: str = ""
     rest_window: int | None = None
-    unfit: Unfit | None = None
+    known_overflow: KnownOverflow | None = None
     has_overflowed: bool = False
     most_chars: int | None = None
     projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
@@ -131,7 +132,7 @@ class Conversation(Generic[M]):
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = self.frame = None
-            if self.handed_out is None:  # of another format's records only a part had been taken over
+            if self.last_sent is None:  # of another format's records only a part had been taken over
                 self.calibrations.clear()
                 self._learn_from_records()
 
@@ -281,13 +282,13 @@ class Conversation(Generic[M]):
         # Its size is that of the messages apart: a merge saves a few tokens each, so what fits apart fits merged.
         return merge_user_messages(view, self.format) if self.merges_user_messages else view
 
-    def note_handed_out(self, handed_out: HandedOut[M]) -> None:
+    def remember_sent(self, last_sent: LastSent[M]) -> None:
         """Remember the view a caller gets."""
-        self.handed_out = handed_out
+        self.last_sent = last_sent
         if self.history is not None:
             self.reasoning.note_handed_out(self.history)
-        if handed_out.measured.model is not None:
-            self.models.add(handed_out.measured.model)
+        if last_sent.key.model is not None:
+            self.models.add(last_sent.key.model)
 
     def mended(self, messages: list[M]) -> list[M]:
         """Return a list with what was broken put right: the very list when nothing is.
@@ -313,7 +314,7 @@ class Conversation(Generic[M]):
         """Return the record in force for the list last seen, or None; before the first list, the record that was made last."""
         if self.history is not None:
             return self.newest_true(self.history)
-        if self.in_force is None and self.handed_out is None:
+        if self.in_force is None and self.last_sent is None:
             made = (record for record in self.records if not record.is_note)
             return max(made, key=lambda record: (record.last_compacted_at, precedence(record)), default=None)
         return next((record for record in self.records if record.id == self.in_force), None)

@@ -6,8 +6,8 @@ from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unfit:
-    """A history that no rung made fit: another summary of the same would not either, and would have to be paid for.
+class KnownOverflow:
+    """A history that no strategy made fit: another summary of the same would not either, and would have to be paid for.
 
     Attributes:
         log: The facts that history was read into; an edited one gets new ones.

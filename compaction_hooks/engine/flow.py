@@ -11,22 +11,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias
 
-from compaction_hooks.engine.attempt import Compaction, CompactionOutcome, CompactionResult, Order, started
+from compaction_hooks.engine.compaction import Compaction, Order, started
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.glance import frame_of, glance
 from compaction_hooks.engine.measuring import (
     Call,
     Shared,
-    Standing,
     learn_from_answer,
     learn_from_overflow,
     look,
-    note_handed_out,
+    remember_sent,
     report_usage,
     same_model,
+    settings_for,
 )
 from compaction_hooks.engine.persistence import ask_again, catch_up
-from compaction_hooks.engine.sizes import HandedOut
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionSkipped, PinMissing
 from compaction_hooks.formats.answers import is_cut_by_window, read_quietly
@@ -48,15 +49,16 @@ from compaction_hooks.runtime.effects import (
     Wait,
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
-from compaction_hooks.strategies.drafts import chars_within, view_chars
+from compaction_hooks.strategies.leave_out_media import chars_within, view_chars
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.windows import find_window
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
 
-OrderFor: TypeAlias = Callable[[Standing[M], Budget], Order]
+OrderFor: TypeAlias = Callable[[Snapshot[M], Budget], Order]
 """What is ordered of an attempt, for the list as it stands when that begins."""
 
 
@@ -67,26 +69,26 @@ class ConversationFlow(Generic[M]):
         self._conversation = conversation
         self._shared = shared
 
-    def transform(self, call: Call[M]) -> Flow[HandedOut[M]]:
+    def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         is_fresh = yield from self._catch_up(before_paying=False)
         yield from self._tell_missing_pins(call)
         may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
-            revision, standing = self._shared.revision.number, self._look(call)
-            reason = self._reason_due(standing)
+            revision, snapshot = self._shared.revision.number, self._look(call)
+            reason = self._reason_due(snapshot, call)
             order = _automatic(reason, may_ask=may_ask) if reason else _lightening()
-            if reason is None and self._is_too_heavy(standing):
+            if reason is None and self._is_too_heavy(snapshot):
                 reason = CompactionReason.OVERFLOW
             if reason is None:
                 if self._conversation.most_chars is None:  # else each call counts its characters
-                    self._conversation.frame = frame_of(standing, self._shared, revision)
-                return self._hand_out(standing)
-            why = "aborted" if is_aborted else self._resting(standing, reason)
+                    self._conversation.frame = frame_of(snapshot, call, self._shared, revision)
+                return self._hand_out(snapshot)
+            why = "aborted" if is_aborted else self._resting(snapshot, reason)
             if why:
-                yield from self._skip(standing, reason, why)
-                return self._hand_out(standing)
+                yield from self._skip(snapshot, reason, why)
+                return self._hand_out(snapshot)
             flight = self._conversation.flight
             if flight is not None and may_wait:
                 end: FlightEnd = yield Wait(flight)
@@ -98,7 +100,7 @@ class ConversationFlow(Generic[M]):
                 continue
             attempt, _ = yield from self._compacted(call, order)
             self._conversation.has_overflowed = False
-            return attempt.handed_out or self._hand_out(standing)
+            return attempt.last_sent or self._hand_out(snapshot)
 
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.
@@ -112,27 +114,27 @@ class ConversationFlow(Generic[M]):
         yield from self._tell_missing_pins(call)
         others_end = yield from self._wait_for_others()
         is_aborted: bool = yield IsAborted()
-        standing = self._look(call)
-        record = standing.record
+        snapshot = self._look(call)
+        record = snapshot.record
         if is_aborted:
-            return self._as_it_stands(standing, CompactionOutcome.ABORTED)
-        is_done = record is not None and record.seen_runs == standing.history.run_count and standing.fits_window
+            return self._as_it_stands(snapshot, CompactionOutcome.ABORTED)
+        is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
         if keep_recent_tokens is None and is_done:
             # Compacted already, and nothing was said since: who waited for that gets it, who asks again is told.
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
-            return self._as_it_stands(standing, outcome)
+            return self._as_it_stands(snapshot, outcome)
 
-        def order(now: Standing[M], budget: Budget) -> Order:
+        def order(now: Snapshot[M], budget: Budget) -> Order:
             keep, turns = keep_recent_tokens, 0
             if keep is None:
-                keep, turns = min(budget.keep, int(now.pressure * MANUAL_KEEP_RATIO)), budget.keep_turns
+                keep, turns = min(budget.keep, int(now.tokens * MANUAL_KEEP_RATIO)), budget.keep_turns
             return Order(reason=CompactionReason.MANUAL, keep=keep, turns=turns, focus=focus, must_fit=True)
 
         _, result = yield from self._compacted(call, order)
         return result
 
-    def recover(self, call: Call[M], error: BaseException) -> Flow[HandedOut[M]]:
+    def recover(self, call: Call[M], error: BaseException) -> Flow[LastSent[M]]:
         """Return a view to send after an error the host caught; raise `error` itself when no other view cures it.
 
         Raises:
@@ -140,7 +142,7 @@ class ConversationFlow(Generic[M]):
         """
         if self._is_of_another_model(error, call):
             raise error
-        return (yield from self._recovered(call, error, self._conversation.handed_out))
+        return (yield from self._recovered(call, error, self._conversation.last_sent))
 
     def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
         """Transform and send; on an overflow compact and send once more.
@@ -164,12 +166,12 @@ class ConversationFlow(Generic[M]):
         info = self._overflow(second.error)
         if info is None:
             raise second.error
-        learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
-        standing = self._look(call)
+        learn_from_overflow(self._conversation, self._shared, call, self._look(call), sent, info)
+        snapshot = self._look(call)
         order = Order(reason=CompactionReason.OVERFLOW, keep=0)
-        raise self._compaction(standing, self._budget(standing), order).unfit() from second.error
+        raise self._compaction(call, snapshot, self._budget(snapshot), order).overflow_error() from second.error
 
-    def _send(self, call: Call[M], sent: HandedOut[M]) -> Flow[tuple[Answered | Failure, HandedOut[M]]]:
+    def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Answered | Failure, LastSent[M]]]:
         """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
         answer: Answered | Failure = yield Send(sent.view)
         if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
@@ -180,20 +182,20 @@ class ConversationFlow(Generic[M]):
 
     # -- recovery
 
-    def _without_reasoning(self, call: Call[M], refused: HandedOut[M] | None) -> HandedOut[M] | None:
+    def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
         before = refused.unmerged if refused else self._look(call).view
         self._conversation.reasoning.refuse(call.model or self._shared.model)
         self._conversation.frame = None
-        standing = self._look(call)
-        if standing.view == before:
+        snapshot = self._look(call)
+        if snapshot.view == before:
             return None
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self._conversation.id
         )
-        return self._hand_out(standing)
+        return self._hand_out(snapshot)
 
-    def _recovered(self, call: Call[M], error: BaseException, sent: HandedOut[M] | None) -> Flow[HandedOut[M]]:
+    def _recovered(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
         if is_reasoning_refusal(error):
             bare = self._without_reasoning(call, sent)
@@ -208,33 +210,33 @@ class ConversationFlow(Generic[M]):
         if info.is_bytes:
             return (yield from self._lightened(call, error, sent, info.limit_bytes))
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
-            learn_from_overflow(self._conversation, self._shared, self._look(call), sent, info)
-        standing = self._look(call)
-        budget = self._budget(standing)
-        if (others_end == "settled" or _is_another_view(standing, sent)) and standing.pressure <= budget.trigger:
-            return self._hand_out(standing)
+            learn_from_overflow(self._conversation, self._shared, call, self._look(call), sent, info)
+        snapshot = self._look(call)
+        budget = self._budget(snapshot)
+        if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
+            return self._hand_out(snapshot)
         try:
             attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=True))
         except ContextOverflowError as unfit:
             raise unfit from error
-        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             raise error
-        return attempt.handed_out
+        return attempt.last_sent
 
     def _lightened(
-        self, call: Call[M], error: BaseException, sent: HandedOut[M] | None, limit_bytes: int | None
-    ) -> Flow[HandedOut[M]]:
+        self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
+    ) -> Flow[LastSent[M]]:
         """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
-        standing = self._look(call)
-        if _is_another_view(standing, sent):
-            return self._hand_out(standing)
-        refused = self._chars(standing)
+        snapshot = self._look(call)
+        if _is_another_view(snapshot, sent):
+            return self._hand_out(snapshot)
+        refused = self._chars(snapshot)
         attempt, result = yield from self._compacted(call, _lightening(limit_bytes))
-        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)
         self._conversation.most_chars = min(limit, refused - 1)
-        return attempt.handed_out
+        return attempt.last_sent
 
     def _sent_again(
         self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
@@ -245,9 +247,9 @@ class ConversationFlow(Generic[M]):
         others_end = yield from self._wait_for_others()
         attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=False))
         self._conversation.has_overflowed = False
-        if result.outcome is not CompactionOutcome.COMPACTED or attempt.handed_out is None:
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             return response
-        second, sent = yield from self._send(call, attempt.handed_out)
+        second, sent = yield from self._send(call, attempt.last_sent)
         if isinstance(second, Failure):
             logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
             return response
@@ -261,7 +263,7 @@ class ConversationFlow(Generic[M]):
         if first.usage.output_tokens == second.usage.output_tokens > 0:
             self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
 
-    def _is_cut_short(self, answer: Message, sent: HandedOut[M], call: Call[M]) -> bool:
+    def _is_cut_short(self, answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
         settings, limit = self._shared.settings, self._shared.answer_limits.get(call.model or self._shared.model)
         if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
             return False
@@ -281,56 +283,56 @@ class ConversationFlow(Generic[M]):
 
     # -- parts
 
-    def _look(self, call: Call[M]) -> Standing[M]:
+    def _look(self, call: Call[M]) -> Snapshot[M]:
         return look(self._conversation, self._shared, call)
 
-    def _budget(self, standing: Standing[M]) -> Budget:
+    def _budget(self, snapshot: Snapshot[M]) -> Budget:
         """The budget of the model's window; of the present size where the window is unknown."""
-        return standing.budget or self._shared.settings.budget(max(standing.pressure, 1))
+        return snapshot.budget or self._shared.settings.budget(max(snapshot.tokens, 1))
 
-    def _chars(self, standing: Standing[M]) -> int:
-        return view_chars(standing.history, standing.projection, self._conversation.format)
+    def _chars(self, snapshot: Snapshot[M]) -> int:
+        return view_chars(snapshot, snapshot.projection)
 
-    def _is_too_heavy(self, standing: Standing[M]) -> bool:
+    def _is_too_heavy(self, snapshot: Snapshot[M]) -> bool:
         """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
         most = self._conversation.most_chars
-        return most is not None and self._chars(standing) > most
+        return most is not None and self._chars(snapshot) > most
 
-    def _reason_due(self, standing: Standing[M]) -> CompactionReason | None:
-        settings = standing.settings
+    def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> CompactionReason | None:
+        settings = settings_for(self._shared, call)
         if self._conversation.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW
-        if standing.budget is None or not settings.auto_compact or settings.is_subagent:
+        if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
             return None
-        return CompactionReason.THRESHOLD if settings.effective_trigger.due(standing) else None
+        return CompactionReason.THRESHOLD if settings.effective_trigger.due(snapshot) else None
 
-    def _resting(self, standing: Standing[M], reason: CompactionReason) -> str:
+    def _resting(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
         """Why a due compaction is put off while the view still fits; empty when it is not."""
-        if reason is not CompactionReason.THRESHOLD or not standing.fits_window:
+        if reason is not CompactionReason.THRESHOLD or not snapshot.fits_window:
             return ""
-        conversation, record = self._conversation, standing.record
+        conversation, record = self._conversation, snapshot.record
         if conversation.rest_window is None:  # nothing was compacted since the start of this process
             settled = int(record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if record else 0
-            return "no progress" if standing.pressure < settled else ""
-        is_same_window = standing.budget is not None and standing.budget.window == conversation.rest_window
-        return conversation.rest_why if is_same_window and standing.pressure < conversation.rest_until else ""
+            return "no progress" if snapshot.tokens < settled else ""
+        is_same_window = snapshot.budget is not None and snapshot.budget.window == conversation.rest_window
+        return conversation.rest_why if is_same_window and snapshot.tokens < conversation.rest_until else ""
 
-    def _hand_out(self, standing: Standing[M]) -> HandedOut[M]:
-        return note_handed_out(self._conversation, standing)
+    def _hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
+        return remember_sent(self._conversation, snapshot)
 
-    def _as_it_stands(self, standing: Standing[M], outcome: CompactionOutcome) -> CompactionResult[M]:
-        record = standing.record
+    def _as_it_stands(self, snapshot: Snapshot[M], outcome: CompactionOutcome) -> CompactionResult[M]:
+        record = snapshot.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
-            messages=self._hand_out(standing).unmerged,
+            messages=self._hand_out(snapshot).unmerged,
             record=record,
             outcome=outcome,
             reason=CompactionReason.MANUAL,
-            tokens_before=record.tokens_before if record and is_new else standing.pressure,
-            tokens_after=standing.pressure,
+            tokens_before=record.tokens_before if record and is_new else snapshot.tokens,
+            tokens_after=snapshot.tokens,
         )
 
-    def _taken(self, response: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> Message | None:
+    def _taken(self, response: object, sent: LastSent[M], read: Callable[[object], Message | None]) -> Message | None:
         """Take in what an answer says of its call; return the reading.
 
         An answer may say that the input overflowed although it was accepted: then the next call compacts first. What a
@@ -342,13 +344,13 @@ class ConversationFlow(Generic[M]):
         answer = read_quietly(read, response)
         if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
             report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
-            learn_from_answer(self._shared, sent.measured.model, answer, sent.budget)
+            learn_from_answer(self._shared, sent.key.model, answer, sent.budget)
         # A plain text is what the model wrote, and may speak of overflows without being one.
         if not isinstance(response, str) and self._overflow(response) is not None:
             self._conversation.has_overflowed = True
         return answer
 
-    def _take_chunk(self, chunk: object, sent: HandedOut[M], read: Callable[[object], Message | None]) -> None:
+    def _take_chunk(self, chunk: object, sent: LastSent[M], read: Callable[[object], Message | None]) -> None:
         """Take in a chunk of a stream; those that tell nothing of usage or ending are passed over unread."""
         if read(chunk) is not None:
             with self._conversation.lock:
@@ -359,10 +361,8 @@ class ConversationFlow(Generic[M]):
         info = parse_overflow(evidence, patterns=self._shared.settings.overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
 
-    def _skip(self, standing: Standing[M], reason: CompactionReason, why: str) -> Flow[None]:
-        yield Emit(
-            CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=standing.pressure)
-        )
+    def _skip(self, snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
+        yield Emit(CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=snapshot.tokens))
 
     def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
         """Tell of messages that were pinned before a list had them, and that this list does not have either."""
@@ -379,8 +379,8 @@ class ConversationFlow(Generic[M]):
 
     # -- one at a time
 
-    def _compaction(self, standing: Standing[M], budget: Budget, order: Order) -> Compaction[M]:
-        return Compaction(self._conversation, self._shared, self._verified(standing), budget, order)
+    def _compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
+        return Compaction(self._conversation, self._shared, call, self._verified(call, snapshot), budget, order)
 
     def _compacted(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
@@ -395,26 +395,26 @@ class ConversationFlow(Generic[M]):
     ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Lead an attempt on which other callers of this conversation wait."""
         self._conversation.drop_missing()
-        standing = self._look(call)
-        budget = self._budget(standing)
-        ordered = order(standing, budget)
+        snapshot = self._look(call)
+        budget = self._budget(snapshot)
+        ordered = order(snapshot, budget)
         with self._flight() as flight:
             start: Instant = yield Now()
-            yield Emit(started(self._conversation.id, standing, ordered.reason))
+            yield Emit(started(self._conversation.id, snapshot, ordered.reason))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
-            attempt = self._compaction(standing, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
+            attempt = self._compaction(call, snapshot, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
             result = yield from attempt.run(start)
             flight.done.set_result(_END[result.outcome])
         return attempt, result
 
-    def _verified(self, standing: Standing[M]) -> Standing[M]:
-        """The same standing, with every message read again: what was changed in place is noticed before it is summarised."""
-        conversation, messages = self._conversation, standing.messages
-        history = conversation.reader.verify(standing.history, messages)
-        if history is standing.history:
-            return standing
+    def _verified(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
+        """The same snapshot, with every message read again: what was changed in place is noticed before it is summarised."""
+        conversation, messages = self._conversation, snapshot.messages
+        history = conversation.reader.verify(snapshot.history, messages)
+        if history is snapshot.history:
+            return snapshot
         conversation.history = history
-        return self._look(standing.call)
+        return self._look(call)
 
     @contextmanager
     def _flight(self) -> Generator[Flight]:
@@ -462,9 +462,9 @@ def _named_model(error: BaseException) -> str | None:
 
 def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = False) -> OrderFor[Any]:
     """The order that nobody gave by hand."""
-    return lambda standing, budget: Order(
+    return lambda snapshot, budget: Order(
         reason=reason,
-        keep=_keep(standing, budget, reason),
+        keep=_keep(snapshot, budget, reason),
         turns=0 if reason is CompactionReason.OVERFLOW else budget.keep_turns,
         may_ask=may_ask,
         must_fit=must_fit,
@@ -484,15 +484,15 @@ def _lightening(limit_bytes: int | None = None) -> OrderFor[Any]:
     return lambda _, __: Order(reason=CompactionReason.OVERFLOW, keep=0, only_media=True, limit_bytes=limit_bytes)
 
 
-def _is_another_view(standing: Standing[M], sent: HandedOut[M] | None) -> bool:
+def _is_another_view(snapshot: Snapshot[M], sent: LastSent[M] | None) -> bool:
     """Whether a compaction since, here or in another worker, replaced the view that was rejected."""
-    return sent is not None and standing.measured.record_id != sent.measured.record_id
+    return sent is not None and snapshot.key.record_id != sent.key.record_id
 
 
-def _keep(standing: Standing[M], budget: Budget, reason: CompactionReason) -> int:
+def _keep(snapshot: Snapshot[M], budget: Budget, reason: CompactionReason) -> int:
     """Recent tokens to keep. After an overflow the context is larger than it seems, so no more than a part of what it seems."""
     if reason is CompactionReason.OVERFLOW:
-        return min(budget.emergency_keep, int(standing.pressure * KEEP_RECENT_RATIO))
+        return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
     return budget.keep
 
 

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import Generic
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import Anchor, HandedOut, Measured, Terms
+from compaction_hooks.engine.sizes import Anchor, LastSent, Terms
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats.answers import is_cut_by_window
@@ -24,9 +24,8 @@ from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import media_in
 from compaction_hooks.tokens.windows import ModelWindow
 from compaction_hooks.values import dataclass
-from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.snapshot import Gauge
+from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 SMALLEST_WINDOW = 1_024
 """No window is taken to be smaller than this, whatever an error text seems to say."""
@@ -100,55 +99,7 @@ class Shared:
     revision: Revision = field(default_factory=Revision)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing(Generic[M]):
-    """A call's list, read and measured.
-
-    Attributes:
-        messages: The call's list; where mending was asked for, mended.
-        measured: Which view this is, with its estimate before calibration.
-        pressure: The view's size in tokens of the model.
-        settings: The policy of this call.
-    """
-
-    call: Call[M]
-    messages: list[M]
-    history: History[M]
-    record: CompactionRecord | None
-    projection: Projection[M]
-    budget: Budget | None
-    gauge: Gauge
-    measured: Measured
-    pressure: int
-    settings: CompactionSettings
-
-    @property
-    def tokens(self) -> int:
-        """The view's size in tokens of the model, for triggers."""
-        return self.pressure
-
-    @property
-    def window(self) -> int:
-        """The model's window in tokens; 0 while it is unknown."""
-        return self.budget.window if self.budget is not None else 0
-
-    @property
-    def input_limit(self) -> int:
-        """The part of the window that the input may take, in tokens; 0 while the window is unknown."""
-        return self.budget.input_limit if self.budget is not None else 0
-
-    @property
-    def view(self) -> list[M]:
-        """The view as things stand, its user messages unmerged: the very list that came in when nothing was ever compacted."""
-        return self.messages if self.projection.is_identity else self.projection.view_of(self.messages)
-
-    @property
-    def fits_window(self) -> bool:
-        """Whether the view fits the model's window by estimate; true while the window is unknown."""
-        return self.budget is None or self.pressure <= self.budget.window
-
-
-def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standing[M]:
+def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapshot[M]:
     """Read a call's list and measure the view that the record in force gives.
 
     A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
@@ -165,31 +116,35 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Standi
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
-    measured = Measured(history.log, history.piece_count, record_id, estimated, model, stale_runs)
+    key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale_runs)
     budget = budget_for(shared, call)
-    take_embedded_usage(conversation, shared, history, measured, terms_of(record, history, budget))
+    take_embedded_usage(conversation, shared, history, key, terms_of(record, history, budget))
     calibration = calibration_of(conversation, shared, model)
-    gauge = Gauge(ratio=calibration.ratio, overhead=calibration.overhead_tokens, fixed=fixed, tools=tools)
-    return Standing(
-        call=call,
+    return Snapshot(
         messages=messages,
         history=history,
         record=record,
         projection=projection,
+        key=key,
+        tokens=context_tokens_of(conversation, calibration, key),
         budget=budget,
-        gauge=gauge,
-        measured=measured,
-        pressure=pressure_of(conversation, calibration, measured),
-        settings=settings,
+        format=conversation.format,
+        estimator=conversation.estimator,
+        ratio=calibration.ratio,
+        overhead_tokens=calibration.overhead_tokens,
+        fixed_tokens=fixed,
+        tools_tokens=tools,
+        user_pins=dict(conversation.user_pins),
+        binds_reasoning=is_bound,
     )
 
 
-def pressure_of(conversation: Conversation[M], calibration: Calibration, measured: Measured) -> int:
+def context_tokens_of(conversation: Conversation[M], calibration: Calibration, key: ViewKey) -> int:
     """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
     anchor = conversation.anchor
-    if anchor is None or not anchor.measured.grew_into(measured):
-        return calibration.calibrated(measured.estimated)
-    return anchor.input_tokens + max(0, calibration.growth(measured.estimated - anchor.measured.estimated))
+    if anchor is None or not anchor.key.is_prefix_of(key):
+        return calibration.calibrated(key.estimated)
+    return anchor.input_tokens + max(0, calibration.growth(key.estimated - anchor.key.estimated))
 
 
 def settings_for(shared: Shared, call: Call[M]) -> CompactionSettings:
@@ -237,16 +192,16 @@ def _as_text(value: object) -> str:
 # -- usage
 
 
-def note_handed_out(conversation: Conversation[M], standing: Standing[M]) -> HandedOut[M]:
+def remember_sent(conversation: Conversation[M], snapshot: Snapshot[M]) -> LastSent[M]:
     """Remember what a caller gets, so that the provider's count can be held against it; return it."""
-    view = standing.view
-    handed_out = HandedOut(conversation.to_send(view), view, standing.measured, standing.pressure, standing.budget)
-    conversation.note_handed_out(handed_out)
-    return handed_out
+    view = snapshot.view
+    last_sent = LastSent(conversation.to_send(view), view, snapshot.key, snapshot.tokens, snapshot.budget)
+    conversation.remember_sent(last_sent)
+    return last_sent
 
 
 def report_usage(
-    conversation: Conversation[M], shared: Shared, usage: Usage, sent: HandedOut[M] | None, model: str | None
+    conversation: Conversation[M], shared: Shared, usage: Usage, sent: LastSent[M] | None, model: str | None
 ) -> None:
     """Take in what the provider counted for a view that was sent.
 
@@ -255,17 +210,17 @@ def report_usage(
     """
     if sent is None or not is_usable(usage):
         return
-    if model is not None and sent.measured.model is not None and not same_model(model, sent.measured.model):
+    if model is not None and sent.key.model is not None and not same_model(model, sent.key.model):
         return
-    if _is_impossible(usage, sent.measured.estimated, sent.budget):
+    if _is_impossible(usage, sent.key.estimated, sent.budget):
         conversation.anchor = conversation.weighed = conversation.frame = None
-        conversation.calibrations.pop(sent.measured.model, None)
+        conversation.calibrations.pop(sent.key.model, None)
         return
-    _observe(conversation, shared, Anchor(sent.measured, usage.input_tokens))
+    _observe(conversation, shared, Anchor(sent.key, usage.input_tokens))
     # Only a compaction takes this back: the answer itself may have said so before its usage came. Of a view that was replaced
     # meanwhile it says nothing that is not cured.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
-    conversation.has_overflowed |= is_over and sent.measured.record_id == conversation.in_force
+    conversation.has_overflowed |= is_over and sent.key.record_id == conversation.in_force
 
 
 def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
@@ -291,8 +246,9 @@ def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget
 def learn_from_overflow(
     conversation: Conversation[M],
     shared: Shared,
-    standing: Standing[M],
-    sent: HandedOut[M] | None,
+    call: Call[M],
+    snapshot: Snapshot[M],
+    sent: LastSent[M] | None,
     info: OverflowInfo,
 ) -> None:
     """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought.
@@ -303,32 +259,32 @@ def learn_from_overflow(
     Args:
         sent: The view that was rejected; None when this conversation handed out none.
     """
-    model = standing.call.model
+    model = call.model
     if info.limit_tokens is not None:
         shared.learn_window(model, max(info.limit_tokens, SMALLEST_WINDOW))
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
     shared.revision.number += 1
-    budget = budget_for(shared, standing.call)
+    budget = budget_for(shared, call)
     if sent is None or budget is None:
         return
     actual = _conversation_tokens(info) or budget.window + 1
     excess = actual - sent.tokens
     if excess <= 0:
         return
-    documents = _unseen_documents(conversation, standing, sent)
+    documents = _unseen_documents(conversation, snapshot, sent)
     if documents and excess > OTHER_MEDIA_TOKENS * len(documents):
-        share = math.ceil(excess / standing.gauge.ratio / len(documents))
+        share = math.ceil(excess / snapshot.ratio / len(documents))
         conversation.learn_media((media, share) for media in documents)
     else:
-        _observe(conversation, shared, Anchor(sent.measured, actual))
+        _observe(conversation, shared, Anchor(sent.key, actual))
 
 
-def _unseen_documents(conversation: Conversation[M], standing: Standing[M], sent: HandedOut[M]) -> list[Media]:
+def _unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: LastSent[M]) -> list[Media]:
     """Return the documents and sounds in a view that was rejected, but those that the provider has counted before."""
-    history, projection, anchor = standing.history, standing.projection, conversation.anchor
-    counted = anchor.measured.piece_count if anchor is not None and anchor.measured.grew_into(sent.measured) else 0
+    history, projection, anchor = snapshot.history, snapshot.projection, conversation.anchor
+    counted = anchor.key.piece_count if anchor is not None and anchor.key.is_prefix_of(sent.key) else 0
     kept = (*projection.pinned, *range(projection.cut, history.piece_count))
     found: list[Media] = []
     for index in kept:
@@ -348,12 +304,12 @@ def _conversation_tokens(info: OverflowInfo) -> int | None:
 
 
 def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:
-    model, estimated = anchor.measured.model, anchor.measured.estimated
+    model, estimated = anchor.key.model, anchor.key.estimated
     calibration = calibration_of(conversation, shared, model)
     previous = conversation.anchor
-    if previous is not None and previous.measured.grew_into(anchor.measured):
+    if previous is not None and previous.key.is_prefix_of(anchor.key):
         calibration = calibration.observe_growth(
-            estimated=estimated - previous.measured.estimated, counted=anchor.input_tokens - previous.input_tokens
+            estimated=estimated - previous.key.estimated, counted=anchor.input_tokens - previous.input_tokens
         )
     conversation.anchor = anchor
     conversation.calibrations[model] = calibration.observe(estimated=estimated, counted=anchor.input_tokens)
@@ -384,22 +340,22 @@ def terms_of(record: CompactionRecord | None, history: History[M], budget: Budge
 
 
 def take_embedded_usage(
-    conversation: Conversation[M], shared: Shared, history: History[M], measured: Measured, terms: Terms
+    conversation: Conversation[M], shared: Shared, history: History[M], key: ViewKey, terms: Terms
 ) -> None:
     """Take in the newest usage that an assistant message itself carries, when it measured the present view.
 
     An aborted, failed or empty call measured nothing.
     """
     last_answer = next(history.counted_answers(), None)
-    if last_answer is None or last_answer <= _known_until(conversation, measured):
+    if last_answer is None or last_answer <= _known_until(conversation, key):
         return
-    counts = _counts(history, measured, terms, _known_until(conversation, measured))
-    conversation.weighed = measured, last_answer
+    counts = _counts(history, key, terms, _known_until(conversation, key))
+    conversation.weighed = key, last_answer
     newest = next(counts, None)
     if newest is None:
         return
     found = newest
-    if conversation.anchor is None or not conversation.anchor.measured.grew_into(measured):
+    if conversation.anchor is None or not conversation.anchor.key.is_prefix_of(key):
         found = _of_this_view(newest, counts)
     _observe(conversation, shared, found.anchor)
     # Only a compaction takes this back, as for usage that is reported.
@@ -409,7 +365,7 @@ def take_embedded_usage(
         # The call that gave it may have asked for less than the present one does: what it asked for is not known.
         is_cut = is_cut_by_window(found.answer, requested=None, window=window)
         conversation.has_overflowed |= is_over or is_cut
-        learn_from_answer(shared, measured.model, found.answer, terms.budget)
+        learn_from_answer(shared, key.model, found.answer, terms.budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,10 +379,10 @@ class _Count:
     @property
     def distance(self) -> float:
         """How far the count is from the estimate; 0 where they are equal, the same for half of it and for twice of it."""
-        return abs(math.log(self.usage.input_tokens / max(self.anchor.measured.estimated, 1)))
+        return abs(math.log(self.usage.input_tokens / max(self.anchor.key.estimated, 1)))
 
 
-def _counts(history: History[M], measured: Measured, terms: Terms, known_until: int) -> Iterator[_Count]:
+def _counts(history: History[M], key: ViewKey, terms: Terms, known_until: int) -> Iterator[_Count]:
     """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
     for index in history.counted_answers():
         message = history.piece(index).message
@@ -436,9 +392,9 @@ def _counts(history: History[M], measured: Measured, terms: Terms, known_until: 
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
             continue
-        if measured.model is not None and message.model is not None and not same_model(measured.model, message.model):
+        if key.model is not None and message.model is not None and not same_model(key.model, message.model):
             continue
-        sent = replace(measured, piece_count=index, estimated=measured.estimated - history.tokens(index))
+        sent = replace(key, piece_count=index, estimated=key.estimated - history.tokens(index))
         if _is_impossible(usage, sent.estimated, terms.budget):
             continue
         yield _Count(message, usage, Anchor(sent, usage.input_tokens))
@@ -455,11 +411,11 @@ def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
     return largest if has_shrunk and largest.distance < newest.distance else newest
 
 
-def _known_until(conversation: Conversation[M], measured: Measured) -> int:
+def _known_until(conversation: Conversation[M], key: ViewKey) -> int:
     """The last piece up to which it is known what was counted for this view, or that nothing was; -1 where nothing is known."""
     anchor, weighed = conversation.anchor, conversation.weighed
-    counted = anchor.measured.piece_count if anchor is not None and anchor.measured.grew_into(measured) else -1
-    return max(counted, weighed[1]) if weighed is not None and weighed[0].grew_into(measured) else counted
+    counted = anchor.key.piece_count if anchor is not None and anchor.key.is_prefix_of(key) else -1
+    return max(counted, weighed[1]) if weighed is not None and weighed[0].is_prefix_of(key) else counted
 
 
 def same_model(one: str, other: str) -> bool:

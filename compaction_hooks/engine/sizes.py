@@ -10,54 +10,24 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.snapshot import ViewKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """Which view a number of tokens belongs to.
-
-    Attributes:
-        log: The facts its history was read into; a history that grows keeps them, an edited one gets new ones.
-        piece_count: Pieces of that history.
-        record_id: The record in force, or None.
-        estimated: The view's estimate, system prompt and tools included, before calibration.
-        model: The model it was for, or None for the controller's own.
-        stale_runs: Before this run it left out reasoning.
-    """
-
-    log: object
-    piece_count: int
-    record_id: str | None
-    estimated: int
-    model: str | None
-    stale_runs: int = 0
-
-    def grew_into(self, later: Measured) -> bool:
-        """Whether `later` is this view with more messages at its end, for the same model."""
-        return (
-            self.log is later.log
-            and self.piece_count <= later.piece_count
-            and self.record_id == later.record_id
-            and self.model == later.model
-            and self.stale_runs == later.stale_runs
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HandedOut(Generic[M]):
+class LastSent(Generic[M]):
     """The view a caller last got: what a usage report measures when it names no other.
 
     Attributes:
         view: The list to send.
         unmerged: The same list for hosts to store: its user messages are not merged. The very list unless some were.
-        measured: What it was made from.
+        key: What it was made from.
         tokens: Its size in tokens of the model, by estimate.
         budget: What the model's window allowed for it, or None while that is unknown.
     """
 
     view: list[M]
     unmerged: list[M]
-    measured: Measured
+    key: ViewKey
     tokens: int
     budget: Budget | None
 
@@ -88,8 +58,8 @@ class Frame(Generic[M]):
         replaced: How often copies took the place of the list's messages.
         history: The list of the last call.
         run_count: Its runs as they were then; reasoning at its end belongs to the next one once something follows.
-        measured: Its view.
-        handed_out: What it gave; None before the first.
+        key: Its view.
+        last_sent: What it gave; None before the first.
         taught, anchor: What was known of sizes when it was found to be small enough.
     """
 
@@ -102,8 +72,8 @@ class Frame(Generic[M]):
     replaced: int
     history: History[M]
     run_count: int
-    measured: Measured
-    handed_out: HandedOut[M] | None
+    key: ViewKey
+    last_sent: LastSent[M] | None
     taught: Calibration | None
     anchor: Anchor | None
 
@@ -112,5 +82,5 @@ class Frame(Generic[M]):
 class Anchor:
     """A usage report: what the provider counted, and for which view."""
 
-    measured: Measured
+    key: ViewKey
     input_tokens: int

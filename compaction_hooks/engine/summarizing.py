@@ -14,7 +14,8 @@ from compaction_hooks.errors import SummaryRefusedError, described
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize, Work
-from compaction_hooks.strategies.planning import Summarized, SummaryPlan
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.summarizers import (
     SummaryKind,
@@ -26,8 +27,9 @@ from compaction_hooks.summary.summarizers import (
     shown_messages,
     summary_request,
 )
+from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.values import dataclass
-from compaction_hooks.view.snapshot import Situation
+from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import merge_turn_prefix
 
 PREFIX_RATIO = 0.35
@@ -48,21 +50,23 @@ class SummaryFailed:
     usage: Usage | None
 
 
-def summarize(now: Situation[M], plan: SummaryPlan, focus: str | None) -> Flow[Summarized | SummaryFailed | Aborted]:
+def summarize(
+    snapshot: Snapshot[M], budget: Budget, settings: CompactionSettings, plan: SummaryPlan, focus: str | None
+) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Ask for a summary of the history, then, when the plan splits a turn, for one of the turn's first part.
 
     Messages that do not fit the summariser's window are asked for in further parts, each an update of the summary so far. What is
     left after `MAX_PARTS`, at the deadline or when a later part fails is summarised by rule.
     """
-    left = min(now.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
+    left = min(settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = (*plan.history, *plan.prefix)
     text, usage, done = plan.previous_summary or "", cast("Usage | None", None), 0
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _part(now, plan, text, focus, done, start.monotonic + left)
-        answer = yield from _ask(now, request, left)
+        request = _part(snapshot, budget, settings, plan, text, focus, done, start.monotonic + left)
+        answer = yield from _ask(snapshot, request, left)
         if isinstance(answer, Aborted):
             return answer
         usage = added(usage, answer.usage)
@@ -102,7 +106,14 @@ def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None,
 
 
 def _part(
-    now: Situation[M], plan: SummaryPlan, text: str, focus: str | None, done: int, deadline: float
+    snapshot: Snapshot[M],
+    budget: Budget,
+    settings: CompactionSettings,
+    plan: SummaryPlan,
+    text: str,
+    focus: str | None,
+    done: int,
+    deadline: float,
 ) -> SummaryRequest:
     """Return the question for the messages of a plan from `done` on: first the history's, then the split turn's first part."""
     prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
@@ -112,7 +123,7 @@ def _part(
         messages, max_tokens = plan.prefix[done - len(plan.history) :], plan.allowance
         if len(messages) == len(plan.prefix):
             kind, max_tokens = "turn_prefix", prefix_tokens
-    window = now.settings.summarizer_window or now.budget.window
+    window = settings.summarizer_window or budget.window
     return summary_request(
         messages,
         kind=kind,
@@ -120,14 +131,14 @@ def _part(
         focus=focus,
         max_tokens=max_tokens,
         # The ratio was learned from messages: below 1 it need not be true of their transcript.
-        request_tokens=int(window / max(now.gauge.ratio, 1.0)) - max_tokens,
-        estimate=now.estimator.estimate_tokens,
+        request_tokens=int(window / max(snapshot.ratio, 1.0)) - max_tokens,
+        estimate=snapshot.estimator.estimate_tokens,
         deadline=deadline,
-        form=now.settings.summary_prompt,
+        form=settings.summary_prompt,
     )
 
 
-def _ask(now: Situation[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
+def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Ask one question for so many seconds, with a smaller transcript while it overflows the summariser's own window."""
     request: SummaryRequest | None = asked
     answer: Answered | Failure | Aborted = Failure(SummaryRefusedError("nothing to ask"))
@@ -137,17 +148,17 @@ def _ask(now: Situation[M], asked: SummaryRequest, seconds: float) -> Flow[Summa
         answer = yield Summarize(request, seconds)
         if not isinstance(answer, Failure) or not is_context_overflow(answer.error):
             break
-        request = halved(request, now.estimator.estimate_tokens)
+        request = halved(request, snapshot.estimator.estimate_tokens)
     if isinstance(answer, Answered) and request is not None:
-        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, request, now))
+        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, request, snapshot))
         return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(cast("Failure", answer).error, None)
 
 
-def _judged(value: object, request: SummaryRequest, now: Situation[M]) -> Summarized | SummaryFailed:
+def _judged(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; Python would complain that nobody awaited it
-    why = refusal(value, request, now.estimator.estimate_tokens)
+    why = refusal(value, request, snapshot.estimator.estimate_tokens)
     usage = accepted_usage(value)
     if why is not None:
         return SummaryFailed(SummaryRefusedError(why), usage)

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.attempt import CompactionResult
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.glance import glance
 from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.engine.persistence import load, passed_over
+from compaction_hooks.engine.result import CompactionResult
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
@@ -224,7 +224,7 @@ class ConversationMethods(Generic[M]):
             return
         conversation = self.engine.conversation
         with conversation.lock:
-            last = conversation.handed_out
+            last = conversation.last_sent
             if view is None or (last is not None and (view is last.view or view is last.unmerged)):
                 report_usage(conversation, self.engine.shared, counted, last, model)
 
@@ -272,16 +272,14 @@ class ConversationMethods(Generic[M]):
             taken_back = conversation.take_back(record)
             if self.engine.shared.has_store:
                 conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
-            last = conversation.handed_out
+            last = conversation.last_sent
             nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
             tokens, window = record.tokens_before, budget.window if budget else None
             if history is not None:
-                call = Call(
-                    messages=history.hosts(), model=last.measured.model if last else None, context_window=window
-                )
-                standing = look(conversation, self.engine.shared, call)
-                tokens, window = standing.pressure, standing.budget.window if standing.budget else None
+                call = Call(messages=history.hosts(), model=last.key.model if last else None, context_window=window)
+                snapshot = look(conversation, self.engine.shared, call)
+                tokens, window = snapshot.tokens, snapshot.budget.window if snapshot.budget else None
             conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
         self.engine.save_here()
         return record
@@ -300,8 +298,8 @@ class ConversationMethods(Generic[M]):
         """Return how full the context is, as of the list last handed out."""
         conversation = self.engine.conversation
         with conversation.lock:
-            last, anchor = conversation.handed_out, conversation.anchor
-            counted = anchor.input_tokens if last and anchor and anchor.measured is last.measured else None
+            last, anchor = conversation.last_sent, conversation.anchor
+            counted = anchor.input_tokens if last and anchor and anchor.key is last.key else None
             tokens = last.tokens if last and counted is None else counted
             nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
@@ -345,7 +343,7 @@ class CompactionSession(ConversationMethods[M]):
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
-        if self._own.conversation.handed_out is None:
+        if self._own.conversation.last_sent is None:
             return f"CompactionSession({self.id!r}, no call yet)"
         state = self.state()
         window = "" if state.context_window is None else f" of {state.context_window:,}"

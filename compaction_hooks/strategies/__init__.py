@@ -1,1 +1,30 @@
-"""The ways to make a view smaller."""
+"""The ways to make a view smaller, and the protocol for one of your own.
+
+`CompactionSettings(strategies=...)` takes them in the order in which they are tried. Each proposes a candidate; the first that
+reaches the target is taken, else the best of those that may be sent. What a candidate breaks is found by one check for all.
+"""
+
+from typing import TypeAlias
+
+from compaction_hooks.strategies.candidate import Candidate, Goal, Strategy, reduce, unpinned_parts
+from compaction_hooks.strategies.clear_tool_results import ClearToolResults
+from compaction_hooks.strategies.drop_oldest import DropOldest
+from compaction_hooks.strategies.shorten_parts import ShortenParts
+from compaction_hooks.strategies.summarize import Summarize, SummaryStrategy
+
+__all__ = [
+    "AnyStrategy",
+    "Candidate",
+    "ClearToolResults",
+    "DropOldest",
+    "Goal",
+    "ShortenParts",
+    "Strategy",
+    "Summarize",
+    "SummaryStrategy",
+    "reduce",
+    "unpinned_parts",
+]
+
+AnyStrategy: TypeAlias = Strategy | SummaryStrategy
+"""A strategy that proposes a candidate at once, or one that asks for a summary first."""

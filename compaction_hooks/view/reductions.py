@@ -18,7 +18,6 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, text_digest
 from compaction_hooks.messages import M, Media, Message, Part, Text, ToolCall, ToolResult
-from compaction_hooks.settings import ToolRule
 from compaction_hooks.text.json_text import parsed
 from compaction_hooks.text.shortening import shortened
 from compaction_hooks.tokens.media import media_in, without_media
@@ -26,15 +25,11 @@ from compaction_hooks.values import dataclass
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
+ToolRule: TypeAlias = Literal["never", "first"] | int
+"""What may happen to the results of one tool: never cleared, cleared first, or the newest n kept."""
 
 MINIMUM_KEPT_CHARS = 400
 """Shortening leaves at least this many characters: enough for an error message and its last line."""
-LEAST_KEPT_CHARS = 80
-"""The same where nothing else makes it fit: one line, so that it can be seen what stood there."""
-MARKER_TOKENS = 19
-"""Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
-HEAD_RATIO = 0.6
-"""Of what is kept of a shortened text, the part from its beginning. Codex and OpenHands keep both ends too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,65 +399,3 @@ def _shown(piece: Piece, number: int, text: str, applied: Reduction | None, esti
         return piece.tokens if is_alone else estimate(Message(role="other", parts=(part,))), len(text)
     shown = applied.apply(text)
     return estimate(Message(role="other", parts=(with_text(part, shown),))), len(shown)
-
-
-def results_to_clear(
-    parts: Iterable[Reducible], *, protect_tokens: int, rules: Mapping[str, ToolRule], last_run: int
-) -> list[Reducible]:
-    """Choose the tool results to clear, oldest first.
-
-    Protected are the newest `protect_tokens` of results, the results of run `last_run` (the model has not seen them yet),
-    and what the tools' rules say. A result the size of its marker is not worth clearing.
-    """
-    results = [part for part in parts if part.kind == "result"]
-    chosen: list[Reducible] = []
-    newer_tokens = 0
-    newer_of_tool: dict[str, int] = {}
-    for part in reversed(results):
-        rule = rules.get(part.tool)
-        seen = newer_of_tool.get(part.tool, 0)
-        newer_of_tool[part.tool] = seen + 1
-        is_protected = newer_tokens < protect_tokens if rule != "first" else False
-        newer_tokens += part.tokens
-        if part.run >= last_run or rule == "never" or is_protected or part.ordinal < 0:
-            continue
-        if isinstance(rule, int) and seen < rule:
-            continue
-        marker_chars = len(cleared(part.text))
-        # What is shown as its marker was cleared before; short results and few tokens gain nothing.
-        if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
-            chosen.append(part)
-    return chosen[::-1]
-
-
-def shortening(
-    parts: Sequence[Reducible],
-    *,
-    excess_tokens: int,
-    rules: Mapping[str, ToolRule],
-    least_chars: int = MINIMUM_KEPT_CHARS,
-) -> list[Reduction]:
-    """Choose how much of each part to keep so that together they lose at least `excess_tokens`, the largest first.
-
-    All that are shortened end up about equally long: the smallest cap, in characters, that gains enough. Parts of tools
-    whose rule is "never", and parts shown with `least_chars` or less, stay as they are. When even that floor does not gain
-    enough, the reductions to the floor come back: the caller checks the size.
-    """
-    able = [p for p in parts if p.shown_chars > least_chars and p.ordinal >= 0 and rules.get(p.tool) != "never"]
-    low, high = least_chars, max((part.shown_chars for part in able), default=least_chars)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _gain(able, middle) >= excess_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    head = int(low * HEAD_RATIO)
-    capped = [(part, part.reduction(head, low - head)) for part in able if part.shown_chars > low]
-    return [reduction for part, reduction in capped if len(reduction.apply(part.text)) < part.shown_chars]
-
-
-def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
-    """Tokens saved by a cap on characters, each part's density taken as even."""
-    return sum(
-        int(p.tokens * (1 - cap_chars / p.shown_chars)) - MARKER_TOKENS for p in parts if p.shown_chars > cap_chars
-    )

@@ -1,81 +1,118 @@
-"""Everything a decision may look at, as one value."""
+"""A conversation at one moment, as one value: all that triggers, strategies and checks read."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic
 
-from compaction_hooks.files import FileOperations
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, MessageFormat, Text
-from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.projection import Projection
-from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.reductions import Reduction, by_place, still_true
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
-    """From the estimator's tokens to the model's.
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewKey:
+    """Which view a number of tokens belongs to.
 
     Attributes:
-        ratio: The model's tokens per estimated token, as learned from usage.
-        overhead: Tokens of every request that no message shows (a hidden prefix), as learned.
-        fixed: Estimated tokens of the system prompt and tools handed over beside the list.
-        tools: The tools' part of `fixed`.
+        log: The facts its history was read into; a history that grows keeps them, an edited one gets new ones.
+        piece_count: Pieces of that history.
+        record_id: The record in force, or None.
+        estimated: The view's estimate, system prompt and tools included, before calibration.
+        model: The model it was for, or None for the controller's own.
+        stale_runs: Before this run it left out reasoning.
     """
 
-    ratio: float = 1.0
-    overhead: int = 0
-    fixed: int = 0
-    tools: int = 0
+    log: object
+    piece_count: int
+    record_id: str | None
+    estimated: int
+    model: str | None
+    stale_runs: int = 0
 
-    def tokens(self, estimated: int) -> int:
-        """Return the model's tokens for a view of `estimated` tokens, rounded up."""
-        return self.overhead + math.ceil(self.ratio * (estimated + self.fixed))
-
-    def room(self, tokens: int) -> int:
-        """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
-        return math.floor((tokens - self.overhead) / self.ratio) - self.fixed
+    def is_prefix_of(self, later: ViewKey) -> bool:
+        """Whether `later` is this view with more messages at its end, for the same model."""
+        return (
+            self.log is later.log
+            and self.piece_count <= later.piece_count
+            and self.record_id == later.record_id
+            and self.model == later.model
+            and self.stale_runs == later.stale_runs
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation(Generic[M]):
-    """Everything a decision may look at.
+class Snapshot(Generic[M]):
+    """One conversation at one moment: its history, the active record, the view and how large that is.
 
     Attributes:
-        record: The newest record true of the history, or None.
+        messages: The list of the call; with `repair`, the repaired list.
+        record: The newest record that is true of the history, or None.
         projection: That record applied.
-        pressure: The present view's size in tokens of the model, counted as far as it was.
-        keep: Recent tokens to keep, of the model.
+        key: Names the view, with its estimate before calibration.
+        tokens: Size of the view in tokens of the model: counted as far as the provider counted it, estimated beyond.
+        budget: The budget of the model's window, or None while the window is unknown.
+        ratio: The model's tokens per estimated token, as learned from usage.
+        overhead_tokens: Tokens of every request that no message shows (a hidden prefix), as learned.
+        fixed_tokens: Estimated tokens of the system prompt and tools that are not in the list.
+        tools_tokens: The tools' part of `fixed_tokens`.
         estimator: Sizes texts and messages, before calibration.
-        user_pins: By digest, what the host pinned, and the run it is in; `UNKNOWN_RUN` when that is not known.
-        host_files: Files the host itself keeps track of.
-        learned: What usage has taught of the model, as a record keeps it; empty when nothing.
-        binds_reasoning: Whether the model refuses the reasoning that there is behind another beginning.
+        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` when that is not known.
+        learned: What usage taught of the model, as a record keeps it; empty when nothing.
+        binds_reasoning: Whether the model refuses reasoning that it made behind another beginning.
     """
 
+    messages: list[M]
     history: History[M]
     record: CompactionRecord | None
     projection: Projection[M]
-    budget: Budget
-    gauge: Gauge
-    reason: CompactionReason
-    pressure: int
-    keep: int
-    settings: CompactionSettings
+    key: ViewKey
+    tokens: int
+    budget: Budget | None
     format: MessageFormat[M]
     estimator: TokenEstimator
+    ratio: float = 1.0
+    overhead_tokens: int = 0
+    fixed_tokens: int = 0
+    tools_tokens: int = 0
     user_pins: Mapping[str, int] = field(default_factory=dict[str, int])
-    host_files: FileOperations = field(default_factory=FileOperations)
     learned: Mapping[str, object] = field(default_factory=dict[str, object])
     binds_reasoning: bool = False
+
+    @property
+    def view(self) -> list[M]:
+        """The view, its user messages unmerged: the very list that came in while nothing is compacted."""
+        return self.messages if self.projection.is_identity else self.projection.view_of(self.messages)
+
+    @property
+    def window(self) -> int:
+        """The model's window in tokens; 0 while it is unknown."""
+        return self.budget.window if self.budget is not None else 0
+
+    @property
+    def input_limit(self) -> int:
+        """The part of the window that the input may take, in tokens; 0 while the window is unknown."""
+        return self.budget.input_limit if self.budget is not None else 0
+
+    @property
+    def fits_window(self) -> bool:
+        """Whether the view fits the model's window by estimate; true while the window is unknown."""
+        return self.budget is None or self.tokens <= self.budget.window
+
+    def model_tokens(self, estimated: int) -> int:
+        """Return the model's tokens for a view of `estimated` tokens, rounded up."""
+        return self.overhead_tokens + math.ceil(self.ratio * (estimated + self.fixed_tokens))
+
+    def room(self, tokens: int) -> int:
+        """Return the largest estimate whose view takes at most `tokens` of the model; may be negative."""
+        return math.floor((tokens - self.overhead_tokens) / self.ratio) - self.fixed_tokens
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
@@ -98,9 +135,9 @@ class Situation(Generic[M]):
         return self.projection.tokens(self.history)
 
     @property
-    def tokens(self) -> int:
-        """The present view's size in tokens of the model, by estimate."""
-        return self.gauge.tokens(self.estimated)
+    def estimated_tokens(self) -> int:
+        """Size of the view in tokens of the model, by estimate alone."""
+        return self.model_tokens(self.estimated)
 
     def is_pinned_by_user(self, piece: int) -> bool:
         """Whether the host pinned this piece: word for word, so neither cleared nor shortened."""
@@ -125,6 +162,23 @@ class Situation(Generic[M]):
     def covered_runs(self) -> int:
         """Runs that no longer stand in the view."""
         return max(self.history.base, self.record.covered_runs if self.record else 0)
+
+    def pinned_by_user(self) -> list[int]:
+        """Return the pieces that the host pinned."""
+        return [index for index in range(self.history.piece_count) if self.is_pinned_by_user(index)]
+
+    def neutral_view(self, projection: Projection[M]) -> list[Message]:
+        """Return the neutral messages of a view; of the host's own objects as they were read, only new ones are read."""
+        history = self.history
+        known = {id(history.host(index)): index for index in projection.borrowed}
+        found: list[Message] = []
+        for message in projection.prefix:
+            index = known.get(id(message))
+            if index is None:
+                found += self.format.read(message)
+            else:
+                found += [history.piece(number).message for number in history.host_pieces(index)]
+        return found + [piece.message for piece in history.pieces(history.first_piece(projection.rest))]
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""

@@ -1,0 +1,415 @@
+"""One attempt to compact, as a flow: the strategies in turn until a candidate is accepted, or the reason why none is."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic
+
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.cooldown import KnownOverflow
+from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
+from compaction_hooks.engine.persistence import ask_again, write
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
+from compaction_hooks.errors import ContextOverflowError, described
+from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.files import ask_host_files
+from compaction_hooks.messages import M, Usage
+from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Save, Work
+from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
+from compaction_hooks.strategies.check import broken_rule, rejection
+from compaction_hooks.strategies.cut_point import turns_tokens
+from compaction_hooks.strategies.fixed_parts import largest_fixed_part
+from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
+from compaction_hooks.strategies.shorten_parts import last_resort
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
+from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
+from compaction_hooks.view.snapshot import Snapshot
+
+logger = logging.getLogger("compaction_hooks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is asked of an attempt.
+
+    Attributes:
+        keep: Recent tokens to keep.
+        turns: The user's last turns to keep whole, if they are more.
+        may_ask: Whether the summariser may be asked; not when another caller's attempt just failed.
+        must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
+        only_media: Whether the request was too large in bytes: media are left out, and nothing else is done.
+        limit_bytes: What the provider takes, as far as it says so.
+    """
+
+    reason: CompactionReason
+    keep: int
+    turns: int = 0
+    may_ask: bool = True
+    focus: str | None = None
+    must_fit: bool = False
+    only_media: bool = False
+    limit_bytes: int | None = None
+
+
+class Compaction(Generic[M]):
+    """One attempt to compact: the strategies in turn, until a candidate is accepted."""
+
+    def __init__(
+        self,
+        conversation: Conversation[M],
+        shared: Shared,
+        call: Call[M],
+        snapshot: Snapshot[M],
+        budget: Budget,
+        order: Order,
+    ) -> None:
+        self._conversation = conversation
+        self._shared = shared
+        self._call = call
+        self._snapshot = replace(snapshot, learned=conversation.saved_calibration(snapshot.key.model))
+        keep = max(order.keep, math.ceil(snapshot.ratio * turns_tokens(snapshot.history, order.turns)))
+        self._budget = budget.keeping(keep)
+        self._keep_tokens = keep
+        self._order = order
+        self._has_waited = False
+        self._failure: SummaryFailed | None = None
+        self._spent: Usage | None = None
+        self._summary: str | None = None
+        self._rejections: list[str] = []
+        self._rejected: list[Candidate[M]] = []
+        self._passing: list[Candidate[M]] = []
+        self.last_sent: LastSent[M] | None = None
+        """What the caller of `run` gets to send, once it has ended."""
+        self.is_outdated = False
+        """Whether the host changed the history meanwhile, so that the new record does not make it fit."""
+
+    def run(self, start: Instant) -> Flow[CompactionResult[M]]:
+        """Try the strategies in turn; accept the first candidate that reaches the target, else the best that may be sent.
+
+        Args:
+            start: When the attempt began.
+
+        Raises:
+            ContextOverflowError: nothing makes it fit, and the order says it must.
+        """
+        goal = self._goal(start)
+        if self._order.only_media:
+            return (yield from self._leave_media_out(goal, start))
+        for strategy in self._strategies():
+            if isinstance(strategy, SummaryStrategy):
+                candidate = yield from self._summarized(strategy, goal, start)
+                if isinstance(candidate, CompactionResult):
+                    return candidate
+            else:
+                candidate = strategy.propose(self._snapshot, goal)
+            if candidate is None:
+                continue
+            passes = self._passes(candidate)
+            goal = replace(goal, start=candidate, may_send_start=passes)
+            if passes and (candidate.tokens <= goal.budget.target or candidate.is_enough):
+                return (yield from self._commit(candidate, start))
+        best = min(self._passing, key=self._rank, default=None)
+        if best is not None:
+            return (yield from self._commit(best, start))
+        return (yield from self._last_resort(goal, start))
+
+    def _goal(self, start: Instant) -> Goal[M]:
+        return Goal(
+            reason=self._order.reason,
+            budget=self._budget,
+            keep_tokens=self._keep_tokens,
+            at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            tool_rules=self._shared.settings.tool_rules,
+            host_files=ask_host_files(self._shared.host_files, self._conversation.host_files),
+            limit_bytes=self._order.limit_bytes,
+        )
+
+    def _strategies(self) -> Sequence[AnyStrategy]:
+        """Return the strategies to try. A host that compacts by hand asks for a summary: what comes before that is passed over."""
+        strategies = self._shared.settings.ladder
+        summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
+        return strategies[summaries[0] :] if self._is_manual and summaries else strategies
+
+    def _leave_media_out(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
+        candidate = LeaveOutMedia().propose(self._snapshot, goal)
+        if candidate is None or broken_rule(self._snapshot, candidate) is not None:
+            return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
+        return (yield from self._commit(candidate, start))
+
+    @property
+    def _is_manual(self) -> bool:
+        return self._order.reason is CompactionReason.MANUAL
+
+    @property
+    def _can_wait(self) -> bool:
+        """Whether the view may be sent as it is, so that only a good candidate is worth taking."""
+        return self._snapshot.fits_window and self._order.reason is not CompactionReason.OVERFLOW
+
+    def _may_ask(self, now: Instant) -> bool:
+        if not self._order.may_ask or (self._is_known_overflow() and not self._is_manual):
+            return False
+        cooldown = self._shared.settings.breaker_cooldown_seconds
+        return self._is_manual or self._conversation.breaker.allows(now.monotonic, cooldown)
+
+    def _is_known_overflow(self) -> bool:
+        known, snapshot = self._conversation.known_overflow, self._snapshot
+        return (
+            known is not None
+            and known.log is snapshot.history.log
+            and known.window == self._budget.window
+            and not snapshot.fits_window
+            and snapshot.tokens < known.until
+        )
+
+    # -- candidates
+
+    def _summarized(
+        self, strategy: SummaryStrategy, goal: Goal[M], start: Instant
+    ) -> Flow[Candidate[M] | CompactionResult[M] | None]:
+        """Get the summary that a strategy asks for; return its candidate, or the end of the attempt."""
+        plan = strategy.propose(self._snapshot, goal)
+        if plan is None:
+            return None
+        if not plan.needs_model:
+            self._has_waited = True
+            by_rule: Summarized = yield Work(partial(_summary_by_rule, plan))
+            return strategy.from_summary(self._snapshot, goal, plan, by_rule)
+        if not self._may_ask(start):
+            return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
+        self._has_waited = True
+        answer = yield from summarize(self._snapshot, self._budget, self._shared.settings, plan, self._order.focus)
+        if isinstance(answer, Aborted):
+            return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
+        if self._shared.has_store:  # another worker may have removed what the summary goes on from
+            yield from ask_again(self._conversation)
+            self._conversation.drop_missing()
+        self._record_answer(answer, start)
+        if isinstance(answer, SummaryFailed):
+            return (yield from self._fail(start)) if self._can_wait else None
+        self._summary = answer.text
+        return strategy.from_summary(self._snapshot, goal, plan, answer)
+
+    def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
+        """Count an answer for or against the summarizer."""
+        breaker = self._conversation.breaker
+        self._spent = answer.usage
+        if isinstance(answer, SummaryFailed):
+            self._failure = answer
+            breaker.record_failure(described(answer.error), self._shared.settings.breaker_failures, now.monotonic)
+            logger.warning("summariser failed (%s)", described(answer.error))
+        else:
+            breaker.record_success()
+
+    def _passes(self, candidate: Candidate[M]) -> bool:
+        budget = self._budget
+        why = rejection(self._snapshot, candidate, limit=budget.trigger, window=budget.window)
+        if why is None:
+            self._passing.append(candidate)
+        else:
+            self._rejections.append(why)
+            self._rejected.append(candidate)
+        return why is None
+
+    def _rank(self, candidate: Candidate[M]) -> tuple[int, bool, int]:
+        """Above the target, prefer what keeps least, for the next call needs room; then a model's summary; then the smallest.
+
+        Of two with the model's summary the first: what that keeps is not shortened in vain.
+        """
+        is_models = self._summary is not None and candidate.record.summary == self._summary
+        return -candidate.record.covered_runs, not is_models, 0 if is_models else candidate.tokens
+
+    # -- ends
+
+    def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
+        """Put the record in force, store it, tell."""
+        conversation = self._conversation
+        if candidate.record.parent in conversation.undone:
+            return (yield from self._skip_undone(start))
+        conversation.add_own_record(candidate.record)
+        if self._may_be_answered:
+            conversation.reasoning.stale_runs = candidate.record.seen_runs + 1
+        self._offer(candidate)
+        if not self._has_waited:
+            conversation.in_force = candidate.record.id  # every message was read again, and nobody had a turn since
+        rest_until = int(candidate.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
+        conversation.rest(rest_until, "no progress", self._budget.window)
+        snapshot = look(conversation, self._shared, self._call)
+        self.last_sent = remember_sent(conversation, snapshot)
+        view = self.last_sent.unmerged
+        if self._shared.has_store:
+            conversation.unwritten.append(Save(conversation.id, candidate.record.id, candidate.record.to_json()))
+            conversation.is_loaded = False  # another worker may have made one at the same time: the next call looks
+            yield from write(conversation)
+        record = snapshot.record  # another worker's, if that was made of the same messages and comes first
+        if record is None or (record is not candidate.record and snapshot.tokens > self._budget.trigger):
+            self.is_outdated, self._snapshot = snapshot.tokens > self._budget.trigger, snapshot
+            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
+        end: Instant = yield Now()
+        event = self._finished(record, snapshot, end.seconds_since(start))
+        logger.info("%s", event)
+        yield Emit(event)
+        return self._result(view, CompactionOutcome.COMPACTED, record)
+
+    @property
+    def _may_be_answered(self) -> bool:
+        """Whether the view that this compaction replaces may be with the model: an answer to come belongs to that view."""
+        sent = self._conversation.last_sent
+        return (
+            self._order.reason is not CompactionReason.OVERFLOW
+            and sent is not None
+            and sent.key.is_prefix_of(self._snapshot.key)
+            and sent.key.piece_count == self._snapshot.key.piece_count
+        )
+
+    def _offer(self, candidate: Candidate[M]) -> None:
+        """Spare the conversation making the view once more, unless that depends on what is asked by now."""
+        if candidate.projection.favoured is None:
+            log = self._snapshot.history.log
+            self._conversation.offered = (candidate.record.id, log, log.replaced), candidate.projection
+
+    def _skip_undone(self, start: Instant) -> Flow[CompactionResult[M]]:
+        """What was made continues a compaction that was undone meanwhile: it is not put in force."""
+        self._snapshot = look(self._conversation, self._shared, self._call)
+        self.is_outdated = not self._snapshot.fits_window
+        return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
+
+    def _skip(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
+        end: Instant = yield Now()
+        yield Emit(
+            CompactionSkipped(
+                session_id=self._conversation.id,
+                reason=self._order.reason,
+                why=why,
+                tokens=self._snapshot.tokens,
+                duration_seconds=end.seconds_since(start),
+                usage=self._spent,
+            )
+        )
+        return self._result(self._unchanged(), outcome, None)
+
+    def _fail(self, start: Instant) -> Flow[CompactionResult[M]]:
+        yield from self._tell_failure(start)
+        return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
+
+    def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
+        """Nothing passed the trigger: keep what fits the window, else take a candidate that does, else say so loudly."""
+        if self._can_wait:
+            rest_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
+            self._conversation.rest(rest_until, "no gain", self._budget.window)
+            if not self._rejections:
+                return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarise"))
+            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejections[-1]))
+        window = self._budget.window
+        for candidate in self._within_window(goal):
+            if rejection(self._snapshot, candidate, limit=window, window=window) is None:
+                return (yield from self._commit(candidate, start))
+        until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
+        self._conversation.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+        error = self.overflow_error()
+        yield from self._tell_failure(start, error)
+        if not self._order.must_fit:
+            return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
+        raise error
+
+    def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
+        """Yield the rejected candidates, the best first, then all that shortening by force makes of them."""
+        rejected = sorted(self._rejected, key=self._rank)
+        yield from rejected
+        for start in rejected or (None,):
+            for candidate in last_resort(self._snapshot, replace(goal, start=start)):
+                self._rejected.append(candidate)
+                yield candidate
+
+    def overflow_error(self) -> ContextOverflowError:
+        """Return the error that names the part that cannot shrink."""
+        part, size = largest_fixed_part(self._snapshot)
+        what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
+        smallest = min([self._snapshot.tokens, *(candidate.tokens for candidate in self._rejected)])
+        size, window = min(size, smallest), self._budget.window
+        return ContextOverflowError(
+            f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
+            f"{smallest:,}, of which {what} takes about {size:,}; shorten {what} or use a model with a larger window",
+            tokens=smallest,
+            window=window,
+            part=part,
+        )
+
+    # -- events
+
+    def _unchanged(self) -> list[M]:
+        self.last_sent = remember_sent(self._conversation, self._snapshot)
+        return self.last_sent.unmerged
+
+    def _result(
+        self, messages: list[M], outcome: CompactionOutcome, record: CompactionRecord | None
+    ) -> CompactionResult[M]:
+        before = self._snapshot.tokens
+        return CompactionResult(
+            messages=messages,
+            record=record or self._snapshot.record,
+            outcome=outcome,
+            reason=self._order.reason,
+            tokens_before=before,
+            tokens_after=record.tokens_after if record else before,
+        )
+
+    def _finished(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
+        return CompactionFinished(
+            session_id=self._conversation.id,
+            reason=self._order.reason,
+            tokens_before=self._snapshot.tokens,
+            tokens_after=record.tokens_after,
+            messages_before=len(self._snapshot.view),
+            messages_after=len(after.view),
+            compacted_messages=record.compacted_message_count,
+            unseen_messages=record.unseen_message_count,
+            summary_messages=1 if record.rendered else 0,
+            duration_seconds=seconds,
+            usage=self._spent,
+            used_fallback=self._failure is not None,
+            left_out=sum(item.kind == "media" for item in after.projection.reductions),
+            record=record,
+        )
+
+    def _tell_failure(self, start: Instant, error: BaseException | None = None) -> Flow[None]:
+        end: Instant = yield Now()
+        cause = error or (self._failure.error if self._failure else ContextOverflowError("it does not fit"))
+        event = CompactionFailed(
+            session_id=self._conversation.id,
+            reason=self._order.reason,
+            error=described(cause),
+            tokens=self._snapshot.tokens,
+            is_over_window=not self._snapshot.fits_window,
+            is_breaker_open=self._conversation.breaker.opened_at is not None,
+            duration_seconds=end.seconds_since(start),
+            usage=self._spent,
+        )
+        if event.is_over_window:
+            logger.error("%s", event)
+        yield Emit(event)
+
+
+def started(session_id: str, snapshot: Snapshot[M], reason: CompactionReason) -> CompactionStarted:
+    """Return the event that tells of an attempt which begins now."""
+    budget = snapshot.budget
+    return CompactionStarted(
+        session_id=session_id,
+        reason=reason,
+        tokens_before=snapshot.tokens,
+        messages_before=len(snapshot.view),
+        trigger_tokens=budget.trigger if budget else None,
+        context_window=budget.window if budget else None,
+    )
+
+
+def _summary_by_rule(plan: SummaryPlan) -> Summarized:
+    messages = (*plan.history, *plan.prefix)
+    text = summarize_by_rule(messages, plan.previous_summary, plan.allowance)
+    return Summarized(text, None, unseen=len(messages))

@@ -1,0 +1,40 @@
+"""How an attempt to compact ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic
+
+from compaction_hooks.messages import M
+from compaction_hooks.view.record import CompactionReason, CompactionRecord
+
+
+class CompactionOutcome(StrEnum):
+    """How an attempt to compact ended."""
+
+    COMPACTED = "compacted"
+    NOTHING_TO_COMPACT = "nothing to compact"
+    NO_GAIN = "no gain"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult(Generic[M]):
+    """What an attempt to compact gave.
+
+    Attributes:
+        messages: A new list to store or send; the list as it stood when nothing was compacted.
+        record: The record now in force, or None.
+        outcome: How it ended; only "compacted" changed anything.
+        reason: What was the occasion.
+        tokens_before, tokens_after: Size of the context in tokens, by estimate.
+    """
+
+    messages: list[M]
+    record: CompactionRecord | None
+    outcome: CompactionOutcome
+    reason: CompactionReason
+    tokens_before: int
+    tokens_after: int

@@ -1,0 +1,180 @@
+"""A compaction that is proposed: its record, the view that this gives, and the size of that view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol
+
+from compaction_hooks.files import FileOperations
+from compaction_hooks.history.digests import text_digest
+from compaction_hooks.messages import M
+from compaction_hooks.summary.prompts import PROMPT_VERSION
+from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view.projection import Projection, apply_record
+from compaction_hooks.view.reasoning import stale_runs_of
+from compaction_hooks.view.record import Base, CompactionReason, CompactionRecord, record_id
+from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
+from compaction_hooks.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate(Generic[M]):
+    """A record that is not active yet, and the view that it would give.
+
+    Attributes:
+        tokens: Size of that view in tokens of the model, by estimate.
+        is_enough: Whether to send it although it is above the target: what is left is the step that the agent is at.
+    """
+
+    record: CompactionRecord
+    projection: Projection[M]
+    tokens: int
+    is_enough: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal(Generic[M]):
+    """What a compaction is to reach, and from where.
+
+    Attributes:
+        reason: The occasion.
+        budget: What the window allows; the view is to hold at most `budget.target` tokens.
+        keep_tokens: Recent tokens of the model to keep word for word.
+        at: When the compaction began: UTC, ISO 8601.
+        start: The last candidate of the strategies before this one; None: the active view.
+        may_send_start: Whether that candidate may be sent as it is.
+        tool_rules: By tool name, what may happen to its results.
+        host_files: Files that the host itself keeps track of.
+        limit_bytes: Of a request refused for its bytes, what the provider takes, as far as it says so.
+    """
+
+    reason: CompactionReason
+    budget: Budget
+    keep_tokens: int
+    at: str
+    start: Candidate[M] | None = None
+    may_send_start: bool = False
+    tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
+    host_files: FileOperations = field(default_factory=FileOperations)
+    limit_bytes: int | None = None
+
+
+class Strategy(Protocol):
+    """One way to make a view smaller. It may be asked at the same time for several conversations: it keeps no state."""
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        """Return a smaller view, made of `goal.start` or of the active view; None when there is nothing to gain.
+
+        What it returns is checked: it need not know whether it fits or what a provider rejects.
+        """
+        ...
+
+
+def reduce(
+    snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], made_from: Iterable[Reducible] = ()
+) -> Candidate[M] | None:
+    """Return the candidate so far, or the active view, with more of its parts shown smaller; None without reductions.
+
+    Args:
+        made_from: The parts that the reductions were made from, as far as they are at hand: they need not be looked for again.
+    """
+    chosen = [*reductions]
+    return evaluate(snapshot, with_reductions(start_record(snapshot, goal), chosen), made_from) if chosen else None
+
+
+def evaluate(
+    snapshot: Snapshot[M], record: CompactionRecord, made_from: Iterable[Reducible] = (), *, is_enough: bool = False
+) -> Candidate[M]:
+    """Return the candidate that a record gives, with its size.
+
+    It is judged by the estimate, which errs on the high side. The size that the record reports is in proportion to the
+    provider's count of the view before, so that the two numbers can be compared.
+    """
+    estimate = snapshot.estimator.estimate_message_tokens
+    stale_runs = stale_runs_of(record) if snapshot.binds_reasoning else 0
+    projection = apply_record(
+        snapshot.history, record, snapshot.format, estimate, snapshot.projection, made_from, stale_runs
+    )
+    tokens = snapshot.model_tokens(projection.tokens(snapshot.history))
+    after = round(tokens * snapshot.tokens / snapshot.estimated_tokens)
+    record = replace(record, tokens_after=after)
+    return Candidate(record=record, projection=projection, tokens=tokens, is_enough=is_enough)
+
+
+def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
+    """Return the tool results and call arguments that may be shown smaller, oldest first, as `goal.start` shows them.
+
+    Those that the host pinned are left out.
+    """
+    record = start_record(snapshot, goal)
+    projection = goal.start.projection if goal.start else snapshot.projection
+    parts = reducible_parts(
+        snapshot.history,
+        record.covered_runs,
+        snapshot.estimator.estimate_message_tokens,
+        record.reductions if goal.start else snapshot.reductions,
+        results_only=results_only,
+        rewritten=projection.rewritten,
+    )
+    return [part for part in parts if not snapshot.is_pinned_by_user(part.piece)] if snapshot.user_pins else parts
+
+
+def start_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
+    """Return the record of the candidate so far; without one, a record that follows the active one and changes nothing yet."""
+    return goal.start.record if goal.start else next_record(snapshot, goal)
+
+
+def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
+    """Return a record that follows the active one and changes nothing yet."""
+    history, active = snapshot.history, snapshot.record
+    if active is None:
+        active = CompactionRecord(
+            id="",
+            prompt_version=PROMPT_VERSION,
+            reason=goal.reason,
+            summary="",
+            rendered="",
+            compacted_message_count=0,
+            covered_runs=history.base,
+            covered_digest=history.digest_before(history.base) or "",
+            seen_runs=0,
+            tokens_before=0,
+            tokens_after=0,
+            compaction_count=0,
+            last_compacted_at=goal.at,
+        )
+    return replace(
+        active,
+        parent=active.id or None,
+        reason=goal.reason,
+        base=_base(snapshot),
+        seen_runs=history.run_count,
+        tokens_before=snapshot.tokens,
+        compaction_count=active.compaction_count + 1,
+        last_compacted_at=goal.at,
+        usage=None,
+        calibration=snapshot.learned,
+    )
+
+
+def _base(snapshot: Snapshot[M]) -> Base | None:
+    """Return the earlier summary at the head of the list, for a record that must be readable without its parent."""
+    head, origin = snapshot.history.summary_piece, snapshot.history.origin
+    if head is None or origin is None:
+        return None
+    text = snapshot.history.piece(head).message.text
+    return Base(
+        text_digest=text_digest(text),
+        runs=origin.runs,
+        digest=origin.digest,
+        pins=origin.pins,
+        reductions=tuple(item for item in snapshot.reductions if item.kind != "media"),
+    )
+
+
+def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
+    """Return a record with more reductions, named by its content."""
+    merged = {(item.kind, item.run, item.ordinal): item for item in (*record.reductions, *reductions)}
+    kept = tuple(merged.values())
+    return replace(record, id=record_id(record.covered_digest, record.rendered, kept, record.parent), reductions=kept)

@@ -1,0 +1,68 @@
+"""Clear old tool results: a marker takes their place. No model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, unpinned_parts
+from compaction_hooks.view.reductions import Reducible, ToolRule, cleared
+from compaction_hooks.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ClearToolResults:
+    """Clear tool results: not the newest ones, not those that the model has not seen yet, and none against their tool's rule.
+
+    Attributes:
+        protect_tokens: The newest results are not cleared, up to so many tokens; None: 40,000, at most 20 % of the window.
+        minimum_gain_tokens: Nothing is cleared that saves less, because the provider's prompt cache is lost by it; None: 20,000, at
+            most 10 % of the window.
+    """
+
+    protect_tokens: int | None = None
+    minimum_gain_tokens: int | None = None
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        """Return the view with old results cleared; None when that gains too little to be worth a new prefix."""
+        protect = goal.budget.protect_results if self.protect_tokens is None else self.protect_tokens
+        minimum = goal.budget.minimum_clear if self.minimum_gain_tokens is None else self.minimum_gain_tokens
+        chosen = results_to_clear(
+            unpinned_parts(snapshot, goal, results_only=True),
+            protect_tokens=int(protect / snapshot.ratio),
+            rules=goal.tool_rules,
+            last_run=snapshot.history.run_count - 1,
+        )
+        if sum(part.tokens for part in chosen) * snapshot.ratio < minimum:
+            return None
+        return reduce(snapshot, goal, [part.reduction() for part in chosen], chosen)
+
+
+def results_to_clear(
+    parts: Iterable[Reducible], *, protect_tokens: int, rules: Mapping[str, ToolRule], last_run: int
+) -> list[Reducible]:
+    """Choose the tool results to clear, oldest first.
+
+    Protected are the newest `protect_tokens` of results, the results of run `last_run` (the model has not seen them yet),
+    and what the tools' rules say. A result the size of its marker is not worth clearing.
+    """
+    results = [part for part in parts if part.kind == "result"]
+    chosen: list[Reducible] = []
+    newer_tokens = 0
+    newer_of_tool: dict[str, int] = {}
+    for part in reversed(results):
+        rule = rules.get(part.tool)
+        seen = newer_of_tool.get(part.tool, 0)
+        newer_of_tool[part.tool] = seen + 1
+        is_protected = newer_tokens < protect_tokens if rule != "first" else False
+        newer_tokens += part.tokens
+        if part.run >= last_run or rule == "never" or is_protected or part.ordinal < 0:
+            continue
+        if isinstance(rule, int) and seen < rule:
+            continue
+        marker_chars = len(cleared(part.text))
+        # What is shown as its marker was cleared before; short results and few tokens gain nothing.
+        if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
+            chosen.append(part)
+    return chosen[::-1]

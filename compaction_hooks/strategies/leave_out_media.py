@@ -1,0 +1,69 @@
+"""Leave images and documents out of a view: a line that names them takes their place. No model is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compaction_hooks.messages import M, ToolCall
+from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record
+from compaction_hooks.tokens.media import media_in
+from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.reductions import Reduction
+from compaction_hooks.view.removable import Removable, removable_media
+from compaction_hooks.view.snapshot import Snapshot
+
+BYTES_SLACK = 0.1
+"""Of a limit in bytes, left for what the neutral messages do not show: JSON's own characters, tools, reasoning."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOutMedia:
+    """Leave out the oldest media of a request that the provider refused for its bytes."""
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        """Return the active view without as many media as exceed `goal.limit_bytes`, or without half of them; None without any."""
+        found = _unpinned_media(snapshot, goal)
+        excess = 0
+        if goal.limit_bytes is not None:
+            excess = view_chars(snapshot, snapshot.projection) - chars_within(goal.limit_bytes)
+        if excess <= 0:  # no limit is known, or what exceeds it is not seen here
+            excess = sum(media.chars for media in found) // 2
+        chosen: list[Reduction] = []
+        for media in found:
+            if excess > 0 and media.chars:
+                chosen.append(media.reduction)
+                excess -= media.chars
+        return reduce(snapshot, goal, chosen)
+
+
+def leave_out_media(snapshot: Snapshot[M], goal: Goal[M], *, excess_tokens: int) -> Candidate[M] | None:
+    """Return the candidate so far without as many media as must go, the largest first, of equal ones the oldest; None without any.
+
+    Args:
+        excess_tokens: Tokens that the view must lose, by estimate before calibration.
+    """
+    chosen: list[Reduction] = []
+    for media in sorted(_unpinned_media(snapshot, goal), key=lambda media: -media.tokens):
+        if excess_tokens > 0 and media.tokens > 0:
+            chosen.append(media.reduction)
+            excess_tokens -= media.tokens
+    return reduce(snapshot, goal, chosen)
+
+
+def chars_within(limit_bytes: int) -> int:
+    """Return how many characters the messages of a request may have under a limit in bytes."""
+    return int(limit_bytes * (1 - BYTES_SLACK))
+
+
+def view_chars(snapshot: Snapshot[M], projection: Projection[M]) -> int:
+    """Return the characters that the messages of a view take in a request, without its own syntax."""
+    parts = [part for message in snapshot.neutral_view(projection) for part in message.parts]
+    texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
+    return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in media_in(part))
+
+
+def _unpinned_media(snapshot: Snapshot[M], goal: Goal[M]) -> list[Removable]:
+    record = start_record(snapshot, goal)
+    estimate = snapshot.estimator.estimate_message_tokens
+    pinned = snapshot.pinned_by_user()
+    return removable_media(snapshot.history, record.covered_runs, estimate, record.reductions, spared=pinned)

@@ -1,0 +1,125 @@
+"""Shorten tool results and call arguments to their beginnings and ends. No model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record, unpinned_parts
+from compaction_hooks.strategies.leave_out_media import leave_out_media
+from compaction_hooks.view.reductions import (
+    MINIMUM_KEPT_CHARS,
+    Reducible,
+    Reduction,
+    ToolRule,
+    reducible_texts,
+)
+from compaction_hooks.view.snapshot import Snapshot
+
+LEAST_KEPT_CHARS = 80
+"""The same where nothing else makes it fit: one line, so that it can be seen what stood there."""
+MARKER_TOKENS = 19
+"""Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
+HEAD_RATIO = 0.6
+"""Of what is kept of a shortened text, the part from its beginning. Codex and OpenHands keep both ends too."""
+SHORTENING_SLACK = 0.03
+"""Of the room there is, left over when parts are shortened: a long text is sized by samples, what is left of it may be denser."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenParts:
+    """Shorten tool results and arguments until the view fits the target, the largest first, and no more than is needed.
+
+    Texts of users and the assistant and the system prompt stay as they are.
+
+    Attributes:
+        least_chars: Of each part at least so many characters stay.
+    """
+
+    least_chars: int = MINIMUM_KEPT_CHARS
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        """Return the candidate so far, or the active view, with its largest parts shortened; None when none can be."""
+        parts = unpinned_parts(snapshot, goal)
+        return _shortened(snapshot, goal, parts, goal.budget.target, self.least_chars)
+
+
+def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
+    """Yield the candidate so far, or the active view, shortened until the trigger fits, for a view that nothing gentler made fit.
+
+    First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and texts of users and the
+    assistant too: never the current request, pinned messages, system messages and the summary.
+    """
+    lighter = leave_out_media(snapshot, goal, excess_tokens=_excess(snapshot, goal, goal.budget.trigger))
+    if lighter is not None:
+        yield lighter
+    for step in (_short_parts, _light, _short_texts):
+        candidate = step(snapshot, goal)
+        if candidate is not None:
+            goal = replace(goal, start=candidate)
+            yield candidate
+
+
+def _short_parts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    return _shortened(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.trigger, LEAST_KEPT_CHARS)
+
+
+def _light(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    return leave_out_media(snapshot, goal, excess_tokens=_excess(snapshot, goal, goal.budget.trigger))
+
+
+def _short_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    record = start_record(snapshot, goal)
+    estimate = snapshot.estimator.estimate_message_tokens
+    pinned = snapshot.pinned_by_user()
+    texts = reducible_texts(snapshot.history, record.covered_runs, estimate, record.reductions, spared=pinned)
+    return _shortened(snapshot, goal, texts, goal.budget.trigger, LEAST_KEPT_CHARS)
+
+
+def _shortened(
+    snapshot: Snapshot[M], goal: Goal[M], parts: Sequence[Reducible], limit: int, least_chars: int
+) -> Candidate[M] | None:
+    excess = _excess(snapshot, goal, limit)
+    chosen = shortening(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
+    return reduce(snapshot, goal, chosen)
+
+
+def _excess(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
+    """Return the tokens that the candidate so far, or the active view, must lose to fit, by estimate before calibration."""
+    estimated = goal.start.projection.tokens(snapshot.history) if goal.start else snapshot.estimated
+    room = snapshot.room(limit)
+    return estimated - room + max(0, int(room * SHORTENING_SLACK))
+
+
+def shortening(
+    parts: Sequence[Reducible],
+    *,
+    excess_tokens: int,
+    rules: Mapping[str, ToolRule],
+    least_chars: int = MINIMUM_KEPT_CHARS,
+) -> list[Reduction]:
+    """Choose how much of each part to keep so that together they lose at least `excess_tokens`, the largest first.
+
+    All that are shortened end up about equally long: the smallest cap, in characters, that gains enough. Parts of tools
+    whose rule is "never", and parts shown with `least_chars` or less, stay as they are. When even that floor does not gain
+    enough, the reductions to the floor come back: the caller checks the size.
+    """
+    able = [p for p in parts if p.shown_chars > least_chars and p.ordinal >= 0 and rules.get(p.tool) != "never"]
+    low, high = least_chars, max((part.shown_chars for part in able), default=least_chars)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _gain(able, middle) >= excess_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    head = int(low * HEAD_RATIO)
+    capped = [(part, part.reduction(head, low - head)) for part in able if part.shown_chars > low]
+    return [reduction for part, reduction in capped if len(reduction.apply(part.text)) < part.shown_chars]
+
+
+def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
+    """Tokens saved by a cap on characters, each part's density taken as even."""
+    return sum(
+        int(p.tokens * (1 - cap_chars / p.shown_chars)) - MARKER_TOKENS for p in parts if p.shown_chars > cap_chars
+    )

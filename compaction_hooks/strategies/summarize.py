@@ -1,0 +1,94 @@
+"""Summarise the older messages and keep the recent ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from compaction_hooks.history.digests import DIGEST_RULE
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Candidate, Goal, evaluate, next_record, with_reductions
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
+from compaction_hooks.summary.prompts import PROMPT_VERSION
+from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.summary_message import render_summary
+
+SPLIT_TURN_MIN_PREFIX = 5
+"""Messages in a turn's first part for which that gets a summary of its own (Opal)."""
+
+
+@runtime_checkable
+class SummaryStrategy(Protocol):
+    """A strategy whose candidate needs a summary: it is asked twice."""
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
+        """Return what is to be summarised; None when there is nothing."""
+        ...
+
+    def from_summary(
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+    ) -> Candidate[M]:
+        """Return the candidate that a summary of its plan gives."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """Ask the summarizer for a summary that takes the place of all but the recent messages.
+
+    It begins at the active view: what it covers needs not to be cleared or shortened before.
+
+    Attributes:
+        split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least this many
+            messages.
+        add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
+    """
+
+    split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
+    add_continuation: bool = True
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
+        """Return what is to be summarised; None when nothing that may be left out lies before the recent messages."""
+        return plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
+
+    def from_summary(
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+    ) -> Candidate[M]:
+        """Return the view in which the summary takes the place of what the plan covers."""
+        return summary_candidate(snapshot, goal, plan, summary, add_continuation=self.add_continuation)
+
+
+def summary_candidate(
+    snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, *, add_continuation: bool
+) -> Candidate[M]:
+    """Return the candidate of a summary, with the reductions of the active view that lie in what is kept."""
+    covered_digest = snapshot.history.digest_before(plan.cut)
+    assert covered_digest is not None  # a cut lies between runs of this very history
+    unseen = plan.host_count(summary.unseen) + (snapshot.record.unseen_message_count if snapshot.record else 0)
+    rendered = render_summary(
+        summary.text,
+        file_tags=plan.tags,
+        continuation=add_continuation and not plan.ends_with_user,
+        covered=plan.host_messages,
+        unseen=unseen,
+    )
+    record = replace(
+        next_record(snapshot, goal),
+        prompt_version=PROMPT_VERSION,
+        summary=summary.text,
+        previous_summary=plan.previous_summary,
+        rendered=rendered,
+        compacted_message_count=plan.host_messages,
+        unseen_message_count=unseen,
+        covered_runs=plan.cut,
+        covered_digest=covered_digest,
+        digest_rule=DIGEST_RULE,
+        pins=plan.pins,
+        read_files=plan.files.read,
+        modified_files=plan.files.modified,
+        digest=plan.digest,
+        usage=summary.usage,
+        reductions=(),
+    )
+    kept = [reduction for reduction in snapshot.reductions if reduction.run >= plan.cut]
+    return evaluate(snapshot, with_reductions(record, kept), is_enough=not plan.reaches_target)
