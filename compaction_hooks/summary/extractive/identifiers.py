@@ -32,7 +32,7 @@ MAX_ITEMS = 300
 """Candidates handed on, the most valuable ones; a summary of the largest size has room for half of them."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are looked at: deeper ones would exhaust the stack before they named anything."""
-STRETCH_CHARS = 2_048
+STRETCH_CHARS = 16_384
 """Of a text, so much is split into words at a time."""
 CHARS_PER_MARKS = 32
 """Characters of results for each byte of marks, one bit for a value that was named: there is about one in 100 characters."""
@@ -70,20 +70,20 @@ _LABELLED = lazy_pattern(
 )
 _LABEL_GAP = lazy_pattern(r"(?<=[^A-Za-z:=\s])\s")
 """A space that stands in nothing labelled."""
-_LABEL_END = lazy_pattern(r"(?:[dD]|ame|umber|ey|ash|ranch|ommit|ort|ersion|ode)(?: is)?\s?[:=]?\s")
+_LABEL_END = lazy_pattern(r"(?:[iI][dD]|ame|umber|ey|ash|ranch|ommit|ort|ersion|ode)(?: is)?\s?[:=]?\s")
 """Quickly found where `_LABELLED` is, and seldom elsewhere."""
 _TELLING = lazy_pattern(r"[\d/@_]|[a-z][A-Z]")
 _WITH_LINE = lazy_pattern(r"[^:]+(?::\d+)+")
 _URL = lazy_pattern(r"https?://\S{3,}")
-_EMAIL = lazy_pattern(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _PATH = lazy_pattern(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
-_NUMBER = lazy_pattern(r"#\d{1,8}|(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{4,20}\d")
-_CODE = lazy_pattern(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w")
-_MEASURE = lazy_pattern(
-    r"x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?",
-    re.IGNORECASE,
+_NO_PATH = lazy_pattern(
+    r"(?P<email>[\w.+-]++@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<number>#\d{1,8}|(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{4,20}\d)"
+    r"|(?i:x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?)"
+    r"|(?P<id>(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[#@]?\w[\w.:#-]*\w)"
+    r"|(?P<symbol>[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*)"
 )
-_SYMBOL = lazy_pattern(r"[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*")
+"""The kinds of a word without a slash, the first that fits; measures, such as `10ms`, are of none."""
 _KEY = lazy_pattern(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
 """Any other name of an argument is a text of its own, and heads no line."""
 _NAMING_KEY = lazy_pattern(
@@ -207,15 +207,8 @@ def kind_of(word: str) -> str:
         if _URL.fullmatch(word):
             return "url"
         return "path" if (word.count("/") > 1 or "." in word) and _PATH.fullmatch(word) else ""
-    if "@" in word and _EMAIL.fullmatch(word):
-        return "email"
-    if _NUMBER.fullmatch(word):
-        return "number"
-    if _MEASURE.fullmatch(word):
-        return ""
-    if _CODE.fullmatch(word):
-        return "id"
-    return "symbol" if _SYMBOL.fullmatch(word) else ""
+    found = _NO_PATH.fullmatch(word)
+    return (found and found.lastgroup) or ""
 
 
 _SPEAKERS = {Section.GOAL: Source.USER, Section.CONSTRAINTS: Source.USER, Section.DONE: Source.CALL}
@@ -332,9 +325,11 @@ def _words(text: str) -> dict[str, str]:
     """Return the identifier-like words of a text, each once, in the order they stand; each with "", for no key."""
     found: dict[str, str] = {}
     for stretch in _stretches(text, _GAP):
-        for run in dict.fromkeys(filter(_TELLING.search, _RUN.findall(stretch))):
-            for word in _words_of(run):
-                found[word] = ""
+        for run in filter(_TELLING.search, dict.fromkeys(_RUN.findall(stretch))):
+            for piece in _pieces(run) if len(run) <= MAX_CHARS else ():
+                word = piece.lstrip("!?*_-&").rstrip(".!?*_-&~")
+                if len(word) > 2 and kind_of(word):
+                    found[word] = ""
     return found
 
 
@@ -347,14 +342,11 @@ def _stretches(text: str, gap_pattern: re.Pattern[str]) -> Iterator[str]:
     yield text[start:]
 
 
-def _words_of(run: str) -> tuple[str, ...]:
-    """The identifiers in a telling run of characters."""
-    if len(run) > MAX_CHARS:
-        return ()
+def _pieces(run: str) -> Sequence[str]:
+    """Return what may be identifiers in a run of characters."""
     run = run.strip(":").rstrip(".")
     is_whole = ":" not in run or "://" in run or _WITH_LINE.fullmatch(run)
-    pieces = (piece.lstrip("!?*_-&").rstrip(".!?*_-&~") for piece in ((run,) if is_whole else run.split(":")))
-    return tuple(word for word in pieces if len(word) > 2 and kind_of(word))
+    return (run,) if is_whole else run.split(":")
 
 
 def _labelled(text: str) -> Iterator[tuple[str, str]]:

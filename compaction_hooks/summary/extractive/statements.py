@@ -32,19 +32,18 @@ MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
 NEXT_SENTENCES = 3
 """The most intentions that are carried."""
 
+# For texts in small letters: to ignore the case takes three times as long.
 _CONSTRAINT = lazy_pattern(
     r"\b(?:must(?:n't)?|never|always|don'?t|do not|cannot|can't|should(?:n't)?|only|instead of|prefer|avoid|make sure|ensure|"
     r"require[ds]?|needs? to|has to|have to|without|no more than|at most|at least|keep|leave|important|please use|use the|"
     r"rather than|remember)\b|不要|不能|不得|必须|必須|一定|务必|只能|只要|尽量|应该|應該|记得|記得|避免|优先|别|"
     r"しないで|必ず|してはいけ|ください|\b(?:nicht|niemals|immer|muss|bitte|jamais|toujours|doit|ne pas|nunca|siempre|debe)\b",
-    re.IGNORECASE,
 )
 _DECISION = lazy_pattern(
     r"\b(?:decided|decision|chose|will use|going with|root cause|the (?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
     r"because|turns out|instead of|rather than|fixed|confirmed|found that|conclusion|therefore|so that|means that|it works|"
     r"works now|key insight|the correct|in summary|all tests pass|has been|have been|successfully|cannot|unable to|"
     r"not eligible|total)\b|决定|決定|原因|因为|因為|所以|问题是|問題是|改为|改成|已经|已經|完成|修复|発見|解決",
-    re.IGNORECASE,
 )
 _NEXT = lazy_pattern(
     r"\b(?:next|then i|i'll|i will|let me|let's|now i|remaining|still need|to do|todo|plan to|going to)\b"
@@ -111,10 +110,14 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
     """
     said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
     found = [item.text for item in earlier]
-    found += (sentence for sentence in said if _CONSTRAINT.search(sentence) and is_prose(sentence))
+    found += (sentence for sentence in said if _CONSTRAINT.search(sentence.lower()) and is_prose(sentence))
     ordered = list(dict.fromkeys(one_line(text, SENTENCE_CHARS) for text in found))
     return [
-        Item(section=Section.CONSTRAINTS, text=text, value=2.0 + len(_CONSTRAINT.findall(text)) + index / len(ordered))
+        Item(
+            section=Section.CONSTRAINTS,
+            text=text,
+            value=2.0 + len(_CONSTRAINT.findall(text.lower())) + index / len(ordered),
+        )
         for index, text in enumerate(ordered)
     ]
 
@@ -129,7 +132,7 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
         if message.role == "assistant":
             is_answer = not message.calls
             for index, sentence in enumerate(spoken_sentences(message.text)):
-                cues = len(_DECISION.findall(sentence))
+                cues = len(_DECISION.findall(sentence.lower()))
                 is_talk = is_small_talk(sentence) or sentence.endswith(("?", "？", ":", "："))
                 if (cues or (is_answer and index == 0)) and not is_talk and is_prose(sentence):
                     found[one_line(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
