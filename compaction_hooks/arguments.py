@@ -102,6 +102,9 @@ ESTIMATOR: Final = with_methods(
     "estimate_tokens",
     "estimate_message_tokens",
 )
+TRIGGER: Final = with_methods(
+    "be a trigger with due(snapshot), such as RatioTrigger(0.8) of compaction_hooks.triggers", "due"
+)
 FORMAT: Final = with_methods(
     "be a MessageFormat: OpenAIChatFormat(), OpenAIResponsesFormat() or AnthropicFormat() of compaction_hooks.formats",
     "read",

@@ -28,6 +28,7 @@ class CompactionStarted:
 
     Attributes:
         session_id: The conversation.
+        why: The reason that the trigger gave, or an empty text if no trigger was asked.
         tokens_before: Size of the context in tokens, as estimated or as the provider counted it.
         messages_before: Messages in the view that is too large.
         trigger_tokens: The threshold in force, or None when the window is unknown.
@@ -40,6 +41,7 @@ class CompactionStarted:
     messages_before: int
     trigger_tokens: int | None
     context_window: int | None
+    why: str = ""
 
     def __str__(self) -> str:
         size = f"{self.tokens_before:,} tokens in {self.messages_before:,} messages"

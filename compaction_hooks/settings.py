@@ -31,8 +31,8 @@ from compaction_hooks.tokens.budget import (
     Budget,
     usual_keep,
 )
-from compaction_hooks.triggers import RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
-from compaction_hooks.triggers.thresholds import Combinable, threshold_of
+from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
+from compaction_hooks.triggers.thresholds import parts_of, threshold_of
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.reductions import ToolRule
 
@@ -72,6 +72,7 @@ _KINDS = {
     "keep_turns": arguments.whole("turns").or_none(),
     "trigger_ratio": arguments.RATIO.or_none(),
     "trigger_tokens": arguments.TOKENS.or_none(),
+    "trigger": arguments.TRIGGER.or_none(),
     "max_output_tokens": arguments.TOKENS.or_none(),
     "default_context_window": arguments.TOKENS.or_none(),
     "auto_compact": arguments.SWITCH,
@@ -110,6 +111,8 @@ class CompactionSettings:
             an overflow.
         trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
         trigger_tokens: Compact above this many tokens instead; of this and `trigger_ratio` the lower holds.
+        trigger: Says when to compact, in place of the three numbers, which are short for `ReserveTrigger(reserve_tokens)`,
+            `RatioTrigger(trigger_ratio)` and `TokensTrigger(trigger_tokens)`, combined with `|`.
         max_output_tokens: What the host asks the model for, in tokens. Where the known window is input and output
             together, the reserve is at least this.
         default_context_window: The window to assume for a model nobody knows. None: no threshold compaction for it.
@@ -148,6 +151,7 @@ class CompactionSettings:
     keep_turns: int | None = None
     trigger_ratio: float | None = None
     trigger_tokens: int | None = None
+    trigger: Trigger | None = None
     max_output_tokens: int | None = None
     default_context_window: int | None = None
     auto_compact: bool = True
@@ -169,6 +173,7 @@ class CompactionSettings:
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
+        self._check_trigger()
         self._check_keep()
         self._check_strategies()
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
@@ -186,6 +191,16 @@ class CompactionSettings:
         for name, (default, fix) in shorthand.items():
             if getattr(self, name) != default:
                 raise ConfigurationError(f"{name}={getattr(self, name)!r} and strategies= exclude one another: {fix}")
+
+    def _check_trigger(self) -> None:
+        defaults = {"reserve_tokens": RESERVE_TOKENS, "trigger_ratio": None, "trigger_tokens": None}
+        for name, default in defaults.items() if self.trigger is not None else ():
+            number = getattr(self, name)
+            if number != default:
+                raise ConfigurationError(
+                    f"trigger={arguments.shown(self.trigger)} and {name}={number} both say when to compact: set one, or combine "
+                    "triggers with |"
+                )
 
     def _check_keep(self) -> None:
         tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio
@@ -219,14 +234,21 @@ class CompactionSettings:
         return usual_keep(window)
 
     @property
-    def effective_trigger(self) -> Trigger:
-        """The trigger that the numbers are short for."""
-        trigger: Combinable = ReserveTrigger(self.reserve_tokens)
+    def triggers(self) -> Mapping[str, Trigger]:
+        """The parts of the trigger, each by how it is written here."""
+        if self.trigger is not None:
+            return {arguments.shown(part): part for part in parts_of(self.trigger)}
+        parts: dict[str, Trigger] = {f"reserve_tokens={self.reserve_tokens}": ReserveTrigger(self.reserve_tokens)}
         if self.trigger_ratio is not None:
-            trigger |= RatioTrigger(self.trigger_ratio)
+            parts[f"trigger_ratio={self.trigger_ratio}"] = RatioTrigger(self.trigger_ratio)
         if self.trigger_tokens is not None:
-            trigger |= TokensTrigger(self.trigger_tokens)
-        return trigger
+            parts[f"trigger_tokens={self.trigger_tokens}"] = TokensTrigger(self.trigger_tokens)
+        return parts
+
+    @property
+    def effective_trigger(self) -> Trigger:
+        """The trigger of these settings: the one given, or the one that the numbers are short for."""
+        return AnyTrigger(tuple(self.triggers.values())) if self.trigger is None else self.trigger
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -239,7 +261,7 @@ class CompactionSettings:
         input_limit = window - min(requested, window - 1)
         threshold = threshold_of(self.effective_trigger, window)
         if threshold is None:
-            threshold = ReserveTrigger(self.reserve_tokens).threshold(window)
+            threshold = ReserveTrigger().threshold(window)
         trigger = min(threshold, input_limit)
         target = int(trigger * TARGET_RATIO)
         keep = self._keep(window)

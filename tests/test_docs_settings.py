@@ -8,12 +8,21 @@ import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from compaction_hooks import CallOptions, CompactionController, CompactionSettings
 from compaction_hooks.tokens import budget
+from compaction_hooks.triggers import SnapshotFigures
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
+PROGRAMS = {
+    begin: program
+    for program in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    for begin in ("for window in", "class AfterAnHour", "check_trigger")
+    if begin in program
+}
+"""The programs of the page, each by a line of it."""
 
 
 def rows(heading: str, first: str) -> list[list[str]]:
@@ -81,4 +90,17 @@ def test_the_budgets_are_what_the_program_prints() -> None:
         window, *amounts = map(number, row)
         budget = CompactionSettings().budget(window)
         assert amounts == [budget.trigger, budget.target, budget.keep, budget.summary]
-    exec(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0], {})
+    exec(PROGRAMS["for window in"], {})
+
+
+def test_a_trigger_of_ones_own_works_as_shown() -> None:
+    shown: dict[str, Any] = {}
+    exec(PROGRAMS["class AfterAnHour"], shown)
+    exec(PROGRAMS["check_trigger"], shown)
+    short = [{"role": "user", "content": "word " * 1_000} for _ in range(10)]
+    assert shown["controller"].transform_context_sync(short) is short
+
+
+def test_every_figure_of_a_snapshot_is_listed() -> None:
+    figures = {name for name in vars(SnapshotFigures) if not name.startswith("_")}
+    assert {code(name) for name, _ in rows("Triggers", "figure of the snapshot")} == figures

@@ -12,6 +12,7 @@ from compaction_hooks.arguments import check_names
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
+from compaction_hooks.triggers import RatioTrigger
 
 
 class PolicyKeywords(TypedDict, total=False):
@@ -72,10 +73,10 @@ def controller_from(
             "its settings go into keywords such as context_window=..."
         )
     made = _made(format, **keywords) if controller is None else controller
-    ratio = made.settings.trigger_ratio
-    if ratio is not None and not sees_model and made.state().context_window is None:
+    ratios = [written for written, part in made.settings.triggers.items() if isinstance(part, RatioTrigger)]
+    if ratios and not sees_model and made.state().context_window is None:
         raise ConfigurationError(
-            f"trigger_ratio={ratio} is a part of a context window that is not known here: "
+            f"{ratios[0]} is a part of a context window that is not known here: "
             "set context_window=... (tokens), or trigger_tokens instead"
         )
     return made

@@ -29,6 +29,7 @@ from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.triggers import Due
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -46,6 +47,7 @@ class Order:
         must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
         only_media: Whether the request was too large in bytes: media are left out, and nothing else is done.
         limit_bytes: What the provider takes, as far as it says so.
+        due: The answer of the trigger, if one asked for this.
     """
 
     reason: CompactionReason
@@ -56,6 +58,7 @@ class Order:
     must_fit: bool = False
     only_media: bool = False
     limit_bytes: int | None = None
+    due: Due | None = None
 
 
 class Compaction(Generic[M]):
@@ -75,7 +78,7 @@ class Compaction(Generic[M]):
         self._call = call
         self._snapshot = replace(snapshot, learned=conversation.saved_calibration(snapshot.key.model))
         keep = max(order.keep, math.ceil(snapshot.ratio * turns_tokens(snapshot.history, order.turns)))
-        self._budget = budget.keeping(keep)
+        self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
         self._order = order
         self._has_waited = False
@@ -396,12 +399,13 @@ class Compaction(Generic[M]):
         yield Emit(event)
 
 
-def started(session_id: str, snapshot: Snapshot[M], reason: CompactionReason) -> CompactionStarted:
+def started(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
     """Return the event that tells of an attempt which begins now."""
     budget = snapshot.budget
     return CompactionStarted(
         session_id=session_id,
-        reason=reason,
+        reason=order.reason,
+        why=order.due.reason if order.due else "",
         tokens_before=snapshot.tokens,
         messages_before=len(snapshot.view),
         trigger_tokens=budget.trigger if budget else None,

@@ -14,7 +14,7 @@ from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, Message, MessageFormat
-from compaction_hooks.runtime.effects import Flight, Remove, Save
+from compaction_hooks.runtime.effects import Flight, Instant, Remove, Save
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.values import dataclass
@@ -71,6 +71,7 @@ class Conversation(Generic[M]):
         models: The models that views were handed out for.
         frame: What the calls since the last look have in common, while nothing is due; None: the next call looks.
         glanced_at: The list that this very call has read already, and must look at closely.
+        called_at: When the last call began, if triggers ask for that.
         host_files: Gives the files that the host keeps track of in this conversation.
         undone: Ids of records that were taken back; they do not come in again from elsewhere.
         reasoning: Which models refuse reasoning, and from which run on it is good.
@@ -117,6 +118,7 @@ class Conversation(Generic[M]):
     models: set[str] = field(default_factory=set[str])
     frame: Frame[M] | None = None
     glanced_at: Sequence[M] | None = None
+    called_at: Instant | None = None
     host_files: Callable[[], FileOperations] | None = None
     undone: set[str] = field(default_factory=set[str])
     reasoning: BoundReasoning = field(default_factory=BoundReasoning)

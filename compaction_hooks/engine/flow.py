@@ -52,6 +52,7 @@ from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.strategies.leave_out_media import chars_within, view_chars
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.windows import find_window
+from compaction_hooks.triggers import Due
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
@@ -73,12 +74,13 @@ class ConversationFlow(Generic[M]):
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         is_fresh = yield from self._catch_up(before_paying=False)
         yield from self._tell_missing_pins(call)
+        call = yield from self._timed(call)
         may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
             revision, snapshot = self._shared.revision.number, self._look(call)
-            reason = self._reason_due(snapshot, call)
-            order = _automatic(reason, may_ask=may_ask) if reason else _lightening()
+            reason, due = self._reason_due(snapshot, call)
+            order = _automatic(reason, may_ask=may_ask, due=due) if reason else _lightening()
             if reason is None and self._is_too_heavy(snapshot):
                 reason = CompactionReason.OVERFLOW
             if reason is None:
@@ -298,13 +300,23 @@ class ConversationFlow(Generic[M]):
         most = self._conversation.most_chars
         return most is not None and self._chars(snapshot) > most
 
-    def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> CompactionReason | None:
+    def _timed(self, call: Call[M]) -> Flow[Call[M]]:
+        """Return the call with the time since the last one, if a trigger may ask for that."""
+        if self._shared.goes_by_size:
+            return call
+        now: Instant = yield Now()
+        last, self._conversation.called_at = self._conversation.called_at, now
+        return replace(call, seconds_since_last_call=now.seconds_since(last)) if last is not None else call
+
+    def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
+        """Return why a compaction is due, or None, with the trigger's answer."""
         settings = settings_for(self._shared, call)
         if self._conversation.has_overflowed and settings.compact_on_overflow:
-            return CompactionReason.OVERFLOW
+            return CompactionReason.OVERFLOW, None
         if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
-            return None
-        return CompactionReason.THRESHOLD if settings.effective_trigger.due(snapshot) else None
+            return None, None
+        due = settings.effective_trigger.due(snapshot)
+        return (CompactionReason.THRESHOLD if due else None), due
 
     def _resting(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
         """Why a due compaction is put off while the view still fits; empty when it is not."""
@@ -400,7 +412,7 @@ class ConversationFlow(Generic[M]):
         ordered = order(snapshot, budget)
         with self._flight() as flight:
             start: Instant = yield Now()
-            yield Emit(started(self._conversation.id, snapshot, ordered.reason))
+            yield Emit(started(self._conversation.id, snapshot, ordered))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
             attempt = self._compaction(call, snapshot, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
             result = yield from attempt.run(start)
@@ -460,7 +472,9 @@ def _named_model(error: BaseException) -> str | None:
     return next((name for name in names if isinstance(name, str)), None)
 
 
-def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = False) -> OrderFor[Any]:
+def _automatic(
+    reason: CompactionReason, *, may_ask: bool, must_fit: bool = False, due: Due | None = None
+) -> OrderFor[Any]:
     """The order that nobody gave by hand."""
     return lambda snapshot, budget: Order(
         reason=reason,
@@ -468,6 +482,7 @@ def _automatic(reason: CompactionReason, *, may_ask: bool, must_fit: bool = Fals
         turns=0 if reason is CompactionReason.OVERFLOW else budget.keep_turns,
         may_ask=may_ask,
         must_fit=must_fit,
+        due=due,
     )
 
 

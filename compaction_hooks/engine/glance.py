@@ -98,7 +98,8 @@ def frame_of(snapshot: Snapshot[M], call: Call[M], shared: Shared, revision: int
         revision: What conversations had learned of windows before this call looked.
     """
     settings, budget = shared.settings, snapshot.budget
-    if settings.repair if call.repair is None else call.repair:
+    is_repaired = settings.repair if call.repair is None else call.repair
+    if is_repaired or not shared.goes_by_size:
         return None
     is_watched = budget is not None and settings.auto_compact and not settings.is_subagent
     covered = snapshot.record.covered_runs if snapshot.record else 0

@@ -43,6 +43,7 @@ class Call(Generic[M]):
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
         repair: Whether to mend a broken history in what is handed out; None: as the settings say.
+        seconds_since_last_call: Seconds since the last call began; None if that is not known, or no trigger asks.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
     """
 
@@ -55,6 +56,7 @@ class Call(Generic[M]):
     system: object = None
     tools: object = None
     repair: bool | None = None
+    seconds_since_last_call: float | None = None
     cut_at: int | None = None
 
     @property
@@ -84,6 +86,7 @@ class Shared:
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
+        goes_by_size: Whether triggers look at nothing but sizes, so that a call below their thresholds need not ask them.
         revision: Counts up whenever a budget may have changed.
     """
 
@@ -96,6 +99,7 @@ class Shared:
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
     has_store: bool
+    goes_by_size: bool
     revision: Revision = field(default_factory=Revision)
 
 
@@ -128,6 +132,8 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
         key=key,
         tokens=context_tokens_of(conversation, calibration, key),
         budget=budget,
+        cached_tokens=_cached_tokens(conversation, key),
+        seconds_since_last_call=call.seconds_since_last_call,
         format=conversation.format,
         estimator=conversation.estimator,
         ratio=calibration.ratio,
@@ -147,11 +153,17 @@ def context_tokens_of(conversation: Conversation[M], calibration: Calibration, k
     return anchor.input_tokens + max(0, calibration.growth(key.estimated - anchor.key.estimated))
 
 
+def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:
+    """Return the tokens that the provider read from its cache when it counted this view, or None if it did not count it."""
+    anchor = conversation.anchor
+    return anchor.cached_tokens if anchor is not None and anchor.key.is_prefix_of(key) else None
+
+
 def settings_for(shared: Shared, call: Call[M]) -> CompactionSettings:
     """Return the policy of a call: its own trigger takes the place of the one in the settings."""
     if call.trigger_tokens is None and call.trigger_ratio is None:
         return shared.settings
-    return replace(shared.settings, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
+    return replace(shared.settings, trigger=None, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
 
 
 def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
@@ -216,7 +228,7 @@ def report_usage(
         conversation.anchor = conversation.weighed = conversation.frame = None
         conversation.calibrations.pop(sent.key.model, None)
         return
-    _observe(conversation, shared, Anchor(sent.key, usage.input_tokens))
+    _observe(conversation, shared, Anchor(sent.key, usage.input_tokens, usage.cache_read_tokens))
     # Only a compaction takes this back: the answer itself may have said so before its usage came. Of a view that was replaced
     # meanwhile it says nothing that is not cured.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
@@ -397,7 +409,7 @@ def _counts(history: History[M], key: ViewKey, terms: Terms, known_until: int) -
         sent = replace(key, piece_count=index, estimated=key.estimated - history.tokens(index))
         if _is_impossible(usage, sent.estimated, terms.budget):
             continue
-        yield _Count(message, usage, Anchor(sent, usage.input_tokens))
+        yield _Count(message, usage, Anchor(sent, usage.input_tokens, usage.cache_read_tokens))
 
 
 def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:

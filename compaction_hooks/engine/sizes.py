@@ -80,7 +80,12 @@ class Frame(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A usage report: what the provider counted, and for which view."""
+    """A usage report: what the provider counted, and for which view.
+
+    Attributes:
+        cached_tokens: The part of `input_tokens` that came from the provider's cache; None: not reported.
+    """
 
     key: ViewKey
     input_tokens: int
+    cached_tokens: int | None = None

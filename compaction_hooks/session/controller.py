@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
@@ -19,12 +20,15 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.runtime.triggers import guarded
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.summary.summarizers import Summarizer
 from compaction_hooks.tokens.estimator import CharacterEstimator, GuardedEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
+from compaction_hooks.triggers import RatioTrigger, TokensTrigger
+from compaction_hooks.triggers.thresholds import goes_by_size
 from compaction_hooks.view.merging import check_merging
 from compaction_hooks.view.record import CompactionRecord
 
@@ -137,7 +141,7 @@ class CompactionController(ConversationMethods[M]):
         self._own: CompactionSession[M] | None = None
         windows = Windows(model, context_window, self.settings.default_context_window)
         self._shared = Shared(
-            settings=self.settings,
+            settings=_guarded(self.settings),
             model=model,
             find_window=windows.find,
             learn_window=windows.learn,
@@ -146,6 +150,7 @@ class CompactionController(ConversationMethods[M]):
             calibrations={},
             host_files=host_files or FileOperations,
             has_store=store is not None,
+            goes_by_size=goes_by_size(self.settings.effective_trigger),
         )
         self._world = World(
             summarizer=summarizer,
@@ -306,6 +311,11 @@ def _name(format: MessageFormat[M] | None) -> str:
     return format.name if format else ""
 
 
+def _guarded(settings: CompactionSettings) -> CompactionSettings:
+    """Return the settings with a trigger that cannot fail a call."""
+    return settings if settings.trigger is None else replace(settings, trigger=guarded(settings.trigger))
+
+
 def _handlers(on_event: object) -> tuple[EventHandler, ...]:
     """Return the handlers of `on_event=`, which is one or several."""
     handlers: tuple[object, ...] = (on_event,)
@@ -318,24 +328,18 @@ def _handlers(on_event: object) -> tuple[EventHandler, ...]:
 
 def _check_windows(model: str | None, context_window: int | None, settings: CompactionSettings) -> None:
     """Refuse settings that the window cannot hold, or that need a window which is unknown."""
-    if context_window is not None:
-        _check_fits("trigger_tokens", settings.trigger_tokens, context_window, "lower the trigger")
-        _check_fits("keep_recent_tokens", settings.keep_recent_tokens, context_window, "keep less")
-    elif model is not None and settings.trigger_ratio is not None and settings.default_context_window is None:
-        _check_known(model, settings.trigger_ratio)
-
-
-def _check_fits(name: str, tokens: int | None, context_window: int, fix: str) -> None:
-    if tokens is not None and tokens > context_window:
-        raise ConfigurationError(f"{name}={tokens} is above context_window={context_window}: {fix}")
-
-
-def _check_known(model: str, trigger_ratio: float) -> None:
-    if find_window(model) is None:
-        raise ConfigurationError(
-            f"trigger_ratio={trigger_ratio} is a part of the context window, and that of model={model!r} is unknown: "
-            f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
-        )
+    keep = settings.keep_recent_tokens
+    if context_window is not None and keep is not None and keep > context_window:
+        raise ConfigurationError(f"keep_recent_tokens={keep} is above context_window={context_window}: keep less")
+    for written, part in settings.triggers.items():
+        if context_window is not None and isinstance(part, TokensTrigger) and part.tokens > context_window:
+            raise ConfigurationError(f"{written} is above context_window={context_window}: lower the trigger")
+        has_default = context_window is not None or settings.default_context_window is not None
+        if isinstance(part, RatioTrigger) and model and not has_default and find_window(model) is None:
+            raise ConfigurationError(
+                f"{written} is a part of the context window, and that of model={model!r} is unknown: "
+                f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
+            )
 
 
 def _now() -> Instant:

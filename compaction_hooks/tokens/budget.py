@@ -78,6 +78,13 @@ class Budget:
     minimum_clear: int
     summary: int
 
+    def aiming_at(self, target: int | None) -> Budget:
+        """Return the budget with another target, at most the trigger; with None this budget."""
+        if target is None:
+            return self
+        target = min(target, self.trigger)
+        return replace(self, target=target, summary=max(min(self.summary, int(target * SUMMARY_TARGET_RATIO)), 1))
+
     def keeping(self, keep: int) -> Budget:
         """Return the budget whose target holds so many kept tokens next to a summary, up to 90 % of the trigger."""
         if keep <= usual_keep(self.window):

@@ -9,12 +9,17 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.values import dataclass
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+T = TypeVar("T")
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -198,6 +203,8 @@ def _positive(value: object) -> int | None:
 class _GenaiModel(Protocol):
     context_window: int | None
 
+    def get_prices(self, request_timestamp: datetime, /) -> object: ...
+
 
 class _GenaiPrices(Protocol):
     def find_provider_model(
@@ -214,17 +221,21 @@ def _genai_prices() -> _GenaiPrices | None:
     return snapshot
 
 
-def _genai_prices_tokens(name: str) -> int | None:
+def genai_prices_of(name: str, read: Callable[[_GenaiModel], T]) -> T | None:
+    """Return the value that `read` finds in genai-prices' entry of a model; None if it is not installed or has no such entry."""
     table = _genai_prices()
     if table is None:
         return None
     provider, _, bare = name.rpartition("/")
     try:
-        _, model = table.find_provider_model(bare, None, provider or None, None)
-        return _positive(model.context_window)
+        return read(table.find_provider_model(bare, None, provider or None, None)[1])
     except (LookupError, AttributeError, TypeError, ValueError):
         # It does not know the model, or its interface has changed, which is no reason to fail an agent.
         return None
+
+
+def _genai_prices_tokens(name: str) -> int | None:
+    return genai_prices_of(name, lambda model: _positive(model.context_window))
 
 
 @cache

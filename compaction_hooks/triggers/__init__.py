@@ -1,6 +1,16 @@
 """When a conversation is compacted: policies that look at the size of the context, at the time and at prices."""
 
+from compaction_hooks.tokens.prices import Prices
 from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
 from compaction_hooks.triggers.thresholds import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger
 
-__all__ = ["AnyTrigger", "Due", "RatioTrigger", "ReserveTrigger", "SnapshotFigures", "TokensTrigger", "Trigger"]
+__all__ = [
+    "AnyTrigger",
+    "Due",
+    "Prices",
+    "RatioTrigger",
+    "ReserveTrigger",
+    "SnapshotFigures",
+    "TokensTrigger",
+    "Trigger",
+]

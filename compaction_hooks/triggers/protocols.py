@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from compaction_hooks import arguments
+from compaction_hooks.tokens.prices import Prices
 from compaction_hooks.values import dataclass
 
 
@@ -25,14 +27,40 @@ class SnapshotFigures(Protocol):
         """The part of the window that the input may take, in tokens: the window less the answer that the call asks for."""
         ...
 
+    @property
+    def model(self) -> str | None:
+        """The name of the model of this call, or None if none is named."""
+        ...
 
+    @property
+    def message_count(self) -> int:
+        """Messages in the view."""
+        ...
+
+    @property
+    def cached_tokens(self) -> int | None:
+        """Tokens of this view that the provider read from its cache in the last call, as its usage says; None: not reported."""
+        ...
+
+    @property
+    def seconds_since_last_call(self) -> float | None:
+        """Seconds since the last call of this conversation began, in this process; None before the first one."""
+        ...
+
+    @property
+    def prices(self) -> Prices | None:
+        """The model's prices; None if they are unknown, as without genai-prices."""
+        ...
+
+
+@arguments.checked({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS.or_none()})
 @dataclass(frozen=True, slots=True)
 class Due:
     """The answer of a trigger that wants a compaction.
 
     Attributes:
         reason: Why, in a few words for events and logs, without text of the conversation.
-        target_tokens: The most tokens that the view should have afterwards; None: 60 % of the threshold.
+        target_tokens: The most tokens that the view should have afterwards, at most the threshold; None: 60 % of that.
     """
 
     reason: str

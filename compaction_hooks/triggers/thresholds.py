@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 
 from compaction_hooks import arguments
 from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
@@ -100,16 +101,20 @@ class AnyTrigger(Combinable):
         return next((due for trigger in self.triggers if (due := trigger.due(snapshot))), None)
 
 
+def parts_of(trigger: Trigger) -> Iterator[Trigger]:
+    """Yield the triggers that were combined to this one; the trigger itself if it is a single one."""
+    for part in trigger.triggers if isinstance(trigger, AnyTrigger) else ():
+        yield from parts_of(part)
+    if not isinstance(trigger, AnyTrigger):
+        yield trigger
+
+
 def threshold_of(trigger: Trigger, window: int) -> int | None:
     """Return the lowest threshold that a trigger names for a window, in tokens; None if it names none."""
-    if isinstance(trigger, ThresholdTrigger):
-        return trigger.threshold(window)
-    parts = trigger.triggers if isinstance(trigger, AnyTrigger) else ()
-    return min((found for part in parts if (found := threshold_of(part, window)) is not None), default=None)
+    thresholds = (part.threshold(window) for part in parts_of(trigger) if isinstance(part, ThresholdTrigger))
+    return min(thresholds, default=None)
 
 
 def goes_by_size(trigger: Trigger) -> bool:
-    """Return whether a trigger looks at nothing but the size of the view and its threshold."""
-    if isinstance(trigger, AnyTrigger):
-        return all(map(goes_by_size, trigger.triggers))
-    return isinstance(trigger, ThresholdTrigger)
+    """Return whether a trigger looks at nothing but the size of the view and its thresholds."""
+    return all(isinstance(part, ThresholdTrigger) for part in parts_of(trigger))

@@ -12,6 +12,7 @@ from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, MessageFormat, Text
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
+from compaction_hooks.tokens.prices import Prices, find_prices
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.reductions import Reduction, by_place, still_true
@@ -59,6 +60,8 @@ class Snapshot(Generic[M]):
         key: Names the view, with its estimate before calibration.
         tokens: Size of the view in tokens of the model: counted as far as the provider counted it, estimated beyond.
         budget: The budget of the model's window, or None while the window is unknown.
+        cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it did not report any.
+        seconds_since_last_call: Seconds since the last call began, or None if that is not known, or no trigger asks.
         ratio: The model's tokens per estimated token, as learned from usage.
         overhead_tokens: Tokens of every request that no message shows (a hidden prefix), as learned.
         fixed_tokens: Estimated tokens of the system prompt and tools that are not in the list.
@@ -78,6 +81,8 @@ class Snapshot(Generic[M]):
     budget: Budget | None
     format: MessageFormat[M]
     estimator: TokenEstimator
+    cached_tokens: int | None = None
+    seconds_since_last_call: float | None = None
     ratio: float = 1.0
     overhead_tokens: int = 0
     fixed_tokens: int = 0
@@ -100,6 +105,21 @@ class Snapshot(Generic[M]):
     def input_limit(self) -> int:
         """The part of the window that the input may take, in tokens; 0 while the window is unknown."""
         return self.budget.input_limit if self.budget is not None else 0
+
+    @property
+    def model(self) -> str | None:
+        """The name of the call's model, or None."""
+        return self.key.model
+
+    @property
+    def message_count(self) -> int:
+        """Messages in the view."""
+        return len(self.view)
+
+    @property
+    def prices(self) -> Prices | None:
+        """The model's prices, or None if they are unknown."""
+        return find_prices(self.model) if self.model is not None else None
 
     @property
     def fits_window(self) -> bool:

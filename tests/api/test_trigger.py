@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from compaction_hooks import (
+    CompactionController,
+    CompactionEvent,
+    CompactionFinished,
+    CompactionReason,
+    CompactionSettings,
+    CompactionStarted,
+    Usage,
+)
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.triggers import Due, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
+from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.triggers import (
+    Due,
+    Prices,
+    RatioTrigger,
+    ReserveTrigger,
+    SnapshotFigures,
+    TokensTrigger,
+    Trigger,
+)
+from tests.conversations import talk, user
 
 
 @dataclass(frozen=True)
@@ -17,6 +38,11 @@ class Figures:
     tokens: int
     window: int = 200_000
     input_limit: int = 200_000
+    model: str | None = None
+    message_count: int = 10
+    cached_tokens: int | None = None
+    seconds_since_last_call: float | None = None
+    prices: Prices | None = None
 
 
 @pytest.mark.parametrize(
@@ -59,3 +85,162 @@ def test_a_threshold_out_of_bounds_is_refused(make: object, says: str) -> None:
     assert callable(make)
     with pytest.raises(ConfigurationError, match=says):
         make()
+
+
+# -- a user's own trigger
+
+
+class Clock:
+    """A clock that goes only when it is told to."""
+
+    seconds = 0.0
+
+    def __call__(self) -> Instant:
+        return Instant(datetime(2026, 1, 1, tzinfo=UTC), self.seconds)
+
+
+class OnTheHour:
+    """Due when the provider's cache has surely expired."""
+
+    def due(self, snapshot: SnapshotFigures) -> Due | None:
+        idle = snapshot.seconds_since_last_call
+        return Due("idle for an hour", target_tokens=8_000) if idle is not None and idle >= 3_600 else None
+
+
+@dataclass
+class Seen:
+    """A trigger that is never due, and keeps the figures that it saw."""
+
+    figures: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
+
+    def due(self, snapshot: SnapshotFigures) -> Due | None:
+        names = [name for name in vars(SnapshotFigures) if not name.startswith("_")]
+        self.figures.append({name: getattr(snapshot, name) for name in names})
+        return None
+
+
+def test_a_trigger_of_ones_own_decides_when_and_how_far() -> None:
+    events: list[CompactionEvent] = []
+    clock = Clock()
+    controller = CompactionController(
+        context_window=100_000,
+        settings=CompactionSettings(trigger=OnTheHour(), keep_recent_tokens=2_000),
+        on_event=events.append,
+        clock=clock,
+    )
+    messages = talk(30, 500)
+    assert controller.transform_context_sync(messages) is messages
+    clock.seconds += 3_599
+    messages += talk(1, 500)
+    assert controller.transform_context_sync(messages) is messages
+    clock.seconds += 3_600
+    view = controller.transform_context_sync([*messages, user("Go on.")])
+    assert len(view) < len(messages)
+    started, finished = events
+    assert isinstance(started, CompactionStarted)
+    assert (started.why, started.reason) == ("idle for an hour", CompactionReason.THRESHOLD)
+    assert isinstance(finished, CompactionFinished)
+    assert finished.tokens_before > 30_000
+    assert finished.tokens_after <= 8_000
+
+
+def test_a_trigger_sees_the_figures_of_the_view() -> None:
+    seen, clock = Seen(), Clock()
+    settings = CompactionSettings(trigger=seen, max_output_tokens=10_000)
+    controller = CompactionController(model="gpt-x", context_window=100_000, settings=settings, clock=clock)
+    messages = talk(3)
+    controller.transform_context_sync(messages)
+    controller.report_usage(Usage(input_tokens=2_000, cache_read_tokens=1_500))
+    clock.seconds += 12
+    controller.transform_context_sync(messages)
+    first, second = seen.figures
+    assert first["cached_tokens"] is first["seconds_since_last_call"] is None
+    assert second == {
+        "tokens": 2_000,
+        "window": 100_000,
+        "input_limit": 90_000,
+        "model": "gpt-x",
+        "message_count": 6,
+        "cached_tokens": 1_500,
+        "seconds_since_last_call": 12.0,
+        "prices": None,
+    }
+
+
+def test_a_trigger_sees_the_models_prices() -> None:
+    pytest.importorskip("genai_prices")
+    seen = Seen()
+    controller = CompactionController(model="openai/gpt-5", settings=CompactionSettings(trigger=seen))
+    controller.transform_context_sync(talk(1))
+    prices = seen.figures[0]["prices"]
+    assert isinstance(prices, Prices)
+    assert 0 < prices.cached_input < prices.input < prices.output
+
+
+class Broken:
+    """A trigger with a mistake."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def due(self, snapshot: SnapshotFigures) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+@pytest.mark.parametrize("answer", [ZeroDivisionError("no calls yet"), True])
+def test_a_trigger_that_fails_leaves_it_to_the_reserve_and_warns_once(
+    answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = CompactionController(
+        context_window=16_000, settings=CompactionSettings(trigger=TokensTrigger(15_000) | Broken(answer))
+    )
+    small, large = talk(5), talk(40)
+    for _ in range(3):
+        assert controller.transform_context_sync(small) is small
+    assert len(controller.transform_context_sync(large)) < len(large)
+    (warning,) = [record.getMessage() for record in caplog.records if "trigger" in record.getMessage()]
+    assert warning.startswith("trigger Broken failed (")
+    assert warning.endswith("ReserveTrigger() decides")
+
+
+def test_the_numbers_are_short_for_triggers() -> None:
+    short = CompactionSettings(reserve_tokens=20_000, trigger_ratio=0.8, trigger_tokens=70_000)
+    long = CompactionSettings(trigger=ReserveTrigger(20_000) | RatioTrigger(0.8) | TokensTrigger(70_000))
+    for window in (16_000, 80_000, 1_000_000):
+        assert short.budget(window, max_output_tokens=30_000) == long.budget(window, max_output_tokens=30_000)
+
+
+def test_without_a_threshold_the_budget_is_that_of_the_reserve() -> None:
+    assert CompactionSettings(trigger=OnTheHour()).budget(200_000) == CompactionSettings().budget(200_000)
+    mixed = CompactionSettings(trigger=RatioTrigger(0.5) | OnTheHour())
+    assert mixed.budget(200_000) == CompactionSettings(trigger_ratio=0.5).budget(200_000)
+
+
+def test_the_trigger_of_one_call_takes_the_place_of_the_settings_trigger() -> None:
+    controller = CompactionController(context_window=100_000, settings=CompactionSettings(trigger=RatioTrigger(0.9)))
+    messages = talk(20, 500)
+    assert controller.transform_context_sync(messages) is messages
+    assert len(controller.transform_context_sync(messages, trigger_tokens=5_000)) < len(messages)
+
+
+@pytest.mark.parametrize("number", [{"reserve_tokens": 8_000}, {"trigger_ratio": 0.5}, {"trigger_tokens": 9_000}])
+def test_a_number_beside_a_trigger_is_refused(number: dict[str, Any]) -> None:
+    ((name, value),) = number.items()
+    says = rf"trigger=RatioTrigger\(ratio=0.8\) and {name}={value} both say when to compact"
+    with pytest.raises(ConfigurationError, match=says):
+        CompactionSettings(trigger=RatioTrigger(0.8), **number)
+
+
+@pytest.mark.parametrize("trigger", [0.8, "reserve", ReserveTrigger])
+def test_what_is_no_trigger_is_refused(trigger: Any) -> None:
+    with pytest.raises(ConfigurationError, match="trigger="):
+        CompactionSettings(trigger=trigger)
+
+
+def test_a_trigger_that_no_window_holds_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"TokensTrigger\(tokens=200000\) is above context_window=100000"):
+        CompactionController(context_window=100_000, settings=CompactionSettings(trigger=TokensTrigger(200_000)))
+    with pytest.raises(ConfigurationError, match=r"RatioTrigger\(ratio=0.5\) is a part of the context window"):
+        CompactionController(model="unheard-of", settings=CompactionSettings(trigger=RatioTrigger(0.5)))

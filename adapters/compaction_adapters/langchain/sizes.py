@@ -49,7 +49,7 @@ def _settings(
     settings = given or CompactionSettings()
     changes: dict[str, Any] = {}
     if trigger is not None:
-        if settings.trigger_ratio is not None or settings.trigger_tokens is not None:
+        if (settings.trigger, settings.trigger_ratio, settings.trigger_tokens) != (None, None, None):
             raise ConfigurationError(f"trigger={trigger!r} and the trigger in settings exclude one another: give one")
         changes |= _triggers(trigger)
     if keep is not None:

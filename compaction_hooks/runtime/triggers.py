@@ -1,0 +1,42 @@
+"""Guards around triggers that a host hands over."""
+
+from __future__ import annotations
+
+import logging
+
+from compaction_hooks.errors import described
+from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
+from compaction_hooks.triggers.thresholds import ThresholdTrigger
+
+logger = logging.getLogger("compaction_hooks")
+
+
+class GuardedTrigger:
+    """A host's trigger that never fails a call: if it raises, or answers something else, `ReserveTrigger` answers in its place."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        self._trigger = trigger
+        self._has_warned = False
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        """Return the answer of the host's trigger, or that of `ReserveTrigger`; the first failure is logged."""
+        try:
+            due: object = self._trigger.due(snapshot)
+        except Exception as error:  # noqa: BLE001 - a host's trigger may raise anything
+            return self._fall_back(snapshot, described(error))
+        if due is None or isinstance(due, Due):
+            return due
+        return self._fall_back(snapshot, f"due() answered {type(due).__name__}, neither Due(...) nor None")
+
+    def _fall_back(self, snapshot: SnapshotFigures, why: str) -> Due | None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("trigger %s failed (%s): ReserveTrigger() decides", type(self._trigger).__name__, why)
+        return ReserveTrigger().due(snapshot)
+
+
+def guarded(trigger: Trigger) -> Trigger:
+    """Return a trigger whose own parts are guarded; those of this package need no guard."""
+    if isinstance(trigger, AnyTrigger):
+        return AnyTrigger(tuple(map(guarded, trigger.triggers)))
+    return trigger if isinstance(trigger, ThresholdTrigger) else GuardedTrigger(trigger)
