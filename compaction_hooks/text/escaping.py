@@ -181,7 +181,8 @@ _ENCODED_ANGLES = _encoded(_ANGLE, "lt;?|(?:lang|langle|leftanglebracket|lsaquo|
 _ENCODED_ANGLE = "|".join(_ENCODED_ANGLES.values())
 _ENCODED_BRACKET = "|".join(_encoded(_BRACKET, "(?:lbrack|lsqb|lbbrk|lobrk|leftdoublebracket);").values())
 
-_LINE = lazy_pattern(f"[^{_BREAKS}]+")
+_LINE = lazy_pattern(f"[^{_BREAKS}]{{1,10000}}")
+"""So much of a line is looked at for a label: a close look at 100,000 encoded characters stops every thread for 50 ms."""
 _OTHER_ASCII_BREAKS = "\r\v\f\x1c\x1d\x1e"
 _OTHER_BREAKS = _OTHER_ASCII_BREAKS + "\x85\u2028\u2029"
 _LABEL_BEGINNINGS = _beginnings((*_ROLE_WORDS, *_LABEL_WORDS, *_BEFORE_WORDS))
@@ -239,7 +240,8 @@ def neutralised(text: str) -> str:
     the bracket where there is one. Other forms of the same letters and brackets, indentation, markdown, entities of HTML, escapes
     of JSON and URLs, escape sequences of terminals, accents and invisible characters do not hide them; what is encoded twice is
     not seen. Behind the name of a tag stands no letter, digit or underscore; whatever is not seen ends it, and so do line breaks.
-    Invisible characters that spell out a text are taken out. Applied twice it changes nothing more.
+    Invisible characters that spell out a text are taken out. Behind 10,000 characters of a line no label is looked for. Applied
+    twice it changes nothing more.
 
     Three things are left alone that configuration files and data hold: brackets around a name without a colon, as in `[system]`,
     unless our transcripts begin a turn with that name; an indented `user:` in small letters; and `<|...|>` around nothing or more
