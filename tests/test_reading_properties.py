@@ -253,7 +253,7 @@ class Twin:
             [record.id for record in self.session.history()],
             shown and (shown.tokens, shown.budget, shown.key.estimated, shown.key.record_id),
             shown is not None and shown.view is self.view,
-            conversation.anchor and conversation.anchor.input_tokens,
+            conversation.sizes.baseline and conversation.sizes.baseline.input_tokens,
         )
 
 

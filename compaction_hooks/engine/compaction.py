@@ -20,7 +20,7 @@ from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
 from compaction_hooks.files import ask_host_files
 from compaction_hooks.messages import M, Usage
-from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Save, Work
+from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
 from compaction_hooks.strategies.cut_point import turns_tokens
@@ -159,10 +159,10 @@ class Compaction(Generic[M]):
         if not self._order.may_ask or (self._is_known_overflow() and not self._is_manual):
             return False
         cooldown = self._shared.settings.breaker_cooldown_seconds
-        return self._is_manual or self._conversation.breaker.allows(now.monotonic, cooldown)
+        return self._is_manual or self._conversation.cooldown.breaker.allows(now.monotonic, cooldown)
 
     def _is_known_overflow(self) -> bool:
-        known, snapshot = self._conversation.known_overflow, self._snapshot
+        known, snapshot = self._conversation.cooldown.known_overflow, self._snapshot
         return (
             known is not None
             and known.log is snapshot.history.log
@@ -201,7 +201,7 @@ class Compaction(Generic[M]):
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
         """Count an answer for or against the summarizer."""
-        breaker = self._conversation.breaker
+        breaker = self._conversation.cooldown.breaker
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
             self._failure = answer
@@ -233,22 +233,26 @@ class Compaction(Generic[M]):
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Put the record in force, store it, tell."""
         conversation = self._conversation
-        if candidate.record.parent in conversation.undone:
+        if candidate.record.parent in conversation.records.undone:
             return (yield from self._skip_undone(start))
         conversation.add_own_record(candidate.record)
         if self._may_be_answered:
             conversation.reasoning.stale_runs = candidate.record.seen_runs + 1
         self._offer(candidate)
         if not self._has_waited:
-            conversation.in_force = candidate.record.id  # every message was read again, and nobody had a turn since
+            conversation.records.active_id = (
+                candidate.record.id
+            )  # every message was read again, and nobody had a turn since
         rest_until = int(candidate.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
-        conversation.rest(rest_until, "no progress", self._budget.window)
+        conversation.cooldown.begin(rest_until, "no progress", self._budget.window)
         snapshot = look(conversation, self._shared, self._call)
         self.last_sent = remember_sent(conversation, snapshot)
         view = self.last_sent.unmerged
         if self._shared.has_store:
-            conversation.unwritten.append(Save(conversation.id, candidate.record.id, candidate.record.to_json()))
-            conversation.is_loaded = False  # another worker may have made one at the same time: the next call looks
+            conversation.queue.save(candidate.record)
+            conversation.queue.is_loaded = (
+                False  # another worker may have made one at the same time: the next call looks
+            )
             yield from write(conversation)
         record = snapshot.record  # another worker's, if that was made of the same messages and comes first
         if record is None or (record is not candidate.record and snapshot.tokens > self._budget.trigger):
@@ -305,7 +309,7 @@ class Compaction(Generic[M]):
         """Nothing passed the trigger: keep what fits the window, else take a candidate that does, else say so loudly."""
         if self._can_wait:
             rest_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
-            self._conversation.rest(rest_until, "no gain", self._budget.window)
+            self._conversation.cooldown.begin(rest_until, "no gain", self._budget.window)
             if not self._rejections:
                 return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarise"))
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejections[-1]))
@@ -314,7 +318,7 @@ class Compaction(Generic[M]):
             if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                 return (yield from self._commit(candidate, start))
         until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
-        self._conversation.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
+        self._conversation.cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
         error = self.overflow_error()
         yield from self._tell_failure(start, error)
         if not self._order.must_fit:
@@ -390,7 +394,7 @@ class Compaction(Generic[M]):
             error=described(cause),
             tokens=self._snapshot.tokens,
             is_over_window=not self._snapshot.fits_window,
-            is_breaker_open=self._conversation.breaker.opened_at is not None,
+            is_breaker_open=self._conversation.cooldown.breaker.opened_at is not None,
             duration_seconds=end.seconds_since(start),
             usage=self._spent,
         )

@@ -1,8 +1,12 @@
-"""Why no summary is asked for at present."""
+"""Why a compaction that is due waits, and why one cannot wait."""
 
 from __future__ import annotations
 
-from compaction_hooks.values import dataclass
+from dataclasses import dataclass, field
+
+from compaction_hooks.messages import M
+from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO
+from compaction_hooks.view.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,3 +46,39 @@ class Breaker:
     def allows(self, now: float, cooldown_seconds: float) -> bool:
         """Whether the summariser may be asked at `now`: closed, or open long enough for one trial; a clock set back ends it."""
         return self.opened_at is None or not 0 <= now - self.opened_at < cooldown_seconds
+
+
+@dataclass(slots=True, eq=False)
+class Cooldown:
+    """When a conversation may be compacted again.
+
+    Attributes:
+        until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
+        why: The reason for that, for events.
+        window: The window that this holds for, in tokens; None: nothing was compacted in this process.
+        breaker: Keeps a failing summarizer from being asked.
+        known_overflow: A history that could not be made to fit, or None.
+        has_overflowed: The provider accepted more than the window silently: compact before the next call.
+        most_chars: A request whose messages have more characters is refused for its bytes, as a refusal told; None: unknown.
+    """
+
+    until: int = 0
+    why: str = ""
+    window: int | None = None
+    breaker: Breaker = field(default_factory=Breaker)
+    known_overflow: KnownOverflow | None = None
+    has_overflowed: bool = False
+    most_chars: int | None = None
+
+    def begin(self, until: int, why: str, window: int) -> None:
+        """Put threshold compaction off until the context is this large (tokens), for models with this window."""
+        self.until, self.why, self.window = until, why, window
+
+    def reason_to_wait(self, snapshot: Snapshot[M]) -> str:
+        """Return why a threshold compaction is put off while the view still fits; empty when it is not."""
+        if not snapshot.fits_window:
+            return ""
+        if self.window is None:
+            settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0
+            return "no progress" if snapshot.tokens < settled else ""
+        return self.why if snapshot.window == self.window and snapshot.tokens < self.until else ""

@@ -11,7 +11,6 @@ from compaction_hooks.engine.measuring import Shared
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver
-from compaction_hooks.runtime.effects import Remove, Save
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionRecord
 
@@ -28,7 +27,7 @@ class Engine(Generic[M]):
     @property
     def is_loaded(self) -> bool:
         """Whether the records of the store, if there is one, are here."""
-        return self.conversation.was_loaded or not self.shared.has_store
+        return self.conversation.queue.was_loaded or not self.shared.has_store
 
     def is_written_in(self, format: MessageFormat[M]) -> bool:
         """Whether the messages are read by a format of this name; from then on by no other."""
@@ -44,11 +43,13 @@ class Engine(Generic[M]):
         with conversation.lock:
             new = conversation.add_records(records)
             for record in new if self.shared.has_store else ():
-                removals = [Remove(conversation.id, record_id) for record_id in record.takes_back]
-                conversation.unwritten += removals or [Save(conversation.id, record.id, record.to_json())]
+                for record_id in record.takes_back:
+                    conversation.queue.remove(record_id)
+                if not record.takes_back:
+                    conversation.queue.save(record)
         return len(new)
 
     def save_here(self) -> None:
         """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
-        if self.conversation.unwritten and self.driver.can_store_here:
+        if self.conversation.queue.unwritten and self.driver.can_store_here:
             self.driver.run_sync(write(self.conversation))

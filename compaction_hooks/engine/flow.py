@@ -50,7 +50,7 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.strategies.leave_out_media import chars_within, view_chars
-from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
 from compaction_hooks.tokens.windows import find_window
 from compaction_hooks.triggers import Due
 from compaction_hooks.validity import is_reasoning_refusal
@@ -84,10 +84,10 @@ class ConversationFlow(Generic[M]):
             if reason is None and self._is_too_heavy(snapshot):
                 reason = CompactionReason.OVERFLOW
             if reason is None:
-                if self._conversation.most_chars is None:  # else each call counts its characters
+                if self._conversation.cooldown.most_chars is None:  # else each call counts its characters
                     self._conversation.frame = frame_of(snapshot, call, self._shared, revision)
                 return self._hand_out(snapshot)
-            why = "aborted" if is_aborted else self._resting(snapshot, reason)
+            why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
                 return self._hand_out(snapshot)
@@ -101,7 +101,7 @@ class ConversationFlow(Generic[M]):
                 is_fresh = yield from self._catch_up(before_paying=True)
                 continue
             attempt, _ = yield from self._compacted(call, order)
-            self._conversation.has_overflowed = False
+            self._conversation.cooldown.has_overflowed = False
             return attempt.last_sent or self._hand_out(snapshot)
 
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
@@ -237,7 +237,7 @@ class ConversationFlow(Generic[M]):
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)
-        self._conversation.most_chars = min(limit, refused - 1)
+        self._conversation.cooldown.most_chars = min(limit, refused - 1)
         return attempt.last_sent
 
     def _sent_again(
@@ -248,7 +248,7 @@ class ConversationFlow(Generic[M]):
         yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
         attempt, result = yield from self._compacted(call, _emergency(others_end, must_fit=False))
-        self._conversation.has_overflowed = False
+        self._conversation.cooldown.has_overflowed = False
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             return response
         second, sent = yield from self._send(call, attempt.last_sent)
@@ -281,7 +281,7 @@ class ConversationFlow(Generic[M]):
         asked, named = call.model or self._shared.model, _named_model(error)
         if asked is None or named is None or same_model(named, asked):
             return False
-        return named in self._conversation.models or bool(find_window(named) and find_window(asked))
+        return named in self._conversation.sizes.models or bool(find_window(named) and find_window(asked))
 
     # -- parts
 
@@ -297,7 +297,7 @@ class ConversationFlow(Generic[M]):
 
     def _is_too_heavy(self, snapshot: Snapshot[M]) -> bool:
         """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
-        most = self._conversation.most_chars
+        most = self._conversation.cooldown.most_chars
         return most is not None and self._chars(snapshot) > most
 
     def _timed(self, call: Call[M]) -> Flow[Call[M]]:
@@ -311,23 +311,16 @@ class ConversationFlow(Generic[M]):
     def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""
         settings = settings_for(self._shared, call)
-        if self._conversation.has_overflowed and settings.compact_on_overflow:
+        if self._conversation.cooldown.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW, None
         if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
             return None, None
         due = settings.effective_trigger.due(snapshot)
         return (CompactionReason.THRESHOLD if due else None), due
 
-    def _resting(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
-        """Why a due compaction is put off while the view still fits; empty when it is not."""
-        if reason is not CompactionReason.THRESHOLD or not snapshot.fits_window:
-            return ""
-        conversation, record = self._conversation, snapshot.record
-        if conversation.rest_window is None:  # nothing was compacted since the start of this process
-            settled = int(record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if record else 0
-            return "no progress" if snapshot.tokens < settled else ""
-        is_same_window = snapshot.budget is not None and snapshot.budget.window == conversation.rest_window
-        return conversation.rest_why if is_same_window and snapshot.tokens < conversation.rest_until else ""
+    def _reason_to_wait(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
+        is_threshold = reason is CompactionReason.THRESHOLD
+        return self._conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
 
     def _hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
         return remember_sent(self._conversation, snapshot)
@@ -359,7 +352,7 @@ class ConversationFlow(Generic[M]):
             learn_from_answer(self._shared, sent.key.model, answer, sent.budget)
         # A plain text is what the model wrote, and may speak of overflows without being one.
         if not isinstance(response, str) and self._overflow(response) is not None:
-            self._conversation.has_overflowed = True
+            self._conversation.cooldown.has_overflowed = True
         return answer
 
     def _take_chunk(self, chunk: object, sent: LastSent[M], read: Callable[[object], Message | None]) -> None:
@@ -379,11 +372,11 @@ class ConversationFlow(Generic[M]):
     def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
         """Tell of messages that were pinned before a list had them, and that this list does not have either."""
         conversation = self._conversation
-        if not conversation.unseen_pins:
+        if not conversation.records.unseen_pins:
             return
         history = self._look(call).history
         digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
-        unseen, conversation.unseen_pins = conversation.unseen_pins, []
+        unseen, conversation.records.unseen_pins = conversation.records.unseen_pins, []
         count = sum(not digests.issuperset(pinned) for pinned in unseen)
         if count:
             logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)

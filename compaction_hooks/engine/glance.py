@@ -35,22 +35,22 @@ def glance(
         frame, conversation.glanced_at = conversation.frame, None
         if not isinstance(messages, list):  # pyright: ignore[reportUnnecessaryIsInstance]
             return None
-        if frame is None or frame.revision != shared.revision.number or conversation.has_overflowed:
+        if frame is None or frame.revision != shared.revision.number or conversation.cooldown.has_overflowed:
             return None
         if frame.options != options or conversation.history is not frame.history:
             return None
-        if shared.has_store and (conversation.unwritten or not conversation.is_loaded):
+        if shared.has_store and (conversation.queue.unwritten or not conversation.queue.is_loaded):
             return None
         history, last = conversation.read(messages), conversation.last_sent
         is_same, is_identity, model = history is frame.history, frame.projection.is_identity, frame.key.model
         if is_same and is_identity and last is frame.last_sent and last is not None and last.view is messages:
             taught = calibration_of(conversation, shared, model)
-            if taught is frame.taught and conversation.anchor is frame.anchor:
+            if taught is frame.taught and conversation.sizes.baseline is frame.baseline:
                 return last  # nothing was said since, and nothing learned
         key = frame.key if is_same else _grown(frame, conversation)
         if key is not None and history.log.counted:
             take_embedded_usage(conversation, shared, history, key, frame.terms)
-        if key is None or conversation.has_overflowed:
+        if key is None or conversation.cooldown.has_overflowed:
             conversation.glanced_at = messages
             return None
         taught = calibration_of(conversation, shared, model)
@@ -60,7 +60,7 @@ def glance(
             return None
         view = messages if is_identity else frame.projection.view_of(messages)
         frame.history, frame.run_count, frame.key = history, history.run_count, key
-        frame.taught, frame.anchor = taught, conversation.anchor
+        frame.taught, frame.baseline = taught, conversation.sizes.baseline
         to_send = conversation.to_send(view)
         frame.last_sent = conversation.last_sent = LastSent(to_send, view, key, tokens, frame.terms.budget)
         return frame.last_sent
@@ -83,7 +83,7 @@ def _grown(frame: Frame[M], conversation: Conversation[M]) -> ViewKey | None:
 
 def _reaches_another(conversation: Conversation[M], before: int, now: int) -> bool:
     """Whether the list has grown over the end of a record, which no look could find true before: one from before a rewind."""
-    for record in reversed(conversation.records):  # what covers most comes last
+    for record in reversed(conversation.records.all):  # what covers most comes last
         if record.covered_runs < before:
             return False
         if record.covered_runs < now:
@@ -116,5 +116,5 @@ def frame_of(snapshot: Snapshot[M], call: Call[M], shared: Shared, revision: int
         key=snapshot.key,
         last_sent=None,
         taught=None,
-        anchor=None,
+        baseline=None,
     )

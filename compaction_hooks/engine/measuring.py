@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import Generic
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import Anchor, LastSent, Terms
+from compaction_hooks.engine.sizes import LastSent, Terms, UsageBaseline
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats.answers import is_cut_by_window
@@ -116,7 +116,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
     is_bound = conversation.reasoning.binds(model, conversation.format)
     stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
     projection = conversation.projection(history, record, stale_runs)
-    system, tools = _beside_the_list(conversation, call)
+    system, tools = _fixed_tokens(conversation, call)
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
@@ -140,23 +140,23 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
         overhead_tokens=calibration.overhead_tokens,
         fixed_tokens=fixed,
         tools_tokens=tools,
-        user_pins=dict(conversation.user_pins),
+        user_pins=dict(conversation.records.user_pins),
         binds_reasoning=is_bound,
     )
 
 
 def context_tokens_of(conversation: Conversation[M], calibration: Calibration, key: ViewKey) -> int:
     """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
-    anchor = conversation.anchor
-    if anchor is None or not anchor.key.is_prefix_of(key):
+    baseline = conversation.sizes.baseline
+    if baseline is None or not baseline.key.is_prefix_of(key):
         return calibration.calibrated(key.estimated)
-    return anchor.input_tokens + max(0, calibration.growth(key.estimated - anchor.key.estimated))
+    return baseline.input_tokens + max(0, calibration.growth(key.estimated - baseline.key.estimated))
 
 
 def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:
     """Return the tokens that the provider read from its cache when it counted this view, or None if it did not count it."""
-    anchor = conversation.anchor
-    return anchor.cached_tokens if anchor is not None and anchor.key.is_prefix_of(key) else None
+    baseline = conversation.sizes.baseline
+    return baseline.cached_tokens if baseline is not None and baseline.key.is_prefix_of(key) else None
 
 
 def settings_for(shared: Shared, call: Call[M]) -> CompactionSettings:
@@ -182,15 +182,15 @@ def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
     )
 
 
-def _beside_the_list(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:
+def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:
     """Estimates of a system prompt and of tools that are not in the list; computed again only when they change."""
-    held = conversation.beside
+    held = conversation.sizes.fixed
     if held is None or held[0] != call.system or held[1] != call.tools:
         system, tools = (
             conversation.estimator.estimate_tokens(_as_text(value)) if value else 0
             for value in (call.system, call.tools)
         )
-        held = conversation.beside = (call.system, call.tools, system, tools)
+        held = conversation.sizes.fixed = (call.system, call.tools, system, tools)
     return held[2], held[3]
 
 
@@ -225,14 +225,14 @@ def report_usage(
     if model is not None and sent.key.model is not None and not same_model(model, sent.key.model):
         return
     if _is_impossible(usage, sent.key.estimated, sent.budget):
-        conversation.anchor = conversation.weighed = conversation.frame = None
-        conversation.calibrations.pop(sent.key.model, None)
+        conversation.sizes.baseline = conversation.sizes.last_checked = conversation.frame = None
+        conversation.sizes.calibrations.pop(sent.key.model, None)
         return
-    _observe(conversation, shared, Anchor(sent.key, usage.input_tokens, usage.cache_read_tokens))
+    _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
     # Only a compaction takes this back: the answer itself may have said so before its usage came. Of a view that was replaced
     # meanwhile it says nothing that is not cured.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
-    conversation.has_overflowed |= is_over and sent.key.record_id == conversation.in_force
+    conversation.cooldown.has_overflowed |= is_over and sent.key.record_id == conversation.records.active_id
 
 
 def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
@@ -290,13 +290,13 @@ def learn_from_overflow(
         share = math.ceil(excess / snapshot.ratio / len(documents))
         conversation.learn_media((media, share) for media in documents)
     else:
-        _observe(conversation, shared, Anchor(sent.key, actual))
+        _observe(conversation, shared, UsageBaseline(sent.key, actual))
 
 
 def _unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: LastSent[M]) -> list[Media]:
     """Return the documents and sounds in a view that was rejected, but those that the provider has counted before."""
-    history, projection, anchor = snapshot.history, snapshot.projection, conversation.anchor
-    counted = anchor.key.piece_count if anchor is not None and anchor.key.is_prefix_of(sent.key) else 0
+    history, projection, baseline = snapshot.history, snapshot.projection, conversation.sizes.baseline
+    counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(sent.key) else 0
     kept = (*projection.pinned, *range(projection.cut, history.piece_count))
     found: list[Media] = []
     for index in kept:
@@ -315,22 +315,22 @@ def _conversation_tokens(info: OverflowInfo) -> int | None:
     return info.actual_tokens - (info.output_tokens or 0)
 
 
-def _observe(conversation: Conversation[M], shared: Shared, anchor: Anchor) -> None:
-    model, estimated = anchor.key.model, anchor.key.estimated
+def _observe(conversation: Conversation[M], shared: Shared, baseline: UsageBaseline) -> None:
+    model, estimated = baseline.key.model, baseline.key.estimated
     calibration = calibration_of(conversation, shared, model)
-    previous = conversation.anchor
-    if previous is not None and previous.key.is_prefix_of(anchor.key):
+    previous = conversation.sizes.baseline
+    if previous is not None and previous.key.is_prefix_of(baseline.key):
         calibration = calibration.observe_growth(
-            estimated=estimated - previous.key.estimated, counted=anchor.input_tokens - previous.input_tokens
+            estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
-    conversation.anchor = anchor
-    conversation.calibrations[model] = calibration.observe(estimated=estimated, counted=anchor.input_tokens)
-    shared.calibrations[model] = conversation.calibrations[model].for_another_conversation()
+    conversation.sizes.baseline = baseline
+    conversation.sizes.calibrations[model] = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
+    shared.calibrations[model] = conversation.sizes.calibrations[model].for_another_conversation()
 
 
 def calibration_of(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
     """Return what this conversation and its records learned of the model, else the ratio others did; a hidden prefix is its own."""
-    own = conversation.calibrations
+    own = conversation.sizes.calibrations
     learned = own.get(model)
     if learned is None and own:
         learned = _of_same_model(own, model)
@@ -362,21 +362,21 @@ def take_embedded_usage(
     if last_answer is None or last_answer <= _known_until(conversation, key):
         return
     counts = _counts(history, key, terms, _known_until(conversation, key))
-    conversation.weighed = key, last_answer
+    conversation.sizes.last_checked = key, last_answer
     newest = next(counts, None)
     if newest is None:
         return
     found = newest
-    if conversation.anchor is None or not conversation.anchor.key.is_prefix_of(key):
+    if conversation.sizes.baseline is None or not conversation.sizes.baseline.key.is_prefix_of(key):
         found = _of_this_view(newest, counts)
-    _observe(conversation, shared, found.anchor)
+    _observe(conversation, shared, found.baseline)
     # Only a compaction takes this back, as for usage that is reported.
     if found is newest:
         window = terms.budget.window if terms.budget is not None else None
         is_over = window is not None and found.usage.input_tokens > window
         # The call that gave it may have asked for less than the present one does: what it asked for is not known.
         is_cut = is_cut_by_window(found.answer, requested=None, window=window)
-        conversation.has_overflowed |= is_over or is_cut
+        conversation.cooldown.has_overflowed |= is_over or is_cut
         learn_from_answer(shared, key.model, found.answer, terms.budget)
 
 
@@ -386,12 +386,12 @@ class _Count:
 
     answer: Message
     usage: Usage
-    anchor: Anchor
+    baseline: UsageBaseline
 
     @property
     def distance(self) -> float:
         """How far the count is from the estimate; 0 where they are equal, the same for half of it and for twice of it."""
-        return abs(math.log(self.usage.input_tokens / max(self.anchor.key.estimated, 1)))
+        return abs(math.log(self.usage.input_tokens / max(self.baseline.key.estimated, 1)))
 
 
 def _counts(history: History[M], key: ViewKey, terms: Terms, known_until: int) -> Iterator[_Count]:
@@ -409,7 +409,7 @@ def _counts(history: History[M], key: ViewKey, terms: Terms, known_until: int) -
         sent = replace(key, piece_count=index, estimated=key.estimated - history.tokens(index))
         if _is_impossible(usage, sent.estimated, terms.budget):
             continue
-        yield _Count(message, usage, Anchor(sent, usage.input_tokens, usage.cache_read_tokens))
+        yield _Count(message, usage, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
 
 
 def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
@@ -425,9 +425,9 @@ def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
 
 def _known_until(conversation: Conversation[M], key: ViewKey) -> int:
     """The last piece up to which it is known what was counted for this view, or that nothing was; -1 where nothing is known."""
-    anchor, weighed = conversation.anchor, conversation.weighed
-    counted = anchor.key.piece_count if anchor is not None and anchor.key.is_prefix_of(key) else -1
-    return max(counted, weighed[1]) if weighed is not None and weighed[0].is_prefix_of(key) else counted
+    baseline, last_checked = conversation.sizes.baseline, conversation.sizes.last_checked
+    counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(key) else -1
+    return max(counted, last_checked[1]) if last_checked is not None and last_checked[0].is_prefix_of(key) else counted
 
 
 def same_model(one: str, other: str) -> bool:

@@ -30,8 +30,8 @@ STORE_REST_SECONDS = 30.0
 
 def catch_up(conversation: Conversation[M]) -> Flow[bool]:
     """Load what is not loaded yet and write what could not be written; return whether the store was asked for its records."""
-    is_due = not conversation.is_loaded
-    if not is_due and not conversation.unwritten:
+    is_due = not conversation.queue.is_loaded
+    if not is_due and not conversation.queue.unwritten:
         return False
     if (yield from _rests(conversation)):
         return True  # not to be asked again in this call either
@@ -55,22 +55,22 @@ def load(conversation: Conversation[M]) -> Flow[None]:
 
 def write(conversation: Conversation[M]) -> Flow[None]:
     """Tell the store what it has not been told; what fails is kept for later, in its order."""
-    if conversation.is_writing:
+    if conversation.queue.is_writing:
         return
-    conversation.is_writing = True
+    conversation.queue.is_writing = True
     try:
-        while conversation.unwritten and not conversation.is_forgotten:
-            wish = conversation.unwritten[0]
+        while conversation.queue.unwritten and not conversation.queue.is_forgotten:
+            wish = conversation.queue.unwritten[0]
             answer: Answered | Failure = yield wish
             if isinstance(answer, Failure):
                 yield from _failed(conversation, "save" if isinstance(wish, Save) else "remove", answer.error)
                 return
-            conversation.unwritten.pop(0)
-            conversation.note_written(wish)
-            if conversation.is_forgotten:
+            conversation.queue.unwritten.pop(0)
+            conversation.queue.record_written(wish)
+            if conversation.queue.is_forgotten:
                 yield Remove(conversation.id, wish.record_id)  # it was forgotten while this was saved
     finally:
-        conversation.is_writing = False
+        conversation.queue.is_writing = False
 
 
 def remove_all(session_id: str) -> Flow[None]:
@@ -116,12 +116,12 @@ def _id_of(stored: object) -> str | None:
 
 
 def _load(conversation: Conversation[M]) -> Flow[None]:
-    held_before = frozenset(conversation.stored)
+    held_before = frozenset(conversation.queue.stored)
     stored = yield from _entries(conversation.id)
     if isinstance(stored, BaseException):
         yield from _failed(conversation, "load", stored)
         return
-    conversation.is_loaded = conversation.was_loaded = True
+    conversation.queue.is_loaded = conversation.queue.was_loaded = True
     readable: list[CompactionRecord] = []
     for text in stored:
         record = yield from _read(conversation, text)
@@ -130,8 +130,8 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
     conversation.add_records(readable)
     held = {record.id for record in readable}
     is_whole = len(readable) == len(stored)  # else an entry that cannot be read may be one of those that are missing
-    conversation.stored |= held
-    conversation.missing = held_before - held if is_whole else set()
+    conversation.queue.stored |= held
+    conversation.queue.missing = held_before - held if is_whole else set()
 
 
 def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecord | None]:
@@ -142,8 +142,8 @@ def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecor
         return CompactionRecord.from_json(stored)
     except RecordError as error:
         name = text_digest(stored if isinstance(stored, str) else str(error))
-        if name not in conversation.unreadable:
-            conversation.unreadable.add(name)
+        if name not in conversation.queue.unreadable:
+            conversation.queue.unreadable.add(name)
             yield from passed_over(conversation, error)
         return None
 
@@ -160,7 +160,7 @@ def _report(event: StoreFailed) -> Flow[None]:
 
 def _rests(conversation: Conversation[M]) -> Flow[bool]:
     now: Instant = yield Now()
-    return 0 < conversation.store_rests_until - now.monotonic <= STORE_REST_SECONDS  # a clock set back ends the wait
+    return 0 < conversation.queue.rests_until - now.monotonic <= STORE_REST_SECONDS  # a clock set back ends the wait
 
 
 def _failed(
@@ -168,5 +168,5 @@ def _failed(
 ) -> Flow[None]:
     """Report what the store could not do, and leave it alone for a while."""
     now: Instant = yield Now()
-    conversation.store_rests_until = now.monotonic + STORE_REST_SECONDS
+    conversation.queue.rests_until = now.monotonic + STORE_REST_SECONDS
     yield from _report(StoreFailed(session_id=conversation.id, action=action, error=described(error)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Generic
 
 from compaction_hooks.history import History
@@ -10,6 +12,7 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.values import dataclass
 from compaction_hooks.view.projection import Projection
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import ViewKey
 
 
@@ -60,7 +63,7 @@ class Frame(Generic[M]):
         run_count: Its runs as they were then; reasoning at its end belongs to the next one once something follows.
         key: Its view.
         last_sent: What it gave; None before the first.
-        taught, anchor: What was known of sizes when it was found to be small enough.
+        taught, baseline: What was known of sizes when it was found to be small enough.
     """
 
     options: tuple[object, ...]
@@ -75,11 +78,11 @@ class Frame(Generic[M]):
     key: ViewKey
     last_sent: LastSent[M] | None
     taught: Calibration | None
-    anchor: Anchor | None
+    baseline: UsageBaseline | None
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class UsageBaseline:
     """A usage report: what the provider counted, and for which view.
 
     Attributes:
@@ -89,3 +92,50 @@ class Anchor:
     key: ViewKey
     input_tokens: int
     cached_tokens: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Sizes:
+    """What one conversation knows of sizes.
+
+    Attributes:
+        baseline: The last usage report that could be believed, or None.
+        last_checked: The view at hand when the usage inside answers was last checked, and the piece of the newest of them.
+        calibrations: By model, what usage taught in this conversation: in this process or, as its records say, in an earlier one.
+        fixed: System prompt and tools last handed over next to the list, and the estimate of each.
+        models: The models that views were handed out for.
+    """
+
+    baseline: UsageBaseline | None = None
+    last_checked: tuple[ViewKey, int] | None = None
+    calibrations: dict[str | None, Calibration] = field(default_factory=dict[str | None, Calibration])
+    fixed: tuple[object, object, int, int] | None = None
+    models: set[str] = field(default_factory=set[str])
+
+    def saved_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
+        """Return what usage taught of a model as a record keeps it, with what it is true of; empty when it taught nothing."""
+        learned = self.calibrations.get(model)
+        if learned is None:
+            return {}
+        return {"estimator": estimator, "format": format, "model": model, **learned.to_dict()}
+
+    def learn_from_records(self, records: Sequence[CompactionRecord], estimator: str, format: str) -> None:
+        """Take over what usage had taught when the records were made, the newest for each model that nothing is known of yet.
+
+        It holds for the estimator it was learned with. In the same format it is taken for the same host, restarted: what that
+        hides in front of the messages is there again, and without it the first request would be taken for too small. Where it
+        hides less by now, the overhead stays too high until a smaller view is counted, as within one process: that costs an
+        early compaction, never an overflow. Another framework hides something else: of its records the ratio holds.
+        """
+        for record in reversed(records):
+            saved = record.calibration
+            model, learned = saved.get("model"), Calibration.from_dict(saved)
+            if saved.get("estimator") != estimator or not isinstance(model, str | None):
+                continue
+            if saved.get("format") != format:
+                learned = learned.for_another_conversation()
+            if learned != _UNTAUGHT:
+                self.calibrations.setdefault(model, learned)
+
+
+_UNTAUGHT = Calibration()

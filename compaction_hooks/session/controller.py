@@ -231,7 +231,7 @@ class CompactionController(ConversationMethods[M]):
         if host_files is not None:
             session.engine.conversation.host_files = host_files
         for sibling in siblings:
-            session.engine.conversation.take_over(sibling.engine.conversation)
+            session.engine.conversation.merge_from(sibling.engine.conversation)
         return session
 
     def _evict(self) -> CompactionSession[M]:
@@ -247,8 +247,8 @@ class CompactionController(ConversationMethods[M]):
         """Keep the records of an evicted session if something was done by hand that no store has."""
         conversation = session.engine.conversation
         with conversation.lock:
-            is_stored = self._shared.has_store and not conversation.unwritten
-            records = conversation.exported() if conversation.has_work_by_hand and not is_stored else []
+            is_stored = self._shared.has_store and not conversation.queue.unwritten
+            records = conversation.exported() if conversation.records.has_work_by_hand and not is_stored else []
         if records:
             with self._lock:
                 self._by_hand.setdefault(session.id, []).extend(records)

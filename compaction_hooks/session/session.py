@@ -13,13 +13,13 @@ from compaction_hooks.engine.glance import glance
 from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.engine.persistence import load, passed_over
 from compaction_hooks.engine.result import CompactionResult
+from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import Caller, Driver, World
-from compaction_hooks.runtime.effects import Remove, Save
 from compaction_hooks.runtime.timebox import Signal, is_async
 from compaction_hooks.session.options import OPTION_NAMES, CallOptions, check_options
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
@@ -252,7 +252,7 @@ class ConversationMethods(Generic[M]):
         with engine.conversation.lock:
             note = engine.conversation.pin(message)
             if note is not None and engine.shared.has_store:
-                engine.conversation.unwritten.append(Save(engine.conversation.id, note.id, note.to_json()))
+                engine.conversation.queue.save(note)
         engine.save_here()
 
     def undo(self) -> CompactionRecord | None:
@@ -269,9 +269,10 @@ class ConversationMethods(Generic[M]):
             record, history = conversation.current(), conversation.history
             if record is None:
                 return None
-            taken_back = conversation.take_back(record)
+            taken_back = conversation.revoke(record)
             if self.engine.shared.has_store:
-                conversation.unwritten += [Remove(conversation.id, gone.id) for gone in taken_back]
+                for gone in taken_back:
+                    conversation.queue.remove(gone.id)
             last = conversation.last_sent
             nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
@@ -280,7 +281,7 @@ class ConversationMethods(Generic[M]):
                 call = Call(messages=history.hosts(), model=last.key.model if last else None, context_window=window)
                 snapshot = look(conversation, self.engine.shared, call)
                 tokens, window = snapshot.tokens, snapshot.budget.window if snapshot.budget else None
-            conversation.rest(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
+            conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
         self.engine.save_here()
         return record
 
@@ -292,19 +293,19 @@ class ConversationMethods(Generic[M]):
         """
         conversation = self.engine.conversation
         with conversation.lock:
-            return conversation.ancestry(conversation.current())
+            return conversation.records.ancestry(conversation.current())
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out."""
         conversation = self.engine.conversation
         with conversation.lock:
-            last, anchor = conversation.last_sent, conversation.anchor
-            counted = anchor.input_tokens if last and anchor and anchor.key is last.key else None
+            last, baseline = conversation.last_sent, conversation.sizes.baseline
+            counted = baseline.input_tokens if last and baseline and baseline.key is last.key else None
             tokens = last.tokens if last and counted is None else counted
             nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
             record = conversation.current()
-            breaker = conversation.breaker
+            breaker = conversation.cooldown.breaker
             is_loaded = self.engine.is_loaded
         return SessionState(
             context_tokens=tokens,
@@ -333,7 +334,7 @@ class CompactionSession(ConversationMethods[M]):
         def make() -> Engine[M]:
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
-            conversation = Conversation(id, first, sizes, reader, is_format_open=format is None)
+            conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
             conversation.merges_user_messages = shared.settings.merge_user_messages
             flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
             return Engine(conversation, shared, flow, driver)
@@ -363,7 +364,7 @@ class CompactionSession(ConversationMethods[M]):
     def begin_anew(self) -> None:
         """Know nothing any more, as `CompactionController.forget` wants it; calls that are under way write nothing any more."""
         with self._own.conversation.lock:
-            self._own.conversation.is_forgotten = True
+            self._own.conversation.queue.is_forgotten = True
         self._own = self._make_engine()
 
     # -- records
@@ -460,7 +461,9 @@ _KINDS = {
 
 
 def _is_known(conversation: Conversation[M], fields: object) -> bool:
-    return isinstance(fields, Mapping) and conversation.knows(str(cast("Mapping[str, object]", fields).get("id")))
+    return isinstance(fields, Mapping) and conversation.records.knows(
+        str(cast("Mapping[str, object]", fields).get("id"))
+    )
 
 
 def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:

@@ -146,7 +146,7 @@ def _after_growth(count: int) -> int:
 
 def _record_bytes(session: CompactionSession[Chat], messages: list[Chat]) -> int:
     """What the records themselves hold, which is what a store would hold of them."""
-    records = session.engine.conversation.records
+    records = session.engine.conversation.records.all
     return sum(map(sys.getsizeof, reachable(records, without=reachable(messages)).values()))
 
 

@@ -147,7 +147,7 @@ def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool
         else:
             assert isinstance(last, CompactionFinished)
             assert last.used_fallback
-        assert driven.session.engine.conversation.breaker.failures == 1
+        assert driven.session.engine.conversation.cooldown.breaker.failures == 1
 
 
 @pytest.mark.parametrize("side", SIDES)

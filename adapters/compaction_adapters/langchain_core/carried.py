@@ -74,7 +74,7 @@ class CarriedRecords:
         """Keep the records of the conversation these messages are."""
         conversation = session.engine.conversation
         with conversation.lock:
-            records = [record.to_dict() for record in conversation.records if not record.is_note]
+            records = [record.to_dict() for record in conversation.records.all if not record.is_note]
         if not records:
             return
         beginning = _beginning(messages)
@@ -89,7 +89,7 @@ class CarriedRecords:
         """Keep the records of a session no longer."""
         conversation = session.engine.conversation
         with conversation.lock, self._lock:
-            for record in conversation.records:
+            for record in conversation.records.all:
                 self._records.pop(record.id, None)
 
 

@@ -43,8 +43,8 @@ def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, 
     known = {str(one.get("id")) for one in held}
     with conversation.lock:
         history = conversation.history
-        record = None if history is None else conversation.newest_true(history)
-        undone = conversation.undone & known
+        record = None if history is None else conversation.records.active(history)
+        undone = conversation.records.undone & known
         notes = [note for note in conversation.exported() if note.is_note]
     # A note of what was undone is written anew with each undo.
     old = {str(one.get("id")) for one in held if one.get("takes_back")} - {note.id for note in notes}

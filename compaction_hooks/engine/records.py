@@ -1,0 +1,133 @@
+"""The records of one conversation, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+
+from compaction_hooks.history import History, Known
+from compaction_hooks.messages import M
+from compaction_hooks.view.notes import pin_note
+from compaction_hooks.view.projection import is_true, newest_true
+from compaction_hooks.view.record import (
+    UNKNOWN_RUN,
+    CompactionReason,
+    CompactionRecord,
+    Pin,
+    known_products,
+    precedence,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Records:
+    """All records of one conversation, which one is active, what was undone, and what the host pinned.
+
+    Attributes:
+        all: All forks, in the order of `precedence`, in which one was made of the other; notes of pins first.
+        known: The summaries by which a list may begin.
+        active_id: Id of the record that was last found true of a list whose messages were all read for it, or of its parent if it
+            was undone since.
+        undone: Ids of records that were undone; they do not come in again from elsewhere.
+        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` when that is not known.
+        unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.
+    """
+
+    all: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
+    known: Known = field(default_factory=Known)
+    active_id: str | None = None
+    undone: set[str] = field(default_factory=set[str])
+    user_pins: dict[str, int] = field(default_factory=dict[str, int])
+    unseen_pins: list[Set[str]] = field(default_factory=list["Set[str]"])
+
+    def find(self, record_id: str | None) -> CompactionRecord | None:
+        """Return the record with this id, or None."""
+        return next((record for record in self.all if record.id == record_id), None)
+
+    def knows(self, record_id: str) -> bool:
+        """Whether a record is here, or was and has been undone."""
+        return record_id in self.undone or self.find(record_id) is not None
+
+    def is_new(self, record: CompactionRecord) -> bool:
+        """Whether a record, or what a note of undone records says, is not known here."""
+        return not self.undone.issuperset(record.takes_back) if record.takes_back else not self.knows(record.id)
+
+    def active(self, history: History[M]) -> CompactionRecord | None:
+        """Return the newest record that is true of a history, or None."""
+        return newest_true(history, self.all)
+
+    def newest(self) -> CompactionRecord | None:
+        """Return the record that was made last, or None."""
+        made = (record for record in self.all if not record.is_note)
+        return max(made, key=lambda record: (record.last_compacted_at, precedence(record)), default=None)
+
+    def ancestry(self, record: CompactionRecord | None) -> list[CompactionRecord]:
+        """Return a record and those it was made of, as far as they are here, oldest first."""
+        by_id = {known.id: known for known in self.all}
+        chain: dict[str, CompactionRecord] = {}
+        while record is not None and record.id not in chain:
+            chain[record.id] = record
+            record = by_id.get(record.parent or "")
+        return [*reversed(chain.values())]
+
+    @property
+    def has_work_by_hand(self) -> bool:
+        """Whether messages were pinned, or a compaction was made or undone by hand."""
+        made = (record.is_note or record.reason is CompactionReason.MANUAL for record in self.all)
+        return bool(self.undone) or any(made)
+
+    def add(self, records: Iterable[CompactionRecord]) -> None:
+        """Add records from elsewhere that are new."""
+        self.all.extend(records)
+        self._changed(known_products(self.all))
+
+    def add_own(self, record: CompactionRecord) -> None:
+        """Add a record that was made here, of the present list."""
+        self.undone.discard(record.id)
+        known = known_products([record], onto=self.known)
+        self.all = [*(old for old in self.all if old.id != record.id), record]
+        self._changed(known)
+
+    def add_pins(self, pins: list[Pin]) -> CompactionRecord | None:
+        """Add pins of the host for good; return the note that keeps them, or None if it is here already or there are none."""
+        note = pin_note(pins)
+        if not pins or self.find(note.id) is not None:
+            return None
+        if all(pin.run == UNKNOWN_RUN for pin in pins):
+            self.unseen_pins.append({pin.digest for pin in pins})
+        self.undone.discard(note.id)
+        self.all.append(note)
+        self._changed(self.known)
+        self.keep_pins(pins)
+        return note
+
+    def keep_pins(self, pins: Iterable[Pin]) -> None:
+        """Pin messages in the views of this process, until a record holds the pins."""
+        self.user_pins.update({pin.digest: pin.run for pin in pins})
+
+    def competing(self, record: CompactionRecord, history: History[M] | None) -> list[CompactionRecord]:
+        """Return a record and those that other workers made in its place."""
+        siblings = [old for old in self.all if old.parent == record.parent]
+        if history is None:
+            return [old for old in siblings if old.covered_digest == record.covered_digest]
+        return [old for old in siblings if is_true(history, old)]
+
+    def undo(self, ids: Set[str]) -> bool:
+        """Remove records for good; return whether any of them was here."""
+        self.undone |= ids
+        kept = [old for old in self.all if old.id not in ids]
+        if len(kept) == len(self.all):
+            return False
+        self.all = kept
+        self._changed(known_products(self.all))
+        return True
+
+    def forget_pins(self) -> None:
+        """Forget the pins that no record holds."""
+        self.user_pins = {}
+        self._changed(self.known)
+
+    def _changed(self, known: Known) -> None:
+        self.all.sort(key=precedence)
+        self.known = known
+        self.keep_pins(pin for record in self.all for pin in record.pins if pin.is_users)
