@@ -19,7 +19,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 PROGRAMS = {
     begin: program
     for program in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    for begin in ("for window in", "class AfterAnHour", "check_trigger")
+    for begin in ("for window in", "class AfterAnHour", "check_trigger", "by_model")
     if begin in program
 }
 """The programs of the page, each by a line of it."""
@@ -99,6 +99,14 @@ def test_a_trigger_of_ones_own_works_as_shown() -> None:
     exec(PROGRAMS["check_trigger"], shown)
     short = [{"role": "user", "content": "word " * 1_000} for _ in range(10)]
     assert shown["controller"].transform_context_sync(short) is short
+
+
+def test_settings_by_model_work_as_shown() -> None:
+    shown: dict[str, Any] = {}
+    exec(PROGRAMS["for window in"] + PROGRAMS["class AfterAnHour"] + PROGRAMS["by_model"], shown)
+    controller: CompactionController[Any] = shown["controller"]
+    found = [controller.settings_for(model) for model in ("gpt-5-mini", "openai/gpt-5", "other")]
+    assert found == [*shown["by_model"].values()]
 
 
 def test_every_figure_of_a_snapshot_is_listed() -> None:

@@ -81,6 +81,7 @@ class Compaction(Generic[M]):
         self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
         self._order = order
+        self._settings = shared.settings_for(call)
         self._has_waited = False
         self._failure: SummaryFailed | None = None
         self._spent: Usage | None = None
@@ -129,14 +130,14 @@ class Compaction(Generic[M]):
             budget=self._budget,
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            tool_rules=self._shared.settings.tool_rules,
+            tool_rules=self._settings.tool_rules,
             host_files=ask_host_files(self._shared.host_files, self._conversation.host_files),
             limit_bytes=self._order.limit_bytes,
         )
 
     def _strategies(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand asks for a summary: what comes before that is passed over."""
-        strategies = self._shared.settings.ladder
+        strategies = self._settings.ladder
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
 
@@ -158,7 +159,7 @@ class Compaction(Generic[M]):
     def _may_ask(self, now: Instant) -> bool:
         if not self._order.may_ask or (self._is_known_overflow() and not self._is_manual):
             return False
-        cooldown = self._shared.settings.breaker_cooldown_seconds
+        cooldown = self._settings.breaker_cooldown_seconds
         return self._is_manual or self._conversation.cooldown.breaker.allows(now.monotonic, cooldown)
 
     def _is_known_overflow(self) -> bool:
@@ -187,7 +188,7 @@ class Compaction(Generic[M]):
         if not self._may_ask(start):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
         self._has_waited = True
-        answer = yield from summarize(self._snapshot, self._budget, self._shared.settings, plan, self._order.focus)
+        answer = yield from summarize(self._snapshot, self._budget, self._settings, plan, self._order.focus)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         if self._shared.has_store:  # another worker may have removed what the summary goes on from
@@ -205,7 +206,7 @@ class Compaction(Generic[M]):
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
             self._failure = answer
-            breaker.record_failure(described(answer.error), self._shared.settings.breaker_failures, now.monotonic)
+            breaker.record_failure(described(answer.error), self._settings.breaker_failures, now.monotonic)
             logger.warning("summariser failed (%s)", described(answer.error))
         else:
             breaker.record_success()

@@ -23,7 +23,6 @@ from compaction_hooks.engine.measuring import (
     remember_sent,
     report_usage,
     same_model,
-    settings_for,
 )
 from compaction_hooks.engine.persistence import ask_again, catch_up
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -165,7 +164,7 @@ class ConversationFlow(Generic[M]):
         if isinstance(second, Answered):
             self._taken(second.value, sent, read)
             return second.value
-        info = self._overflow(second.error)
+        info = self._overflow(second.error, sent.key.model)
         if info is None:
             raise second.error
         learn_from_overflow(self._conversation, self._shared, call, self._look(call), sent, info)
@@ -204,8 +203,9 @@ class ConversationFlow(Generic[M]):
             if bare is None:
                 raise error
             return bare
-        info = parse_overflow(error, patterns=self._shared.settings.overflow_patterns)
-        if info is None or not info.is_recoverable or not self._shared.settings.compact_on_overflow:
+        settings = self._shared.settings_for(call)
+        info = parse_overflow(error, patterns=settings.overflow_patterns)
+        if info is None or not info.is_recoverable or not settings.compact_on_overflow:
             raise error
         yield from self._catch_up(before_paying=True)
         others_end = yield from self._wait_for_others()
@@ -266,7 +266,10 @@ class ConversationFlow(Generic[M]):
             self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
 
     def _is_cut_short(self, answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
-        settings, limit = self._shared.settings, self._shared.answer_limits.get(call.model or self._shared.model)
+        settings, limit = (
+            self._shared.settings_for(call),
+            self._shared.answer_limits.get(call.model or self._shared.model),
+        )
         if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
             return False
         requested = call.max_output_tokens or settings.max_output_tokens
@@ -290,7 +293,7 @@ class ConversationFlow(Generic[M]):
 
     def _budget(self, snapshot: Snapshot[M]) -> Budget:
         """The budget of the model's window; of the present size where the window is unknown."""
-        return snapshot.budget or self._shared.settings.budget(max(snapshot.tokens, 1))
+        return snapshot.budget or self._shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
 
     def _chars(self, snapshot: Snapshot[M]) -> int:
         return view_chars(snapshot, snapshot.projection)
@@ -310,7 +313,7 @@ class ConversationFlow(Generic[M]):
 
     def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""
-        settings = settings_for(self._shared, call)
+        settings = self._shared.settings_for(call)
         if self._conversation.cooldown.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW, None
         if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
@@ -351,7 +354,7 @@ class ConversationFlow(Generic[M]):
             report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
             learn_from_answer(self._shared, sent.key.model, answer, sent.budget)
         # A plain text is what the model wrote, and may speak of overflows without being one.
-        if not isinstance(response, str) and self._overflow(response) is not None:
+        if not isinstance(response, str) and self._overflow(response, sent.key.model) is not None:
             self._conversation.cooldown.has_overflowed = True
         return answer
 
@@ -361,9 +364,9 @@ class ConversationFlow(Generic[M]):
             with self._conversation.lock:
                 self._taken(chunk, sent, read)
 
-    def _overflow(self, evidence: object) -> OverflowInfo | None:
+    def _overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
         """What an error or a response says of an overflow of the context; None when it is something else."""
-        info = parse_overflow(evidence, patterns=self._shared.settings.overflow_patterns)
+        info = parse_overflow(evidence, patterns=self._shared.find_settings(model).overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
 
     def _skip(self, snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:

@@ -97,7 +97,7 @@ def frame_of(snapshot: Snapshot[M], call: Call[M], shared: Shared, revision: int
     Args:
         revision: What conversations had learned of windows before this call looked.
     """
-    settings, budget = shared.settings, snapshot.budget
+    settings, budget = shared.settings_for(call), snapshot.budget
     is_repaired = settings.repair if call.repair is None else call.repair
     if is_repaired or not shared.goes_by_size:
         return None

@@ -78,8 +78,10 @@ class Shared:
     """What all conversations of a controller share.
 
     Attributes:
+        find_settings: The policy for a model.
         model: The controller's own model, or None.
-        find_window: The window of a model, given what the caller knows of it; None stands for the controller's own model.
+        find_window: The window of a model (None: the controller's own), given the one that the caller knows and the one to assume
+            if no table knows the model.
         learn_window: Corrects a window by what an error said, in tokens.
         requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
@@ -90,9 +92,9 @@ class Shared:
         revision: Counts up whenever a budget may have changed.
     """
 
-    settings: CompactionSettings
+    find_settings: Callable[[str | None], CompactionSettings]
     model: str | None
-    find_window: Callable[[str | None, int | None], ModelWindow | None]
+    find_window: Callable[[str | None, int | None, int | None], ModelWindow | None]
     learn_window: Callable[[str | None, int], None]
     requested_outputs: dict[str | None, int]
     answer_limits: dict[str | None, int]
@@ -102,15 +104,23 @@ class Shared:
     goes_by_size: bool
     revision: Revision = field(default_factory=Revision)
 
+    def settings_for(self, call: Call[M]) -> CompactionSettings:
+        """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
+        settings = self.find_settings(call.model or self.model)
+        if call.trigger_tokens is None and call.trigger_ratio is None:
+            return settings
+        return replace(settings, trigger=None, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
+
 
 def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapshot[M]:
     """Read a call's list and measure the view that the record in force gives.
 
     A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
     """
-    settings = settings_for(shared, call)
+    settings = shared.settings_for(call)
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.mended(call.messages) if is_mended else call.messages
+    conversation.merges_user_messages = settings.merge_user_messages
     history, record = conversation.read_for_record(messages)
     model = call.model or shared.model
     is_bound = conversation.reasoning.binds(model, conversation.format)
@@ -159,17 +169,10 @@ def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:
     return baseline.cached_tokens if baseline is not None and baseline.key.is_prefix_of(key) else None
 
 
-def settings_for(shared: Shared, call: Call[M]) -> CompactionSettings:
-    """Return the policy of a call: its own trigger takes the place of the one in the settings."""
-    if call.trigger_tokens is None and call.trigger_ratio is None:
-        return shared.settings
-    return replace(shared.settings, trigger=None, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
-
-
 def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None while its window is unknown; the smaller one if the window cut its answer."""
-    settings = settings_for(shared, call)
-    window = shared.find_window(call.model, call.context_window)
+    settings = shared.settings_for(call)
+    window = shared.find_window(call.model, call.context_window, settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
     if call.cut_at is not None and (window is None or call.cut_at < window.tokens):
         # The provider lowers the limit of an answer by itself: the whole of it need not fit.

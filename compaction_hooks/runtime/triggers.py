@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import cast
 
 from compaction_hooks.errors import described
 from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
@@ -21,7 +22,7 @@ class GuardedTrigger:
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the host's trigger, or that of `ReserveTrigger`; the first failure is logged."""
         try:
-            due: object = self._trigger.due(snapshot)
+            due = cast("object", self._trigger.due(snapshot))
         except Exception as error:  # noqa: BLE001 - a host's trigger may raise anything
             return self._fall_back(snapshot, described(error))
         if due is None or isinstance(due, Due):

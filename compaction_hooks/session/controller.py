@@ -21,6 +21,7 @@ from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.triggers import guarded
+from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
@@ -40,11 +41,14 @@ MAX_SESSIONS = 1_000
 only what automatic compactions made: records of conversations in which something was done by hand stay in memory."""
 DEFAULT_SESSION = "default"
 
+_SETTINGS = (
+    'be CompactionSettings(...), or a dict of such by model, as in {"gpt-5*": CompactionSettings(...), "*": ...}'
+)
 _KINDS = {
     "model": arguments.MODEL_NAME.or_none(),
     "context_window": arguments.TOKENS.or_none(),
     "summarizer": arguments.SUMMARIZER.or_none(),
-    "settings": arguments.instance_of(CompactionSettings).or_none(),
+    "settings": arguments.Kind(lambda value: isinstance(value, CompactionSettings | Mapping), _SETTINGS).or_none(),
     "format": arguments.FORMAT.or_none(),
     "store": arguments.STORE.or_none(),
     "estimator": arguments.ESTIMATOR.or_none(),
@@ -66,7 +70,8 @@ class CompactionController(ConversationMethods[M]):
         context_window: The model's window, in tokens. Unknown: no threshold compaction, overflow recovery only.
         summarizer: Any sync or async callable that answers a `SummaryRequest`. None: the one a call brings along (an adapter's own,
             which asks the conversation's model), else the extractive one, which needs no model and no network.
-        settings: The policy.
+        settings: The policy; or one for each model, by patterns of their names, of which the first that fits counts:
+            `{"gpt-5*": CompactionSettings(...), "*": CompactionSettings(...)}`. A model that fits none has the default settings.
         format: How messages are written. None: as the first list of each conversation tells, OpenAI chat, Responses or Anthropic.
         store: Where records live between processes; the default is this controller's memory.
         on_event: Sync or async callables that get every `CompactionEvent`, one after the other, for 5 seconds each at most. A
@@ -87,7 +92,7 @@ class CompactionController(ConversationMethods[M]):
         model: str | None = None,
         context_window: int | None = None,
         summarizer: Summarizer | None = None,
-        settings: CompactionSettings | None = None,
+        settings: CompactionSettings | Mapping[str, CompactionSettings] | None = None,
         format: None = None,
         store: RecordStore | None = None,
         on_event: EventHandler | Iterable[EventHandler] = (),
@@ -103,7 +108,7 @@ class CompactionController(ConversationMethods[M]):
         model: str | None = None,
         context_window: int | None = None,
         summarizer: Summarizer | None = None,
-        settings: CompactionSettings | None = None,
+        settings: CompactionSettings | Mapping[str, CompactionSettings] | None = None,
         format: MessageFormat[M],
         store: RecordStore | None = None,
         on_event: EventHandler | Iterable[EventHandler] = (),
@@ -118,7 +123,7 @@ class CompactionController(ConversationMethods[M]):
         model: str | None = None,
         context_window: int | None = None,
         summarizer: Summarizer | None = None,
-        settings: CompactionSettings | None = None,
+        settings: CompactionSettings | Mapping[str, CompactionSettings] | None = None,
         format: MessageFormat[M] | None = None,
         store: RecordStore | None = None,
         on_event: EventHandler | Iterable[EventHandler] = (),
@@ -126,10 +131,11 @@ class CompactionController(ConversationMethods[M]):
         host_files: Callable[[], FileOperations] | None = None,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
-        self.settings = settings or CompactionSettings()
-        if self.settings.merge_user_messages:
+        self._settings = ModelSettings(settings)
+        self._merges = any(each.merge_user_messages for each in self._settings.all)
+        if self._merges:
             check_merging(format)
-        _check_windows(model, context_window, self.settings)
+        _check_windows(model, context_window, self._settings)
         self._model = model
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
@@ -139,9 +145,9 @@ class CompactionController(ConversationMethods[M]):
         self._formats: dict[str, list[MessageFormat[M] | None]] = {}
         self._by_hand: dict[str, list[CompactionRecord]] = {}
         self._own: CompactionSession[M] | None = None
-        windows = Windows(model, context_window, self.settings.default_context_window)
+        windows = Windows(model, context_window)
         self._shared = Shared(
-            settings=_guarded(self.settings),
+            find_settings=self._settings.mapped(_guarded).find,
             model=model,
             find_window=windows.find,
             learn_window=windows.learn,
@@ -150,14 +156,14 @@ class CompactionController(ConversationMethods[M]):
             calibrations={},
             host_files=host_files or FileOperations,
             has_store=store is not None,
-            goes_by_size=goes_by_size(self.settings.effective_trigger),
+            goes_by_size=all(goes_by_size(each.effective_trigger) for each in self._settings.all),
         )
         self._world = World(
             summarizer=summarizer,
             store=store,
             handlers=_handlers(on_event),
             clock=clock or _now,
-            summary_timeout_seconds=self.settings.summary_timeout_seconds,
+            summary_timeout_seconds=max(each.summary_timeout_seconds for each in self._settings.all),
         )
 
     def __repr__(self) -> str:
@@ -165,6 +171,15 @@ class CompactionController(ConversationMethods[M]):
         model = f"{self._model!r}, " if self._model else ""
         count = len(self._formats)
         return f"CompactionController({model}{count:,} session{'' if count == 1 else 's'})"
+
+    @property
+    def settings(self) -> CompactionSettings:
+        """The policy for the controller's own model."""
+        return self._settings.find(self._model)
+
+    def settings_for(self, model: str | None) -> CompactionSettings:
+        """Return the policy for the calls of a model; None for the controller's own."""
+        return self._settings.find(model or self._model)
 
     # -- conversations
 
@@ -201,7 +216,7 @@ class CompactionController(ConversationMethods[M]):
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages where the settings ask
                 for it, or `host_files` is no function.
         """
-        if self.settings.merge_user_messages:
+        if self._merges:
             check_merging(format)
         with self._lock:
             formats = self._formats.setdefault(id, [])
@@ -326,18 +341,21 @@ def _handlers(on_event: object) -> tuple[EventHandler, ...]:
     return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside
 
 
-def _check_windows(model: str | None, context_window: int | None, settings: CompactionSettings) -> None:
-    """Refuse settings that the window cannot hold, or that need a window which is unknown."""
+def _check_windows(model: str | None, context_window: int | None, of_models: ModelSettings) -> None:
+    """Refuse settings of the controller's own model that the window cannot hold, or that need a window which is unknown."""
+    settings, where = of_models.find(model), of_models.written(model)
     keep = settings.keep_recent_tokens
     if context_window is not None and keep is not None and keep > context_window:
-        raise ConfigurationError(f"keep_recent_tokens={keep} is above context_window={context_window}: keep less")
+        raise ConfigurationError(
+            f"{where}keep_recent_tokens={keep} is above context_window={context_window}: keep less"
+        )
     for written, part in settings.triggers.items():
         if context_window is not None and isinstance(part, TokensTrigger) and part.tokens > context_window:
-            raise ConfigurationError(f"{written} is above context_window={context_window}: lower the trigger")
+            raise ConfigurationError(f"{where}{written} is above context_window={context_window}: lower the trigger")
         has_default = context_window is not None or settings.default_context_window is not None
         if isinstance(part, RatioTrigger) and model and not has_default and find_window(model) is None:
             raise ConfigurationError(
-                f"{written} is a part of the context window, and that of model={model!r} is unknown: "
+                f"{where}{written} is a part of the context window, and that of model={model!r} is unknown: "
                 f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
             )
 

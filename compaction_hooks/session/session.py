@@ -335,7 +335,6 @@ class CompactionSession(ConversationMethods[M]):
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
-            conversation.merges_user_messages = shared.settings.merge_user_messages
             flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
             return Engine(conversation, shared, flow, driver)
 

@@ -63,25 +63,22 @@ class Windows:
     Args:
         model: The controller's own model, or None.
         given: The window of that model in tokens, or None if the host did not say.
-        default: The window of a model that no table knows, in tokens, or None.
     """
 
-    def __init__(self, model: str | None, given: int | None, default: int | None) -> None:
+    def __init__(self, model: str | None, given: int | None) -> None:
         self._model = model
         self._given = None if given is None else ModelWindow(given, is_input_only=False, source="given")
-        self._default = None
-        if default is not None:
-            self._default = ModelWindow(default, is_input_only=False, source="default_context_window")
         self._learned: dict[str | None, int] = {}
         self._warned: set[str | None] = set()
 
-    def find(self, model: str | None, known: int | None = None) -> ModelWindow | None:
+    def find(self, model: str | None, known: int | None = None, default: int | None = None) -> ModelWindow | None:
         """Return the window of a model: given, or less if an error said so; else learned, known to the caller, or looked up.
 
         Args:
             model: None: the controller's own.
             known: The window that the caller of this very call knows, in tokens. If the tables know a smaller one, that
                 one holds: frameworks tell input and output together, where some models take less input.
+            default: The window of a model that no table knows, in tokens, or None.
         """
         name = model or self._model
         is_own = model is None or self._model is None or model == self._model
@@ -89,7 +86,9 @@ class Windows:
         learned = self._learned.get(_plain(name))
         if learned is not None and (given is None or learned < given.tokens):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
-        found = given or _looked_up(name, known) or self._given or self._default
+        found = given or _looked_up(name, known) or self._given
+        if found is None and default is not None:
+            found = ModelWindow(default, is_input_only=False, source="default_context_window")
         if found is None:
             self._warn_once(name)
         return found

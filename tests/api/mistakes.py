@@ -51,7 +51,7 @@ CORE = {
     "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",
     "CompactionController(summarizer='typo')": "summarizer='typo' must be a callable that answers a SummaryRequest",
     "CompactionController(summarizer=ExtractiveSummarizer)": "write summarizer=ExtractiveSummarizer(...)",
-    "CompactionController(settings={'trigger_ratio': 0.8})": "settings={'trigger_ratio': 0.8} must be CompactionSettings(...)",
+    "CompactionController(settings={'trigger_ratio': 0.8})": "settings['trigger_ratio']=0.8 must be CompactionSettings(...)",
     "CompactionController(settings=CompactionSettings)": "write settings=CompactionSettings(...)",
     "CompactionController(format='anthropic')": "format='anthropic' must be a MessageFormat",
     "CompactionController(format=AnthropicFormat)": "write format=AnthropicFormat(...)",
