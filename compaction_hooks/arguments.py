@@ -9,11 +9,11 @@ import functools
 import inspect
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.values import dataclass
 
 C = TypeVar("C", bound=Callable[..., object])
 R = TypeVar("R")

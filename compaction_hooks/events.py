@@ -10,11 +10,10 @@ seconds, from the start of the attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.messages import Usage
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 LINE_CHARS: Final = 80

@@ -7,10 +7,8 @@ made, and builds the few new ones a view needs: a summary, a copy with one resul
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
-
-from compaction_hooks.values import dataclass
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """Who speaks. "tool" holds results only; "other" is a role the format does not know: counted, passed through untouched."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import cast
 
 from compaction_hooks import arguments
@@ -33,7 +33,6 @@ from compaction_hooks.tokens.budget import (
 )
 from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import parts_of, threshold_of
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.reductions import ToolRule
 
 

@@ -11,8 +11,10 @@ import hashlib
 import importlib
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -21,11 +23,9 @@ from typing import Final, Protocol
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 from compaction_hooks.installed import package_folder
 from compaction_hooks.messages import Message
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.tokens.estimator import message_tokens
 from compaction_hooks.tokens.text_classes import text_tokens
 from compaction_hooks.tokens.windows import names_of
-from compaction_hooks.values import dataclass
 
 _LOGGER: Final = logging.getLogger("compaction_hooks")
 _ENCODINGS: Final = ("o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base")
@@ -34,7 +34,7 @@ _SAME_TEXT_AS: Final = {"o200k_harmony": "o200k_base"}
 """Encodings that differ from another in special tokens only, which are never counted as such."""
 _SHIPPED_IN: Final = {"litellm": "litellm_core_utils/tokenizers", "llama_index": "core/_static/tiktoken_cache"}
 """Packages whose wheels hold rank files under tiktoken's own cache names, and where: litellm 1.106, llama-index-core 0.14."""
-_O200K_NAME: Final = lazy_pattern(r"(?:chat)?gpt-(?:4o|4\.\d|[5-9]|\d\d)|o\d\b|codex-mini")
+_O200K_NAME: Final = re.compile(r"(?:chat)?gpt-(?:4o|4\.\d|[5-9]|\d\d)|o\d\b|codex-mini")
 """OpenAI's models since GPT-4o. tiktoken knows a new one only in its next version."""
 _PIECE_CHARS: Final = 4_000
 """Text is encoded in pieces: the time tiktoken takes for a run without blanks grows with its square. A cut adds a token at most."""
@@ -44,7 +44,7 @@ class _Tokenizer(Protocol):
     def encode_ordinary(self, text: str, /) -> list[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: a subclass may set attributes of its own
 class TiktokenEstimator:
     """Counts with a tiktoken encoding; without its rank file as `CharacterEstimator` does, after one warning.
 

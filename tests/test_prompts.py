@@ -10,7 +10,6 @@ import pytest
 
 from compaction_hooks.summary import prompts
 from compaction_hooks.summary.prompts import (
-    PROMPT_VERSION,
     SYSTEM_PROMPT,
     history_prompt,
     turn_prefix_prompt,
@@ -18,6 +17,7 @@ from compaction_hooks.summary.prompts import (
 )
 from compaction_hooks.text.escaping import neutralised, turns
 from compaction_hooks.view.summary_message import (
+    PROMPT_VERSION,
     SUMMARY_MARKER,
     TURN_PREFIX_HEADING,
     merge_turn_prefix,

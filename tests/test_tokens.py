@@ -299,3 +299,17 @@ def test_the_first_request_after_a_compaction_is_known_within_five_percent(patte
     ]
     assert quantiles(off)[MEDIAN] <= 0.05
     assert quantiles(off)[NINETY_FIFTH] <= 0.12
+
+
+def test_an_estimator_of_ones_own_may_have_attributes() -> None:
+    class Counting(CharacterEstimator):
+        def __init__(self) -> None:
+            self.texts = 0
+
+        def estimate_tokens(self, text: str, /) -> int:
+            self.texts += 1
+            return super().estimate_tokens(text)
+
+    estimator = Counting()
+    assert estimator.estimate_tokens("hello") == CharacterEstimator().estimate_tokens("hello")
+    assert estimator.texts == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Generic
 
@@ -13,11 +13,11 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import KnownOverflow
 from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
 from compaction_hooks.engine.persistence import ask_again, write
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, Order
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
 from compaction_hooks.errors import ContextOverflowError, described
-from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.files import ask_host_files
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
@@ -29,36 +29,10 @@ from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
-from compaction_hooks.triggers import Due
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is asked of an attempt.
-
-    Attributes:
-        keep: Recent tokens to keep.
-        turns: The user's last turns to keep whole, if they are more.
-        may_ask: Whether the summariser may be asked; not when another caller's attempt just failed.
-        must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
-        only_media: Whether the request was too large in bytes: media are left out, and nothing else is done.
-        limit_bytes: What the provider takes, as far as it says so.
-        due: The answer of the trigger, if one asked for this.
-    """
-
-    reason: CompactionReason
-    keep: int
-    turns: int = 0
-    may_ask: bool = True
-    focus: str | None = None
-    must_fit: bool = False
-    only_media: bool = False
-    limit_bytes: int | None = None
-    due: Due | None = None
 
 
 class Compaction(Generic[M]):
@@ -402,20 +376,6 @@ class Compaction(Generic[M]):
         if event.is_over_window:
             logger.error("%s", event)
         yield Emit(event)
-
-
-def started(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
-    """Return the event that tells of an attempt which begins now."""
-    budget = snapshot.budget
-    return CompactionStarted(
-        session_id=session_id,
-        reason=order.reason,
-        why=order.due.reason if order.due else "",
-        tokens_before=snapshot.tokens,
-        messages_before=len(snapshot.view),
-        trigger_tokens=budget.trigger if budget else None,
-        context_window=budget.window if budget else None,
-    )
 
 
 def _summary_by_rule(plan: SummaryPlan) -> Summarized:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
@@ -18,7 +18,6 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, Message, MessageFormat
 from compaction_hooks.runtime.effects import Flight, Instant
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.merging import merge_user_messages
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record

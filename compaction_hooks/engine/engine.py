@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Generic
 
 from compaction_hooks.engine.conversation import Conversation
@@ -11,7 +12,6 @@ from compaction_hooks.engine.measuring import Shared
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionRecord
 
 

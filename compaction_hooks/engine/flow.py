@@ -6,12 +6,11 @@ Between two effects a flow runs under the conversation's lock; while it waits fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from compaction_hooks.engine.compaction import Compaction, Order, started
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.glance import frame_of, glance
 from compaction_hooks.engine.measuring import (
@@ -25,15 +24,14 @@ from compaction_hooks.engine.measuring import (
     same_model,
 )
 from compaction_hooks.engine.persistence import ask_again, catch_up
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, Order
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ConfigurationError, ContextOverflowError
-from compaction_hooks.events import CompactionSkipped, PinMissing
+from compaction_hooks.events import CompactionSkipped, CompactionStarted, PinMissing
 from compaction_hooks.formats.answers import is_cut_by_window, read_quietly
 from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Message
-from compaction_hooks.overflow import OverflowInfo, parse_overflow
 from compaction_hooks.runtime.effects import (
     Answered,
     Emit,
@@ -55,6 +53,10 @@ from compaction_hooks.triggers import Due
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.engine.compaction import Compaction
+    from compaction_hooks.overflow import OverflowInfo
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -204,7 +206,7 @@ class ConversationFlow(Generic[M]):
                 raise error
             return bare
         settings = self._shared.settings_for(call)
-        info = parse_overflow(error, patterns=settings.overflow_patterns)
+        info = _parsed(error, settings.overflow_patterns)
         if info is None or not info.is_recoverable or not settings.compact_on_overflow:
             raise error
         yield from self._catch_up(before_paying=True)
@@ -366,7 +368,7 @@ class ConversationFlow(Generic[M]):
 
     def _overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
         """What an error or a response says of an overflow of the context; None when it is something else."""
-        info = parse_overflow(evidence, patterns=self._shared.find_settings(model).overflow_patterns)
+        info = _parsed(evidence, self._shared.find_settings(model).overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
 
     def _skip(self, snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
@@ -388,6 +390,10 @@ class ConversationFlow(Generic[M]):
     # -- one at a time
 
     def _compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
+        from compaction_hooks.engine.compaction import (
+            Compaction,  # a third of the package, needed only when something is due
+        )
+
         return Compaction(self._conversation, self._shared, call, self._verified(call, snapshot), budget, order)
 
     def _compacted(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
@@ -408,7 +414,7 @@ class ConversationFlow(Generic[M]):
         ordered = order(snapshot, budget)
         with self._flight() as flight:
             start: Instant = yield Now()
-            yield Emit(started(self._conversation.id, snapshot, ordered))
+            yield Emit(_started(self._conversation.id, snapshot, ordered))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
             attempt = self._compaction(call, snapshot, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
             result = yield from attempt.run(start)
@@ -457,6 +463,26 @@ class ConversationFlow(Generic[M]):
         if before_paying and not is_fresh:
             yield from ask_again(self._conversation)
         return is_fresh or before_paying
+
+
+def _started(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
+    """Return the event that tells of an attempt which begins now."""
+    budget = snapshot.budget
+    return CompactionStarted(
+        session_id=session_id,
+        reason=order.reason,
+        why=order.due.reason if order.due else "",
+        tokens_before=snapshot.tokens,
+        messages_before=len(snapshot.view),
+        trigger_tokens=budget.trigger if budget else None,
+        context_window=budget.window if budget else None,
+    )
+
+
+def _parsed(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
+    from compaction_hooks.overflow import parse_overflow  # its patterns take as long to compile as all others
+
+    return parse_overflow(evidence, patterns=patterns)
 
 
 def _named_model(error: BaseException) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
-from typing import Generic
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.sizes import LastSent, Terms, UsageBaseline
@@ -16,16 +16,17 @@ from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Media, Message, Usage
-from compaction_hooks.overflow import OverflowInfo
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import media_in
 from compaction_hooks.tokens.windows import ModelWindow
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.overflow import OverflowInfo
 
 SMALLEST_WINDOW = 1_024
 """No window is taken to be smaller than this, whatever an error text seems to say."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import ViewKey

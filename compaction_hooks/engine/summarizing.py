@@ -6,7 +6,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -16,7 +16,6 @@ from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize, Work
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.summarizers import (
     SummaryKind,
     SummaryRequest,
@@ -28,7 +27,6 @@ from compaction_hooks.summary.summarizers import (
     summary_request,
 )
 from compaction_hooks.tokens.budget import Budget
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import merge_turn_prefix
 
@@ -92,6 +90,8 @@ def summarize(
 
 def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
     """Return a summary that needs no model, in place of the previous one."""
+    from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
+
     request = SummaryRequest(
         system="",
         prompt="",

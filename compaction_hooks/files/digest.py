@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from compaction_hooks.errors import RecordError
 from compaction_hooks.files.operations import (
@@ -14,7 +15,6 @@ from compaction_hooks.files.operations import (
     touched_files,
 )
 from compaction_hooks.messages import Message
-from compaction_hooks.values import dataclass
 
 MAX_LISTED = 50
 """Of files, commands and hidden blocks each, the newest that a digest names: it is kept with the record."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from compaction_hooks.files.operations import FileOperations, merge
-from compaction_hooks.text.escaping import without_labels
-from compaction_hooks.text.patterns import lazy_pattern
 
 FILE_TAG_CHARS = 3_000
 """The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_TO_ESCAPE = lazy_pattern(r"&(?=(?:amp|lt|gt);)|[<>]")
-_ESCAPED = lazy_pattern(r"&(?:amp|lt|gt);")
+_TO_ESCAPE = re.compile(r"&(?=(?:amp|lt|gt);)|[<>]")
+_ESCAPED = re.compile(r"&(?:amp|lt|gt);")
 _UNESCAPES = {escaped: plain for plain, escaped in _ESCAPES.items()}
-_OMITTED = lazy_pattern(r"\(\d+ earlier files? not listed\)")
+_OMITTED = re.compile(r"\(\d+ earlier files? not listed\)")
 _LONGEST_OMITTED = "(9999 earlier files not listed)\n"
 
 
@@ -107,6 +106,8 @@ def _escape(path: str) -> str:
     line = " ".join(path.splitlines())
     if "<" in line or ">" in line or "&" in line:
         line = _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
+    from compaction_hooks.text.escaping import without_labels  # its patterns are long to compile
+
     return without_labels(line)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from compaction_hooks.messages import Message, Text, Thinking
-from compaction_hooks.values import dataclass
 
 Side: TypeAlias = Literal["host", "assistant"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Generic
 
@@ -11,7 +12,6 @@ from compaction_hooks.history.digests import DIGEST_RULE, run_digest
 from compaction_hooks.history.facts import Known, Origin, Piece, Side
 from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, ToolCall
-from compaction_hooks.values import dataclass
 
 KEPT_DIGESTS: Final = 64
 """Runs between two digests of the chain that are kept, each some 200 bytes, so that a record before the newest is found soon."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Generic
 
 from compaction_hooks.history.digests import CHAIN_START
 from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
-from compaction_hooks.values import dataclass
 
 
 def _numbers() -> array[int]:

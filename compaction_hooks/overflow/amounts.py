@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.overflow.words import Word
-from compaction_hooks.values import dataclass
 
 _Role: TypeAlias = Literal["limit", "total", "output", "excess"] | None
 

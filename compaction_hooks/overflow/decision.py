@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from compaction_hooks.overflow.evidence import Evidence, read_evidence
@@ -30,8 +31,6 @@ from compaction_hooks.overflow.grammar import (
     names_request_size,
     read_statement,
 )
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 _OVERFLOW: Final = "context_overflow"
 _OTHER_KINDS: Final[tuple[OverflowKind, ...]] = ("output_cap", "too_large")
@@ -44,7 +43,7 @@ _BYTES_STATUS: Final = 413
 """The body has too many bytes, unless its text speaks of tokens or the context (pi #11016)."""
 _BODYLESS: Final = {"cerebras": frozenset({400, 413})}
 """Providers that answer an overflow with a status and nothing else. Taken for all providers it misfires (pi #9482)."""
-_STATUS_LINE = lazy_pattern(
+_STATUS_LINE = re.compile(
     r"error|http|status|code|api|response|returned|request failed with|bad request|payload too large|no body|[45]\d\d|\W",
     re.IGNORECASE,
 )

@@ -11,13 +11,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
 
 from compaction_hooks.overflow.words import READ_CHARS
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 _VALUES: Final = 200
 """Values inside one error that are read: a bound for objects that invent attributes, far above what errors hold."""
@@ -57,13 +55,13 @@ _ATTRIBUTES: Final = (
 """What is looked for on objects; on an HTTP response also its `text`."""
 _FINISHED_BY_WINDOW: Final = {"model_length": "context length exceeded"}
 """Finish reasons that mean the window without saying so: Mistral's enum (docs.mistral.ai, API reference, read 2026)."""
-_STATUS = lazy_pattern(r"[1-5]\d\d")
-_STATUS_IN_TEXT = lazy_pattern(
+_STATUS = re.compile(r"[1-5]\d\d")
+_STATUS_IN_TEXT = re.compile(
     r"(?:^|(?:code|status|http|error)\W{1,4})[\"'\[(]?([45]\d\d)(?![\w.,]| tokens)", re.IGNORECASE
 )
 _STATUS_CHARS: Final = 200
 """Clients write the status at the beginning: "Error code: 400 - ...", "API returned error: 400 - ..."."""
-_OTHER_TROUBLE = lazy_pattern(r"timeout|cancel|connect|interrupt", re.IGNORECASE)
+_OTHER_TROUBLE = re.compile(r"timeout|cancel|connect|interrupt", re.IGNORECASE)
 
 
 @dataclass(slots=True)

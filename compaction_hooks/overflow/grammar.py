@@ -9,12 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.overflow.amounts import NOTHING, Amounts, read_amounts
 from compaction_hooks.overflow.words import Word, normalise, tag_words
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 OverflowKind: TypeAlias = Literal["context_overflow", "too_large", "output_cap"]
 """The context window; a quota or a number of bytes; the requested length of the answer."""
@@ -38,7 +37,7 @@ class _Rule:
 
 
 def _rule(pattern: str, *, is_weak: bool = False) -> _Rule:
-    return _Rule(lazy_pattern(pattern), is_weak)
+    return _Rule(re.compile(pattern), is_weak)
 
 
 # Repetitions are bounded, so that no text makes a search quadratic.
@@ -85,20 +84,20 @@ _RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED, _BOUND)
 
 # "request entity too large", "Request exceeds the maximum number of bytes", "Invalid 'messages[4].content': string too long",
 # "too many messages"
-_TOO_LARGE: Final = lazy_pattern(r"(?<!Z)[IR][^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])|I[^QXxZ]{0,4}Zx|yI")
+_TOO_LARGE: Final = re.compile(r"(?<!Z)[IR][^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])|I[^QXxZ]{0,4}Zx|yI")
 # The same about a quota: only what is wrong with this one request, not with its neighbours. "Request too large ... tokens
 # per minute", "please reduce your message size", "Prompt tokens limit exceeded: M > N", "required for long context requests"
-_QUOTA_TOO_LARGE: Final = lazy_pattern(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
-_QUOTA_REQUEST: Final = lazy_pattern(r"MN(?:,V?N)?,DN")
-_REQUEST_SIZE: Final = lazy_pattern(r"(?<!Z)R[^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])")
-_BYTES: Final = lazy_pattern(r"(\d[\d,]*(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib\b|mib\b|gib\b)")
+_QUOTA_TOO_LARGE: Final = re.compile(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
+_QUOTA_REQUEST: Final = re.compile(r"MN(?:,V?N)?,DN")
+_REQUEST_SIZE: Final = re.compile(r"(?<!Z)R[^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])")
+_BYTES: Final = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib\b|mib\b|gib\b)")
 _UNITS: Final = {"b": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """Decimal: a limit that is taken too low costs an image, one too high a second rejection."""
-_OUTPUT_CAP: Final = lazy_pattern(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
-_OTHER_UNIT: Final = lazy_pattern(r"N[BZ]")
-_OUTPUT_EXCEEDS: Final = lazy_pattern(r"[^IT]*O[^IT]{0,4}[XxQ]")
-_OTHER_SUBJECT: Final = lazy_pattern(r"[^.ITCR]{0,20}Z")
-_INPUT_NAMED: Final = lazy_pattern(r"[IRC]|c[xX]")
+_OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
+_OTHER_UNIT: Final = re.compile(r"N[BZ]")
+_OUTPUT_EXCEEDS: Final = re.compile(r"[^IT]*O[^IT]{0,4}[XxQ]")
+_OTHER_SUBJECT: Final = re.compile(r"[^.ITCR]{0,20}Z")
+_INPUT_NAMED: Final = re.compile(r"[IRC]|c[xX]")
 
 _VETO_CHARS: Final = 300
 """A quota named within so many characters of a statement is what the statement is about: recorded rate-limit errors have a
@@ -264,12 +263,12 @@ def _weight(reading: Reading) -> int:
     return 4 * (reading.kind == "context_overflow") + reading.amounts.fullness
 
 
-_STOPS = lazy_pattern(r"\.+")
+_STOPS = re.compile(r"\.+")
 _QUOTE_CHARS: Final = 2_000
 """How far back an opening quotation mark is looked for; further back it belongs to a dump, not to the sentence."""
-_QUOTE = lazy_pattern(r"(?P<open>(?<![a-z0-9)\]}.!?%])[\"'](?=\S))|[\"'](?![a-z0-9_])")
+_QUOTE = re.compile(r"(?P<open>(?<![a-z0-9)\]}.!?%])[\"'](?=\S))|[\"'](?![a-z0-9_])")
 _WRAPPER_CHARS: Final = 60
-_WRAPPER = lazy_pattern(
+_WRAPPER = re.compile(
     r"(?:^[^a-z]*|(?<![a-z])(?:[a-z]*errors?|[a-z]*exception|failed|failure|message|msg|details?|reason|cause|raw|body|response"
     r"|data|stack|code|type|status|param|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?"
     r"[ :=(\[{]{0,6}b?)$"

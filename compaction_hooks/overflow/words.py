@@ -28,8 +28,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from compaction_hooks.text.patterns import lazy_pattern
-
 READ_CHARS: Final = 20_000
 """Characters read at each end of a text. Recorded errors have at most 500; longer texts quote the request or an HTML page."""
 _NUMBER_LIMIT: Final = 1_000_000_000
@@ -46,13 +44,13 @@ class Word(NamedTuple):
 
 
 _FOLD = str.maketrans("’‘“”，。：；（）＞＜、│┃", "''\"\",.:;()><,  ")
-_UNICODE_ESCAPE = lazy_pattern(r"\\{1,8}u([0-9a-fA-F]{4})")
-_LINE_ESCAPE = lazy_pattern(r"\\{1,8}[nrt]")
-_BACKSLASHES = lazy_pattern(r"\\{1,8}")
-_ENTITY = lazy_pattern(r"&(lt|gt|quot|amp|#39);")
+_UNICODE_ESCAPE = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
+_LINE_ESCAPE = re.compile(r"\\{1,8}[nrt]")
+_BACKSLASHES = re.compile(r"\\{1,8}")
+_ENTITY = re.compile(r"&(lt|gt|quot|amp|#39);")
 _ENTITIES: Final = {"lt": "<", "gt": ">", "quot": '"', "amp": "&", "#39": "'"}
-_ADDRESS = lazy_pattern(r"https?://[^\s\"'<>)\]}]+|(?<![\w/#])(?:/[\w.-]+){2,}")
-_CAMEL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
+_ADDRESS = re.compile(r"https?://[^\s\"'<>)\]}]+|(?<![\w/#])(?:/[\w.-]+){2,}")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def normalise(text: str) -> str:
@@ -234,14 +232,14 @@ def _pattern() -> re.Pattern[str]:
         return "|".join(f"({words})" for _, words in table)
 
     english = alternatives(_ENGLISH).replace(" ", "[ _-]")
-    return lazy_pattern(
+    return re.compile(
         f"{alternatives(_NO_AMOUNT)}|(?<![a-z0-9])(?=[a-z])(?:{english})(?![a-z0-9])"
         f"|(?=[\u4e00-\u9fff])(?:{alternatives(_CHINESE)})|{alternatives(_SYMBOLS)}"
     )
 
 
 _PATTERN: Final = _pattern()
-_DIGITS = lazy_pattern(r"\d[\d,_]*(?:\.\d+(?=[km]))?")
+_DIGITS = re.compile(r"\d[\d,_]*(?:\.\d+(?=[km]))?")
 _SCALES: Final = {"k": 1_000, "m": 1_000_000}
 
 

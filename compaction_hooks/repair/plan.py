@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from compaction_hooks.history.digests import canonical_arguments, text_digest
@@ -18,7 +18,6 @@ from compaction_hooks.validity import (
     is_server_result,
     takes_call_id,
 )
-from compaction_hooks.values import dataclass
 
 _ID_DIGITS: Final = 24
 """Hexadecimal digits of an id that we make: with its prefix 29 characters, as many as OpenAI's own have, of the alphabet that

@@ -12,8 +12,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.events import EventHandler
@@ -40,9 +40,9 @@ from compaction_hooks.runtime.effects import (
 from compaction_hooks.runtime.streams import guarded, guarded_sync
 from compaction_hooks.runtime.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, in_thread, is_async, until_set
 from compaction_hooks.stores import RecordStore
-from compaction_hooks.summary.extractive import ExtractiveSummarizer
-from compaction_hooks.summary.summarizers import Summarizer
-from compaction_hooks.values import dataclass
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.summary.summarizers import Summarizer
 
 T = TypeVar("T")
 
@@ -282,7 +282,12 @@ class Driver:
         return "failed"
 
     def _summarizer(self, caller: Caller) -> Summarizer:
-        return self._world.summarizer or caller.summarizer or ExtractiveSummarizer()
+        named = self._world.summarizer or caller.summarizer
+        if named is not None:
+            return named
+        from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
+
+        return ExtractiveSummarizer()
 
     def _handlers(self, caller: Caller) -> Iterator[tuple[EventHandler, Timebox]]:
         """The handlers to tell; one that did not answer in time hears of nothing for a while, and until it returns."""

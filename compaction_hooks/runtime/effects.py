@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
-from compaction_hooks.summary.summarizers import SummaryRequest
-from compaction_hooks.values import dataclass
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
     from concurrent.futures import Future
     from datetime import datetime
+
+    from compaction_hooks.summary.summarizers import SummaryRequest
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
@@ -25,13 +25,15 @@ from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
-from compaction_hooks.summary.summarizers import Summarizer
 from compaction_hooks.tokens.estimator import CharacterEstimator, GuardedEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
 from compaction_hooks.triggers.thresholds import goes_by_size
 from compaction_hooks.view.merging import check_merging
 from compaction_hooks.view.record import CompactionRecord
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.summary.summarizers import Summarizer
 
 N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
@@ -25,7 +26,6 @@ from compaction_hooks.session.options import OPTION_NAMES, CallOptions, check_op
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
@@ -441,7 +441,7 @@ def _options(options: CallOptions) -> tuple[object, ...]:
     )
 
 
-_NO_OPTIONS = Call[object](messages=[]).options
+_NO_OPTIONS = Call(messages=list[object]()).options
 
 
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:

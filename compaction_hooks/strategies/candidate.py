@@ -9,13 +9,13 @@ from typing import Generic, Protocol
 from compaction_hooks.files import FileOperations
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
-from compaction_hooks.summary.prompts import PROMPT_VERSION
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import stale_runs_of
 from compaction_hooks.view.record import Base, CompactionReason, CompactionRecord, record_id
 from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.summary_message import PROMPT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,8 @@ from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, evaluate, next_record, with_reductions
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
-from compaction_hooks.summary.prompts import PROMPT_VERSION
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.summary_message import render_summary
+from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
 
 SPLIT_TURN_MIN_PREFIX = 5
 """Messages in a turn's first part for which that gets a summary of its own (Opal)."""

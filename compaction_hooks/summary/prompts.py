@@ -1,18 +1,15 @@
 """What a summariser model is told.
 
-Every text here is data of the product: whoever changes one raises `PROMPT_VERSION`, which records carry.
+Every text here is data of the product: a change of one raises `PROMPT_VERSION`, which records carry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.summary_message import TURN_PREFIX_HEADING
-
-PROMPT_VERSION = 3
-"""Of all texts of this module, and of the message that a summary becomes."""
 
 SYSTEM_PROMPT = """\
 You summarise conversations between a person and an AI agent, so that the agent can go on working when the older messages are \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
 
 from compaction_hooks.errors import described
@@ -15,8 +15,6 @@ from compaction_hooks.messages import Message, Usage, UsageReport
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, history_prompt, turn_prefix_prompt, update_prompt
 from compaction_hooks.summary.transcript import Transcript, transcript
 from compaction_hooks.text.escaping import turns
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -291,18 +289,18 @@ REFUSAL_CHARS = 500
 """A model that refuses says so in a few sentences. The shortest summary in the form that the prompt asks for has its headings."""
 _ECHO_CHARS = 80
 """A text from here on that stands word for word in the instructions is an echo; shorter ones may be chance."""
-_REASONING = lazy_pattern(r"\s*<(think|thinking|reasoning|analysis)>")
-_NEXT_LINE = lazy_pattern(r"[ \t]*+(?:\n|\Z)")
-_STRUCTURE = lazy_pattern(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
+_REASONING = re.compile(r"\s*<(think|thinking|reasoning|analysis)>")
+_NEXT_LINE = re.compile(r"[ \t]*+(?:\n|\Z)")
+_STRUCTURE = re.compile(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
 """A heading or the item of a list: all that a summary in the form of the prompt consists of."""
-_FENCE = lazy_pattern(r"```(?:markdown|md|text)?[ \t]*+\n")
-_SUMMARY_BEGINNING = lazy_pattern(r"(?:[^\n]{0,200}\n\s*+)?<summary>")
-_SUMMARY_END = lazy_pattern(r"</summary>\s*[^\n]{0,200}\Z")
+_FENCE = re.compile(r"```(?:markdown|md|text)?[ \t]*+\n")
+_SUMMARY_BEGINNING = re.compile(r"(?:[^\n]{0,200}\n\s*+)?<summary>")
+_SUMMARY_END = re.compile(r"</summary>\s*[^\n]{0,200}\Z")
 _MOST_END_CHARS = 400
 """The end of an answer in which its last tag is looked for."""
 _LINE_CHARS = 1_000
 """Of one line, so much is looked at to find whether it says anything."""
-_PROMPT_TAG = lazy_pattern(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
+_PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
 
 
 def accepted_usage(answer: object) -> Usage | None:

@@ -8,16 +8,16 @@ not shown.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import Media, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.text.shortening import shortened
-from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +252,10 @@ def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 # -- one message
 
-_NOISE = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_NOISE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x20 and code not in (0x7F, 0xC2, 0xED)))
 """Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
-_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _quoted = json.encoder.encode_basestring
 """Does for text what `_as_json` does."""

@@ -11,8 +11,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from compaction_hooks.text.patterns import lazy_pattern
-
 # -- what is seen
 
 _LOOKALIKES = str.maketrans(
@@ -31,28 +29,28 @@ _IGNORED_CHARS = (
 )
 _IGNORED_CATEGORIES = frozenset({"Mn", "Me", "Cf", "Cs"})
 """What nobody sees or takes for a letter: markdown's emphasis, controls, blanks; accents, joiners, marks of direction."""
-_IGNORED = lazy_pattern(f"[{_IGNORED_CHARS}]+")
-_ODD = lazy_pattern(
+_IGNORED = re.compile(f"[{_IGNORED_CHARS}]+")
+_ODD = re.compile(
     r"[^\w\s\x00-\xac\xae-\xff\u2010-\u2027\u2030-\u205e\u2190-\u27ff\u2900-\u2bff\u3000-\u3029\u3030-\u303f\uff00-\uffef]"
 )
 """What may be of one of those categories: no letter, and none of the usual marks."""
 _SEQUENCE = "\x1b\\[[0-?]*[ -/]*[@-\\[\\]-~]"
 """What a terminal obeys and does not show. None ends in a backslash: it would hide ours."""
-_SEQUENCES, _COLOURS = lazy_pattern(_SEQUENCE), lazy_pattern("\x1b\\[[0-9;:]*m")
+_SEQUENCES, _COLOURS = re.compile(_SEQUENCE), re.compile("\x1b\\[[0-9;:]*m")
 
 _CODE = r"\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|%([2-7][0-9a-f])"
-_CODES = lazy_pattern(_CODE, re.IGNORECASE)
+_CODES = re.compile(_CODE, re.IGNORECASE)
 _ENTITY = (
     r"&(?:#[0-9]{1,99}+;?|#x[0-9a-f]++;?|\w{1,31};|acute|amp|brvbar|cedil|cent|copy|curren|deg|divide|gt|iexcl|iquest|laquo|lt|macr|"
     "middot|nbsp|not|para|plusmn|pound|quot|raquo|reg|sect|shy|times|uml|yen)"
 )
 """Those that need no semicolon are those of HTML 4 that are no letters."""
 _ENCODED = f"{_ENTITY}|{_CODE}"
-_ENCODINGS = lazy_pattern(_ENCODED, re.IGNORECASE)
+_ENCODINGS = re.compile(_ENCODED, re.IGNORECASE)
 _UNCOUNTED = rf"(?:[\s{_IGNORED_CHARS}]|[^\w\x00-\x7f])*+"
-_START = lazy_pattern(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
+_START = re.compile(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
 """As much of a text as may hold a label or the name of a tag: eighty letters, digits and ASCII marks, be they encoded."""
-_SMUGGLED = lazy_pattern("[\U000e0000-\U000e007f]+")
+_SMUGGLED = re.compile("[\U000e0000-\U000e007f]+")
 """Unicode's tags: nobody sees them, and yet they spell out ASCII text, which models read."""
 _SMUGGLED_LEAD = b"\xf3\xa0"
 """What each of them begins with in UTF-8."""
@@ -181,7 +179,7 @@ _ENCODED_ANGLES = _encoded(_ANGLE, "lt;?|(?:lang|langle|leftanglebracket|lsaquo|
 _ENCODED_ANGLE = "|".join(_ENCODED_ANGLES.values())
 _ENCODED_BRACKET = "|".join(_encoded(_BRACKET, "(?:lbrack|lsqb|lbbrk|lobrk|leftdoublebracket);").values())
 
-_LINE = lazy_pattern(f"[^{_BREAKS}]{{1,10000}}")
+_LINE = re.compile(f"[^{_BREAKS}]{{1,10000}}")
 """So much of a line is looked at for a label: a close look at 100,000 encoded characters stops every thread for 50 ms."""
 _OTHER_ASCII_BREAKS = "\r\v\f\x1c\x1d\x1e"
 _OTHER_BREAKS = _OTHER_ASCII_BREAKS + "\x85\u2028\u2029"
@@ -196,40 +194,40 @@ _MAY_BE_LABEL = (
 The first letter is looked at in one step, before it is compared with that of each word: this rules out half of all lines.
 """
 _FIRST_LINE, _LATER_LINE, _ANY_LATER_LINE = (
-    lazy_pattern(f"{at}(?={_MAY_BE_LABEL})") for at in ("", "\n", f"[{_BREAKS}]")
+    re.compile(f"{at}(?={_MAY_BE_LABEL})") for at in ("", "\n", f"[{_BREAKS}]")
 )
 """The second for texts whose lines end in line feeds only: it skips from one to the next at the speed of C."""
-_LINE_OPENING = lazy_pattern(
+_LINE_OPENING = re.compile(
     rf"(?:{_SEQUENCE}|{_ENCODED}|[\W_{_FILLERS}])*?(?:[{_OPENING}{_ANGLE}]|{_ENCODED_BRACKET}|{_ENCODED_ANGLE})",
     re.IGNORECASE,
 )
-_READS_AS_LABEL = lazy_pattern(
+_READS_AS_LABEL = re.compile(
     rf"[^\w\\]*(?:[{_OPENING}](?:{_OURS}|(?:{_NAMED}|tool|function|other)[{_CLOSING}]:)|[{_ANGLE}]/?{_NAMED}(?!\w))"
 )
 """`[system]`, `[tool.ruff]` and their like stand in configuration files and logs too: those words need a colon."""
-_NAMES_A_SPEAKER = lazy_pattern(rf"[^\w\\\"'{{(]*{_NAMED}:")
+_NAMES_A_SPEAKER = re.compile(rf"[^\w\\\"'{{(]*{_NAMED}:")
 _LEADS = r"&\\%\x1b"
 """What encodings and escape sequences begin with."""
-_LEAD, _COLON_OR_LEAD = lazy_pattern(f"[{_LEADS}]"), lazy_pattern(f"[:：﹕︓⩴{_LEADS}]")
-_BEFORE_WORD = lazy_pattern(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
+_LEAD, _COLON_OR_LEAD = re.compile(f"[{_LEADS}]"), re.compile(f"[:：﹕︓⩴{_LEADS}]")
+_BEFORE_WORD = re.compile(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
 """Letters in circles and squares are no word characters to `re`."""
-_NO_ANGLE = lazy_pattern(f"[^{_ANGLE}]*")
+_NO_ANGLE = re.compile(f"[^{_ANGLE}]*")
 _MAY_BE_TAG, _ANY_MAY_BE_TAG = (
-    lazy_pattern(
+    re.compile(
         rf"{angle}(?=[{_UNSEEN}{_ASCII_BREAKS}/]*+"
         rf"(?:\||{_spelled(_beginnings((*_TAG_WORDS, *_TURN_WORDS)), _UNSEEN + _ASCII_BREAKS)}))"
     )
     for angle in ("<", f"[{_ANGLE}]")
 )
 """A bracket behind which a close look may find a tag; the first for ASCII texts, which have one bracket only."""
-_MAY_ENCODE_ANGLES = {lead: lazy_pattern(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
+_MAY_ENCODE_ANGLES = {lead: re.compile(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
 """Apart, and by what they begin with: so each is found, or not, at the speed of C."""
-_AFTER_ENCODED_ANGLE = lazy_pattern(f"({_ENCODED_ANGLE})", re.IGNORECASE)
-_READS_AS_TAG = lazy_pattern(
+_AFTER_ENCODED_ANGLE = re.compile(f"({_ENCODED_ANGLE})", re.IGNORECASE)
+_READS_AS_TAG = re.compile(
     rf"\s*(?:/\s*)?(?:{'|'.join(map(_spaced, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
 )
 """Spaces stand for emphasis and all that is not seen, too: they may stand in a name, and they end it."""
-_READS_AS_MARK = lazy_pattern(r"/?sys>>|\|[^|<>]{1,40}\|>")
+_READS_AS_MARK = re.compile(r"/?sys>>|\|[^|<>]{1,40}\|>")
 """The marks of turns in the templates of Llama and most others, without the spaces."""
 
 

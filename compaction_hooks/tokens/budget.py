@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from compaction_hooks.values import dataclass
+from dataclasses import dataclass, replace
 
 RESERVE_TOKENS = 16_384
 """Left free for the answer. klaude-code, pi and TunaCode use this number."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
-
-from compaction_hooks.values import dataclass
 
 MINIMUM_GROWTH_TOKENS: Final = 1_000
 """Estimated tokens a view must have grown by before the ratio learns: below, what surrounds messages outweighs their text."""

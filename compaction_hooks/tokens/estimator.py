@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Final, Protocol, TypeVar
 
@@ -23,7 +24,6 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.tokens.text_classes import text_tokens
-from compaction_hooks.values import dataclass
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class TokenEstimator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: a subclass may set attributes of its own
 class CharacterEstimator:
     """Estimates by classes of characters; docs/tokens.md has the measured error. Reads stretches of long texts; no vocabulary."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from compaction_hooks.tokens.windows import genai_prices_of, names_of
-from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
-
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,16 +27,16 @@ _TEXT_MODES: Final = ("chat", "completion", "responses")
 _INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
 """OpenAI's windows since GPT-5 hold 128,000 tokens that only the answer may use. OpenAI's model pages name the sum, its errors the
 rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
-_SPLIT_WINDOW_NAME: Final = lazy_pattern(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
+_SPLIT_WINDOW_NAME: Final = re.compile(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
 _DECORATIONS: Final = (
-    lazy_pattern(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
-    lazy_pattern(
+    re.compile(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    re.compile(
         r"^[a-z][a-z_-]*:(.*[-\d].*)"
     ),  # a provider before a colon: anthropic:claude-sonnet-5-5; not a variant behind it
-    lazy_pattern(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
-    lazy_pattern(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
-    lazy_pattern(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
-    lazy_pattern(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
+    re.compile(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
+    re.compile(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
+    re.compile(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
+    re.compile(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
 )
 """What may stand around a model's name, in the order it is taken off."""
 

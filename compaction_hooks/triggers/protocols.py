@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from compaction_hooks import arguments
 from compaction_hooks.tokens.prices import Prices
-from compaction_hooks.values import dataclass
 
 
 class SnapshotFigures(Protocol):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from compaction_hooks import arguments
 from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
 from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
-from compaction_hooks.values import dataclass
 
 
 class Combinable(Trigger):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from compaction_hooks.messages import Opaque, Part, Thinking
-from compaction_hooks.overflow.evidence import Evidence, read_evidence
-from compaction_hooks.text.patterns import lazy_pattern
 
-BINDING_MODELS: Final = lazy_pattern(
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.overflow.evidence import Evidence
+
+BINDING_MODELS: Final = re.compile(
     r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9]|[a-z]+-(?:[6-9]|\d\d))(?!\d)"
 )
 """Models that refuse reasoning behind a changed beginning: Anthropic, "Preserved thinking", read 2026-11
@@ -26,7 +28,7 @@ https://platform.claude.com/docs/en/build-with-claude/thinking-troubleshooting, 
 
 _REFUSED: Final = 400
 _FAMILY: Final = "claude-"
-_VERSION_DOT = lazy_pattern(r"(?<=\d)\.(?=\d)")
+_VERSION_DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _SEALED_KINDS: Final = ("thinking", "redacted_thinking")
 _ERRORS: Final = 32
 """Errors of one chain that are read, as for overflows."""
@@ -60,6 +62,8 @@ def is_reasoning_refusal(error: object) -> bool:
     >>> is_reasoning_refusal("messages.1.content.0: The block is bound to a different conversation.")
     True
     """
+    from compaction_hooks.overflow.evidence import read_evidence
+
     waiting, seen = deque([error]), set[int]()
     while waiting and len(seen) < _ERRORS:
         current = waiting.popleft()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
-
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 Provider: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock", "chat_template"]
 """Whose API will receive the messages: OpenAI chat completions, OpenAI Responses, Anthropic messages, Gemini generateContent,
@@ -313,9 +311,9 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 _CALL_IDS: Final[Mapping[Provider, re.Pattern[str]]] = {
-    "openai_responses": lazy_pattern(r".{1,64}", re.DOTALL),
-    "anthropic": lazy_pattern(r"[a-zA-Z0-9_-]+"),
-    "bedrock": lazy_pattern(r"[a-zA-Z0-9_.:-]{1,64}"),
+    "openai_responses": re.compile(r".{1,64}", re.DOTALL),
+    "anthropic": re.compile(r"[a-zA-Z0-9_-]+"),
+    "bedrock": re.compile(r"[a-zA-Z0-9_.:-]{1,64}"),
 }
 """The ids of calls that a provider takes, whole; sources: those of the rule `call_id_form`. OpenAI chat took 40 characters in
 2025 and took 51 in July 2026 (https://github.com/vercel/ai/pull/17233); its calls of the legacy kind have none."""

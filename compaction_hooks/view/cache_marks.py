@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import CachingFormat, M, MessageFormat
-from compaction_hooks.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, Generic, cast
@@ -14,7 +14,6 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
 from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
 from compaction_hooks.validity import binds_reasoning
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.reasoning import StaleReasoning, can_leave_out_reasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, known_products

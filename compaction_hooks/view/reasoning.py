@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, cast
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message, MessageFormat, RepairingFormat
 from compaction_hooks.validity import binds_reasoning, is_blank, is_reasoning
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.record import CompactionRecord
 
 

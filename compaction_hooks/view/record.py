@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar, cast
 
@@ -13,7 +13,6 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, text_digest
 from compaction_hooks.messages import Usage
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.reductions import Reduction
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count, pairwise
 from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
@@ -21,7 +22,6 @@ from compaction_hooks.messages import M, Media, Message, Part, Text, ToolCall, T
 from compaction_hooks.text.json_text import parsed
 from compaction_hooks.text.shortening import shortened
 from compaction_hooks.tokens.media import media_in, without_media
-from compaction_hooks.values import dataclass
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]

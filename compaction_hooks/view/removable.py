@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
 from compaction_hooks.tokens.media import media_in, without_media
-from compaction_hooks.values import dataclass
 from compaction_hooks.view.reductions import Estimate, Place, Reduction, by_place, part_digest, places, with_text
 
 

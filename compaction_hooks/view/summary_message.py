@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compaction_hooks.text.escaping import neutralised
+PROMPT_VERSION = 3
+"""Of the texts here and of all that a summariser is told; records carry it."""
 
 SUMMARY_MARKER = "[Conversation summary]"
 """What every rendered summary begins with."""
@@ -46,6 +47,8 @@ def render_summary(summary: str, *, file_tags: str, continuation: bool, covered:
         covered: Host messages that it covers.
         unseen: Of these, messages that no summariser was shown; mentioned when above zero.
     """
+    from compaction_hooks.text.escaping import neutralised  # its patterns are long to compile
+
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
     blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralised(summary.strip())}{_CLOSE}", count]

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -19,8 +19,6 @@ from compaction_hooks.files.operations import as_fields, as_items, call_argument
 from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import defuse
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
@@ -60,23 +58,23 @@ KIND_WEIGHTS = {"url": 1.5, "email": 2.0, "id": 1.5, "number": 1.2, "path": 1.0,
 KEY_WEIGHT = 2.0
 OTHER_WEIGHT = 0.5
 
-_RUN = lazy_pattern(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
-_GAP = lazy_pattern(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
+_RUN = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
+_GAP = re.compile(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
 """What stands between runs, and in none."""
-_KEYED = lazy_pattern(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
-_LABELLED = lazy_pattern(
+_KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
+_LABELLED = re.compile(
     r"\b([A-Za-z][A-Za-z_-]{0,30}(?:[Ii][Dd]|[Nn]ame|[Nn]umber|[Kk]ey|[Hh]ash|[Bb]ranch|[Cc]ommit|[Pp]ort|[Vv]ersion|[Cc]ode))"
     r"(?: is)?\s?[:=]?\s([\w#@./+-]{2,80})"
 )
-_LABEL_GAP = lazy_pattern(r"(?<=[^A-Za-z:=\s])\s")
+_LABEL_GAP = re.compile(r"(?<=[^A-Za-z:=\s])\s")
 """A space that stands in nothing labelled."""
-_LABEL_END = lazy_pattern(r"(?:[iI][dD]|ame|umber|ey|ash|ranch|ommit|ort|ersion|ode)(?: is)?\s?[:=]?\s")
+_LABEL_END = re.compile(r"(?:[iI][dD]|ame|umber|ey|ash|ranch|ommit|ort|ersion|ode)(?: is)?\s?[:=]?\s")
 """Quickly found where `_LABELLED` is, and seldom elsewhere."""
-_TELLING = lazy_pattern(r"[\d/@_]|[a-z][A-Z]")
-_WITH_LINE = lazy_pattern(r"[^:]+(?::\d+)+")
-_URL = lazy_pattern(r"https?://\S{3,}")
-_PATH = lazy_pattern(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
-_NO_PATH = lazy_pattern(
+_TELLING = re.compile(r"[\d/@_]|[a-z][A-Z]")
+_WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
+_URL = re.compile(r"https?://\S{3,}")
+_PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
+_NO_PATH = re.compile(
     r"(?P<email>[\w.+-]++@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<number>#\d{1,8}|(?!\d{1,5}-\d{1,5}$)\+?\d[\d-]{4,20}\d)"
     r"|(?i:x\d+|[+-]?\d[\d.,]*(?:st|nd|rd|th|x|h|m|s|ms|us|ns|px|em|rem|pt|d|k|kb|mb|gb|b|am|pm|v)?)"
@@ -84,13 +82,13 @@ _NO_PATH = lazy_pattern(
     r"|(?P<symbol>[A-Za-z]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\.\w+)*)"
 )
 """The kinds of a word without a slash, the first that fits; measures, such as `10ms`, are of none."""
-_KEY = lazy_pattern(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
+_KEY = re.compile(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
 """Any other name of an argument is a text of its own, and heads no line."""
-_NAMING_KEY = lazy_pattern(
+_NAMING_KEY = re.compile(
     r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
     re.I,
 )
-_DULL_KEY = lazy_pattern(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
+_DULL_KEY = re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
 
 
 @dataclass(frozen=True, slots=True)

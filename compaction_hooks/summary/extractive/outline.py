@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
-
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 
 class Section(Enum):
@@ -61,14 +58,14 @@ MAX_LINES = 2_000
 """Of a summary, so many lines are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
-_REQUEST_TAG = lazy_pattern(r"<(?=\s*/?\s*request)", re.IGNORECASE)
-_HEADING = lazy_pattern(
+_REQUEST_TAG = re.compile(r"<(?=\s*/?\s*request)", re.IGNORECASE)
+_HEADING = re.compile(
     r"#{1,6}\s+(.{1,100}?)\s*#*$|(?:\d{1,2}\.\s+)?\*\*([^*\n]{1,100}?):?\*\*:?$|\d{1,2}\.\s+([A-Z][^.:\n]{2,60}):$"
 )
-_BULLET = lazy_pattern(r"(?:[-*+•]|\d{1,3}[.)])\s+")
-_BOX = lazy_pattern(r"\[([ xX~/-])\]\s*")
-_NOTHING = lazy_pattern(r"[\s(*_-]*(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
-_META = lazy_pattern(
+_BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
+_BOX = re.compile(r"\[([ xX~/-])\]\s*")
+_NOTHING = re.compile(r"[\s(*_-]*(?:none|n/a)?[\s).*_-]*$", re.IGNORECASE)
+_META = re.compile(
     r"\[?(?:the )?conversation (?:history|summary|is summari[sz]ed)\b|(?:please )?continue (?:the conversation|from where|with the)"
     r"|this session is being continued|</?(?:summary|analysis)>|if you need specific details from before",
     re.IGNORECASE,

@@ -19,7 +19,6 @@ from compaction_hooks.summary.extractive.text import (
     without_code,
 )
 from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.text.patterns import lazy_pattern
 
 SENTENCE_CHARS = 300
 """Of one sentence carried on its own."""
@@ -33,24 +32,24 @@ NEXT_SENTENCES = 3
 """The most intentions that are carried."""
 
 # For texts in small letters: to ignore the case takes three times as long.
-_CONSTRAINT = lazy_pattern(
+_CONSTRAINT = re.compile(
     r"\b(?:must(?:n't)?|never|always|don'?t|do not|cannot|can't|should(?:n't)?|only|instead of|prefer|avoid|make sure|ensure|"
     r"require[ds]?|needs? to|has to|have to|without|no more than|at most|at least|keep|leave|important|please use|use the|"
     r"rather than|remember)\b|不要|不能|不得|必须|必須|一定|务必|只能|只要|尽量|应该|應該|记得|記得|避免|优先|别|"
     r"しないで|必ず|してはいけ|ください|\b(?:nicht|niemals|immer|muss|bitte|jamais|toujours|doit|ne pas|nunca|siempre|debe)\b",
 )
-_DECISION = lazy_pattern(
+_DECISION = re.compile(
     r"\b(?:decided|decision|chose|will use|going with|root cause|the (?:issue|problem|bug|cause|reason|fix|solution) (?:is|was)|"
     r"because|turns out|instead of|rather than|fixed|confirmed|found that|conclusion|therefore|so that|means that|it works|"
     r"works now|key insight|the correct|in summary|all tests pass|has been|have been|successfully|cannot|unable to|"
     r"not eligible|total)\b|决定|決定|原因|因为|因為|所以|问题是|問題是|改为|改成|已经|已經|完成|修复|発見|解決",
 )
-_NEXT = lazy_pattern(
+_NEXT = re.compile(
     r"\b(?:next|then i|i'll|i will|let me|let's|now i|remaining|still need|to do|todo|plan to|going to)\b"
     r"|接下来|接下來|下一步|然后|现在|还需|让我|次に",
     re.IGNORECASE,
 )
-_SMALL_TALK = lazy_pattern(
+_SMALL_TALK = re.compile(
     r"(?:\[[\d-]{8,10}\]\s*)?(?:(?:hi|hello|hey|thanks|thank you|ok|okay|great|sure|of course|certainly|no problem|you'?re welcome|"
     r"good (?:morning|evening|night|idea)|i understand|i see|i'?m glad|glad to|sounds (?:good|great|really|like)|"
     r"that'?s (?:great|good|right|true|really|wonderful|a great)|you'?re right|feel free|let me know|if you (?:have|need)|i hope|"
@@ -59,8 +58,8 @@ _SMALL_TALK = lazy_pattern(
     r"ありがとう|こんにちは)",
     re.IGNORECASE,
 )
-_LIST_MARK = lazy_pattern(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
-WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LIST_MARK = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
+WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """A character of a script that sets no spaces and needs few characters for a word."""
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from compaction_hooks.files.operations import (
@@ -26,8 +26,6 @@ from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import defuse, one_line, size
 from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.text.patterns import lazy_pattern
-from compaction_hooks.values import dataclass
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120
@@ -51,14 +49,14 @@ VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read":
 FAILING, MENDED, OTHERS_WORDS = 1.5, 0.4, 2.0
 """Factors for a step that still fails and for one that failed before it succeeded; the value of a line that is no step."""
 
-_READ_NAME = lazy_pattern(
+_READ_NAME = re.compile(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
     r"|stat$|inspect|browse|web|task_?output",
     re.IGNORECASE,
 )
-_EDIT_NAME = lazy_pattern(r"edit|write|replace|insert|patch", re.IGNORECASE)
-_SHELL_NAME = lazy_pattern(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
-_NO_STEP = lazy_pattern(
+_EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
+_SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
+_NO_STEP = re.compile(
     r"think$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan", re.IGNORECASE
 )
 # fmt: off
@@ -68,20 +66,20 @@ _READ_PROGRAMS = frozenset({
 })
 _READ_GIT = frozenset({"status", "log", "diff", "show", "branch", "blame", "ls-files", "grep", "rev-parse", "remote"})
 # fmt: on
-_ERROR_LINE = lazy_pattern(
+_ERROR_LINE = re.compile(
     r"error|exception|failed|failure|fatal|panic|denied|not found|no such|cannot|can't|unable|invalid|undefined|unexpected"
     r"|--- FAIL|错误|失败|エラー|오류",
     re.IGNORECASE,
 )
-_WRAPPER = lazy_pattern(
+_WRAPPER = re.compile(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\]]*\]|[=*_~#-]{4,}"
 )
-_EXIT_LINE = lazy_pattern(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
-_LEADING_CD = lazy_pattern(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
-_FIRST_COMMAND = lazy_pattern(r"[^|;&<>]*")
-_COUNT = lazy_pattern(r" \(x(\d{1,9})\)$")
-_OMITTED = lazy_pattern(r"\d+ more steps?, not listed: (.+)$")
-_OMITTED_TOOL = lazy_pattern(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
+_EXIT_LINE = re.compile(r"(?:exit code|returncode|command exited)\W*\d+\W*$", re.IGNORECASE)
+_LEADING_CD = re.compile(r"(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
+_FIRST_COMMAND = re.compile(r"[^|;&<>]*")
+_COUNT = re.compile(r" \(x(\d{1,9})\)$")
+_OMITTED = re.compile(r"\d+ more steps?, not listed: (.+)$")
+_OMITTED_TOOL = re.compile(r"([^;()]+) (\d{1,9})(?: \(([^()]*)\))?")
 _FAILED, _LATER_OK = "FAILED: ", "; later ok"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files import file_operations, without_file_tags
 from compaction_hooks.messages import Message, Opaque, Text, ToolCall, ToolResult, Usage
@@ -25,7 +25,6 @@ from compaction_hooks.summary.extractive.text import one_line, size
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
-from compaction_hooks.values import dataclass
 
 REQUESTS_SHARE = 0.36
 """Of a summary, what the first and the newest request may take together."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from compaction_hooks.text.patterns import lazy_pattern
 from compaction_hooks.text.shortening import shortened
 
 HARNESS_TAGS = (
@@ -33,7 +32,7 @@ WIDE_TOKENS = 1.2
 TAIL_PERCENT = 35
 """Of what is kept of a long text, the part from its end: requests put the wish first or last, and material between."""
 
-_NOT_A_REQUEST = lazy_pattern(
+_NOT_A_REQUEST = re.compile(
     r"\s*(?:\[request interrupted|/compact\b|/[\w-]+\s*$|caveat: the messages below|base directory for this skill:"
     r"|observation:|<returncode>|\[\w+(?: for '[^'\n]{0,400}'[^\]\n]{0,400})?\] result:"
     r"|(?:(?:please )?(?:continue|go on|go ahead|proceed|keep going|carry on)|继续|繼續|请继续|続けて|weiter|continuez|continúa)"
@@ -42,15 +41,15 @@ _NOT_A_REQUEST = lazy_pattern(
 )
 """Markers of harnesses, commands to a host's own interface, tool output of agents that answer in prose (Cline and Roo, SWE-agent,
 mini-swe-agent), and bare calls to go on."""
-_FOREIGN_SUMMARY = lazy_pattern(
+_FOREIGN_SUMMARY = re.compile(
     r"\s*(?:this session is being continued from a previous conversation|\[?conversation summary|\[compacted \d+ messages"
     r"|# context checkpoint|the conversation history before this point was compacted)",
     re.IGNORECASE,
 )
-_LEFT_OUT = lazy_pattern(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
-_TAG_OPENING = lazy_pattern(r"<(?=[/!?|a-zA-Z])")
-_SENTENCE = lazy_pattern(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
-_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+_LEFT_OUT = re.compile(r"\n\[\.\.\. (\d{1,3}(?:,\d{3}){0,5}) characters left out \.\.\.\]\n")
+_TAG_OPENING = re.compile(r"<(?=[/!?|a-zA-Z])")
+_SENTENCE = re.compile(r"[^.!?。！？；\n]+(?:[.!?](?=\S)[^.!?。！？；\n]*)*[.!?。！？；]*[\"'”’」』》)]*")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def size(text: str) -> float:
