@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -158,6 +159,14 @@ def test_last_row_uses_public_names_only(module: str) -> None:
     own_package = ".".join(module.split(".")[:2])
     foreign = {name for name in _imports(module) if _is_ours(name) and not f"{name}.".startswith(f"{own_package}.")}
     assert foreign - SHARED_BY_ADAPTERS <= PUBLIC_MODULES
+
+
+@folded("module", sorted(name for name in MODULES if _room(name) == "adapters"))
+def test_adapters_reach_into_no_session_and_no_controller(module: str) -> None:
+    """They get by with what a user has, so that the next adapter can be written by a user."""
+    inside = re.compile(r"\bengine$|(session|controller)\._[a-z]")
+    nodes = (node for node in ast.walk(MODULES[module]) if isinstance(node, ast.Attribute))
+    assert not [text for text in map(ast.unparse, nodes) if inside.search(text)]
 
 
 @core_module

@@ -64,7 +64,7 @@ class ConversationMethods(Generic[M]):
 
     @property
     def engine(self) -> Engine[Any]:
-        """What the conversation runs on; for adapters that need its parts, not for users.
+        """What the conversation runs on; no part of it is public.
 
         Its messages have no one type: the list of each call has its own, which is that of the view.
         """
@@ -366,7 +366,39 @@ class CompactionSession(ConversationMethods[M]):
             self._own.conversation.queue.is_forgotten = True
         self._own = self._make_engine()
 
-    # -- records
+    # -- records and views, for adapters and stores of the host's own
+
+    @property
+    def record(self) -> CompactionRecord | None:
+        """The record in force for the list last seen, or None.
+
+        Before the first list it is the record that was made last, of those that are here: see `load`.
+        """
+        with self._own.conversation.lock:
+            return self._own.conversation.current()
+
+    @property
+    def records(self) -> list[CompactionRecord]:
+        """All records that are here, of every branch, with the notes of pins and of undone compactions."""
+        with self._own.conversation.lock:
+            return self._own.conversation.exported()
+
+    def unmerged(self, view: list[T]) -> list[T]:
+        """Return the view last handed out as a host should store it; any other list as it is.
+
+        With `settings.merge_user_messages` a view holds user messages in a row as one. A summary that is stored apart from the
+        words of the user is known again.
+        """
+        last = self._own.conversation.last_sent
+        return last.unmerged if last is not None and last.view is view else view
+
+    def keep(self, message: object) -> None:
+        """Keep a message word for word like `pin`, but without a record of the pin until the next compaction.
+
+        For messages that the host finds again by itself, in every list.
+        """
+        with self._own.conversation.lock:
+            self._own.conversation.keep(message)
 
     def export_records(self) -> list[dict[str, object]]:
         """Return all records of this conversation as plain JSON, with its pins and what was undone.
@@ -379,8 +411,7 @@ class CompactionSession(ConversationMethods[M]):
                 f"the records of session {self.id!r} are not read from the store yet: `await session.load()` or "
                 "`session.load_sync()` first; if the store fails, a StoreFailed event says why"
             )
-        with self._own.conversation.lock:
-            return [record.to_dict() for record in self._own.conversation.exported()]
+        return [record.to_dict() for record in self.records]
 
     def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
         """Take over records that `export_records` gave, here or elsewhere, pins and undone ones included; return how many were new.

@@ -31,7 +31,7 @@ class CarriedRecords:
         self._controller = controller
         self._lock = threading.Lock()
         self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
-        self._records: OrderedDict[str, tuple[str, Mapping[str, object]]] = OrderedDict()
+        self._records: OrderedDict[str, tuple[str, CompactionRecord]] = OrderedDict()
         self._filled: WeakKeyDictionary[CompactionSession[BaseMessage], set[str]] = WeakKeyDictionary()
 
     def open(
@@ -68,29 +68,31 @@ class CarriedRecords:
                 return
             filled.add(beginning)
             alike = [record for other, record in self._records.values() if other == beginning]
-        session.import_records([record for record in alike if _is_true(record, messages)])
+        session.import_records([record.to_dict() for record in alike if _is_true(record, messages)])
 
     def keep(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
         """Keep the records of the conversation these messages are."""
-        conversation = session.engine.conversation
-        with conversation.lock:
-            records = [record.to_dict() for record in conversation.records.all if not record.is_note]
+        records = _own_records(session)
         if not records:
             return
         beginning = _beginning(messages)
         with self._lock:
             for record in records:
-                self._records[str(record["id"])] = (beginning, record)
-                self._records.move_to_end(str(record["id"]))
+                self._records[record.id] = (beginning, record)
+                self._records.move_to_end(record.id)
             while len(self._records) > MAX_CARRIED:
                 self._records.popitem(last=False)
 
     def drop(self, session: CompactionSession[BaseMessage]) -> None:
         """Keep the records of a session no longer."""
-        conversation = session.engine.conversation
-        with conversation.lock, self._lock:
-            for record in conversation.records.all:
+        records = _own_records(session)
+        with self._lock:
+            for record in records:
                 self._records.pop(record.id, None)
+
+
+def _own_records(session: CompactionSession[BaseMessage]) -> list[CompactionRecord]:
+    return [record for record in session.records if not record.is_note]
 
 
 def _beginning(messages: Sequence[BaseMessage]) -> str:
@@ -99,6 +101,6 @@ def _beginning(messages: Sequence[BaseMessage]) -> str:
     return "" if first is None else FORMAT.read(first)[0].text
 
 
-def _is_true(record: Mapping[str, object], messages: Sequence[BaseMessage]) -> bool:
-    view = project(messages, CompactionRecord.from_dict(record), format=FORMAT)
+def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
+    view = project(messages, record, format=FORMAT)
     return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))

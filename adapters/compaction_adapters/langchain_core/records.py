@@ -39,16 +39,13 @@ def records_update(session: CompactionSession[Any], held: Sequence[Mapping[str, 
     Args:
         held: The records the state holds.
     """
-    conversation = session.engine.conversation
     known = {str(one.get("id")) for one in held}
-    with conversation.lock:
-        history = conversation.history
-        record = None if history is None else conversation.records.active(history)
-        undone = conversation.records.undone & known
-        notes = [note for note in conversation.exported() if note.is_note]
+    notes = [record for record in session.records if record.is_note]
+    undone = {record_id for note in notes for record_id in note.takes_back} & known
     # A note of what was undone is written anew with each undo.
     old = {str(one.get("id")) for one in held if one.get("takes_back")} - {note.id for note in notes}
-    # Through JSON: a checkpointer's serialiser would keep tuples and enums, and warn of them or refuse them.
+    record = session.record
     found = [*notes, record] if record is not None else notes
+    # Through JSON: a checkpointer's serialiser would keep tuples and enums, and warn of them or refuse them.
     new = [json.loads(json.dumps(one.to_dict())) for one in found if one.id not in known]
     return [*new, *({"id": record_id, _UNDONE: True} for record_id in sorted(undone | old))]

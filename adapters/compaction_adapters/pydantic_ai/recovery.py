@@ -76,8 +76,7 @@ class Turn:
 
     def to_keep(self, view: list[ModelMessage]) -> list[ModelMessage]:
         """Return the same of the view handed out last, as the run's messages: a summary is known again if it is on its own."""
-        last = self.session.engine.conversation.last_sent
-        return [*self.head, *(last.unmerged if last is not None and last.view is view else view)]
+        return [*self.head, *self.session.unmerged(view)]
 
     async def once_more(
         self, model: Model[Any], first: Callable[[], R], send: Callable[[list[ModelMessage]], Awaitable[R]]

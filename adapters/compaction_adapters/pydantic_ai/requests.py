@@ -155,10 +155,8 @@ def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[Mo
 
     The framework takes both from the messages behind the newest summary: without them it would hide the tools again.
     """
-    conversation = session.engine.conversation
-    with conversation.lock:
-        for evidence in _evidence(messages):
-            conversation.keep(evidence)
+    for evidence in _evidence(messages):
+        session.keep(evidence)
 
 
 def _evidence(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
