@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "other"]
 """Who speaks. "tool" holds results only; "other" is a role the format does not know: counted, passed through untouched."""
+
+Provider: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock", "chat_template"]
+"""Whose API will receive the messages: OpenAI chat completions, OpenAI Responses, Anthropic messages, Gemini generateContent,
+Bedrock Converse. "chat_template" is an OpenAI-compatible server (vLLM, llama.cpp) that writes the prompt by the model's own
+template, some of which (Mistral, Gemma, Llama 2) refuse more; its rules are theirs alone."""
 
 M = TypeVar("M")
 """The host's own message type."""
@@ -189,6 +194,8 @@ class MessageFormat(Protocol[M]):
 
     One host message may hold what several speakers said (Anthropic: tool results and the user's next words in one user
     message). `read` then gives one `Message` for each, in the order they stand, and `take` builds a message with some of them.
+
+    A format may offer more: the protocols below each declare one optional ability, and a format has it by having its members.
     """
 
     @property
@@ -222,6 +229,28 @@ class MessageFormat(Protocol[M]):
 
 
 @runtime_checkable
+class ProviderFormat(MessageFormat[M], Protocol[M]):
+    """A format that says whose rules its messages obey.
+
+    Of any other format, and of a subclass with another name that does not say, the provider is the one that has its name.
+    """
+
+    @property
+    def provider(self) -> Provider | None:
+        """The provider whose rules hold for a view; None if a client library translates the messages further."""
+        ...
+
+
+@runtime_checkable
+class RecognizingFormat(MessageFormat[M], Protocol[M]):
+    """A format that can recognise a message without reading it again."""
+
+    def is_read_as(self, message: M, pieces: Sequence[Message], /) -> bool:
+        """Whether `read` surely still gives these pieces. False says nothing: the message is read."""
+        ...
+
+
+@runtime_checkable
 class CachingFormat(MessageFormat[M], Protocol[M]):
     """A format whose messages can carry the mark of a prompt cache, as Anthropic's `cache_control`."""
 
@@ -246,7 +275,30 @@ class MergingFormat(MessageFormat[M], Protocol[M]):
         ...
 
 
-class RepairingFormat(MessageFormat[M], Protocol[M]):
+@runtime_checkable
+class DroppingFormat(MessageFormat[M], Protocol[M]):
+    """A format that can leave out parts of a message: reasoning that the provider would refuse, and parts that `repair` drops."""
+
+    def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
+        """A copy without these parts; whatever is left is the same object as before.
+
+        At least one part of the message is left. A piece of which none is left is gone, and so is a piece without parts that
+        is named by its first. Calls are never dropped.
+        """
+        ...
+
+
+@runtime_checkable
+class TidyingFormat(MessageFormat[M], Protocol[M]):
+    """A format with faults that no part shows. Only `repair=True` asks for it."""
+
+    def tidy(self, message: M, /) -> M:
+        """A copy without them; the message itself if it has none."""
+        ...
+
+
+@runtime_checkable
+class RepairingFormat(DroppingFormat[M], Protocol[M]):
     """A format that can also mend a broken history. Only `repair=True` asks for it; every other use needs a `MessageFormat`."""
 
     def request(self, text: str, /) -> M:
@@ -257,14 +309,19 @@ class RepairingFormat(MessageFormat[M], Protocol[M]):
         """A new message that holds the result of this call of `message`: a failure with this text, under the call's id."""
         ...
 
-    def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
-        """A copy without these parts; whatever is left is the same object as before.
-
-        At least one part of the message is left. A piece of which none is left is gone, and so is a piece without parts that
-        is named by its first. Calls are never dropped.
-        """
-        ...
-
     def rename(self, message: M, ids: Mapping[PartAddress, str], /) -> M:
         """A copy in which the named calls and results have these call ids, wherever the message writes them down."""
         ...
+
+
+def is_declared_for(format: MessageFormat[Any], ability: str, basis: str) -> bool:
+    """Return whether an ability of a format was declared for its present basis: no subclass has replaced `basis` alone.
+
+    >>> from compaction_hooks.formats import AnthropicFormat
+    >>> class Gateway(AnthropicFormat):
+    ...     name = "gateway"
+    >>> is_declared_for(AnthropicFormat(), "provider", "name"), is_declared_for(Gateway(), "provider", "name")
+    (True, False)
+    """
+    members = (vars(cls).keys() & {ability, basis} for cls in type(format).__mro__)
+    return ability in next(filter(None, members), {ability})

@@ -11,7 +11,7 @@ from typing import Any
 
 from compaction_hooks.messages import Message, Text, ToolCall
 from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
-from compaction_hooks.validity import problems, provider_named
+from compaction_hooks.validity import problems, provider_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Dialect:
 
     def problems(self, messages: Sequence[Any]) -> list[tuple[str, str]]:
         """What is wrong, as far as `repaired` puts it right."""
-        provider = provider_named(self.format.name)
+        provider = provider_of(self.format)
         found = [(problem.rule, problem.call_id) for problem in problems(self.read(messages), provider)]
         left = {"only_system", "empty_list"} if provider else {"only_system", "empty_list", "system_inside"}
         return [(rule, call_id) for rule, call_id in found if rule not in left]

@@ -36,7 +36,7 @@ from compaction_hooks.formats._written import (
     refuse_chat_message,
     unreadable,
 )
-from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Message, Part, PartAddress, Provider, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
 
@@ -49,6 +49,7 @@ class AnthropicFormat(DictSummaries):
     """
 
     name = "anthropic"
+    provider: Provider | None = "anthropic"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; at least one piece.

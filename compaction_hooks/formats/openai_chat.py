@@ -32,6 +32,7 @@ from compaction_hooks.messages import (
     Opaque,
     Part,
     PartAddress,
+    Provider,
     Role,
     Text,
     Thinking,
@@ -61,6 +62,7 @@ class OpenAIChatFormat(DictSummaries):
     """
 
     name = "openai_chat"
+    provider: Provider | None = "openai_chat"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; exactly one piece.

@@ -27,7 +27,18 @@ from compaction_hooks.formats._fields import Fields, fields_of, list_of, message
 from compaction_hooks.formats._openai_parts import PARTS, ROLES
 from compaction_hooks.formats._summaries import DictSummaries
 from compaction_hooks.formats._written import refuse_chat_message
-from compaction_hooks.messages import Media, Message, Part, PartAddress, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import (
+    Media,
+    Message,
+    Part,
+    PartAddress,
+    Provider,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from compaction_hooks.text.json_text import json_object
 
 
@@ -71,6 +82,7 @@ class OpenAIResponsesFormat(DictSummaries):
     """
 
     name = "openai_responses"
+    provider: Provider | None = "openai_responses"
     _text_type = "input_text"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 from compaction_hooks.formats._fields import Fields, fields_of
 from compaction_hooks.messages import ClientUsage, StopReason, Usage
@@ -47,55 +47,24 @@ def context_tokens(usage: Usage) -> int:
 def usage_from_openai(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
     """Return the usage of an OpenAI-style response (chat or Responses), or None when it counts no input.
 
-    `prompt_tokens` or `input_tokens` is the whole input already; cached tokens stand in its details, or with DeepSeek and LiteLLM
-    beside it. Missing and malformed fields count as 0.
+    `prompt_tokens` or `input_tokens` is the whole input already; cached tokens are in its details, or with DeepSeek and LiteLLM
+    next to it. Missing and malformed fields count as 0.
 
     Raises:
         TypeError: it is neither a dict nor the client's own object nor None.
     """
-    usage = usage_fields(usage, "usage_from_openai") or {}
-    whole = _count(usage, "prompt_tokens", "input_tokens")
-    if whole is None:
-        return None
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    inside = _count(cast("Mapping[str, object]", details), "cached_tokens") if isinstance(details, Mapping) else None
-    return Usage(
-        input_tokens=whole,
-        output_tokens=_count(usage, "completion_tokens", "output_tokens") or 0,
-        cache_read_tokens=inside or _count(usage, "cache_read_input_tokens", "prompt_cache_hit_tokens") or 0,
-        cache_write_tokens=_count(usage, "cache_creation_input_tokens") or 0,
-    )
+    return read_usage(usage_fields(usage, "usage_from_openai"))
 
 
 def usage_from_anthropic(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
     """Return the usage of an Anthropic-style response, or None when it counts no input.
 
-    `input_tokens` leaves out what was read from and written to the cache: the whole input is the sum of the three.
+    `input_tokens` leaves out the tokens read from and written to the cache: the whole input is the sum of the three.
 
     Raises:
         TypeError: it is neither a dict nor the client's own object nor None.
     """
-    usage = usage_fields(usage, "usage_from_anthropic") or {}
-    fresh = _count(usage, "input_tokens")
-    read = _count(usage, "cache_read_input_tokens")
-    written = _count(usage, "cache_creation_input_tokens")
-    if fresh is None and read is None and written is None:
-        return None
-    return Usage(
-        input_tokens=(fresh or 0) + (read or 0) + (written or 0),
-        output_tokens=_count(usage, "output_tokens") or 0,
-        cache_read_tokens=read or 0,
-        cache_write_tokens=written or 0,
-    )
-
-
-def _count(fields: Mapping[str, object], *names: str) -> int | None:
-    """The first of these fields that holds a whole number, else None."""
-    for name in names:
-        value = fields.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None
+    return read_usage(usage_fields(usage, "usage_from_anthropic"))
 
 
 def usage_fields(usage: object, function: str) -> Fields | None:
@@ -117,28 +86,35 @@ def usage_fields(usage: object, function: str) -> Fields | None:
 
 
 def read_usage(usage: object) -> Usage | None:
-    """Return what a provider counted, in the dialect of OpenAI or of Anthropic; None when it is neither.
+    """Return the count of a provider, in the dialect of OpenAI or of Anthropic; None when it counts no input.
 
     OpenAI's input count includes the cached part, Anthropic's leaves it out. Some services (xAI) count reasoning into the total
     only: it is output.
     """
-    fields = fields_of(usage)
-    if fields is None:
-        return None
+    fields = fields_of(usage) or {}
     details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
-    cache_read = _tokens(fields.get("cache_read_input_tokens")) or _tokens(details.get("cached_tokens")) or 0
-    cache_write = _tokens(fields.get("cache_creation_input_tokens")) or _tokens(details.get("cache_write_tokens")) or 0
-    whole = _tokens(fields.get("prompt_tokens"))
+    cache_read = _count(fields, "cache_read_input_tokens", "prompt_cache_hit_tokens") or _count(
+        details, "cached_tokens"
+    )
+    cache_write = _count(fields, "cache_creation_input_tokens") or _count(details, "cache_write_tokens")
+    whole = _count(fields, "prompt_tokens")
     if whole is None:
-        whole = _tokens(fields.get("input_tokens"))
-        if whole is None:
+        beside = (_count(fields, "cache_read_input_tokens"), _count(fields, "cache_creation_input_tokens"))
+        counts = [count for count in (_count(fields, "input_tokens"), *beside) if count is not None]
+        if not counts:
             return None
-        if "cache_read_input_tokens" in fields or "cache_creation_input_tokens" in fields:
-            whole += cache_read + cache_write
-    output = _tokens(fields.get("completion_tokens")) or _tokens(fields.get("output_tokens")) or 0
-    output = max(output, (_tokens(fields.get("total_tokens")) or 0) - whole)
-    return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=cache_read, cache_write_tokens=cache_write)
+        whole = sum(counts)
+    output = _count(fields, "completion_tokens") or _count(fields, "output_tokens") or 0
+    output = max(output, (_count(fields, "total_tokens") or 0) - whole)
+    return Usage(
+        input_tokens=whole,
+        output_tokens=output,
+        cache_read_tokens=cache_read or 0,
+        cache_write_tokens=cache_write or 0,
+    )
 
 
-def _tokens(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _count(fields: Fields, *names: str) -> int | None:
+    """Return the first of these fields that holds a whole number from 0 on; None without one."""
+    values = map(fields.get, names)
+    return next((value for value in values if type(value) is int and value >= 0), None)

@@ -10,7 +10,7 @@ from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
 from compaction_hooks.history.snapshots import NotPlainError, snapshot
-from compaction_hooks.messages import M, Message, MessageFormat
+from compaction_hooks.messages import M, Message, MessageFormat, RecognizingFormat, is_declared_for
 
 MOST_READ_AGAIN: Final = 64
 """Of the newest messages, so many at most are looked at again to notice that a host still writes to them."""
@@ -203,8 +203,9 @@ class HistoryReader(Generic[M]):
 
 def _recogniser(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool] | None:
     """A format's way to recognise a message without reading it; not one whose `read` a subclass has replaced."""
-    owner = next((cls for cls in type(format).__mro__ if vars(cls).keys() & {"read", "is_read_as"}), object)
-    return getattr(format, "is_read_as", None) if {"read", "is_read_as"} <= vars(owner).keys() else None
+    if isinstance(format, RecognizingFormat) and is_declared_for(format, "is_read_as", "read"):
+        return format.is_read_as
+    return None
 
 
 def _touched(history: History[M]) -> int:

@@ -11,13 +11,13 @@ where the mended list was stored.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.messages import M, MessageFormat, RepairingFormat
+from compaction_hooks.messages import M, MessageFormat, RepairingFormat, TidyingFormat
 from compaction_hooks.repair.plan import INTERRUPTED, plan_of
 from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
-from compaction_hooks.validity import RuleId, problems, provider_named, rules_of
+from compaction_hooks.validity import RuleId, problems, provider_of, rules_of
 
 __all__ = ["INTERRUPTED", "NO_REQUEST", "NO_WORDS", "repaired"]
 
@@ -32,7 +32,7 @@ def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     """Return a list that the format's provider accepts; the very same list when there is nothing to mend.
 
     Pure, and linear in the messages. Messages that need no change are the same objects, in their order. Which rules hold follows
-    the format's name; for formats that are translated further on, all that no client resolves (`rules_of(None)`), but a system
+    the format's provider; for formats that are translated further on, all that no client resolves (`rules_of(None)`), but a system
     message stays where it is. What cannot be mended without inventing a request stays: an empty list, system messages alone.
 
     Raises:
@@ -41,7 +41,7 @@ def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     """
     mender = _repairing(format)
     messages = _tidied(messages, mender)
-    provider = provider_named(format.name)
+    provider = provider_of(format)
     pieces = [tuple(format.read(message)) for message in messages]
     rules = rules_of(provider) - _NOT_OURS
     if provider is None:
@@ -54,18 +54,17 @@ def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
 
 def _tidied(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     """Mend what no part shows, where the format knows of such things; the very same list when there is nothing."""
-    tidy = getattr(format, "tidy", None)
-    if not callable(tidy):
+    if not isinstance(format, TidyingFormat):
         return messages
-    tidied = [cast("M", tidy(message)) for message in messages]
+    tidied: list[M] = [format.tidy(message) for message in messages]
     return tidied if any(new is not old for new, old in zip(tidied, messages, strict=True)) else messages
 
 
 def _repairing(format: MessageFormat[Any]) -> RepairingFormat[Any]:
-    missing = [name for name in ("request", "answer", "drop", "rename") if not callable(getattr(format, name, None))]
-    if missing:
-        raise ConfigurationError(
-            f"repair=True needs a format that can mend messages: {format.name} lacks {', '.join(missing)} "
-            "(see compaction_hooks.messages.RepairingFormat)"
-        )
-    return cast("RepairingFormat[Any]", format)  # it has every method
+    if isinstance(format, RepairingFormat):
+        return format
+    missing = [name for name in ("request", "answer", "drop", "rename") if not hasattr(format, name)]
+    raise ConfigurationError(
+        f"repair=True needs a format that can mend messages: {format.name} lacks {', '.join(missing)} "
+        "(see compaction_hooks.messages.RepairingFormat)"
+    )

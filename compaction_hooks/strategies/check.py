@@ -5,7 +5,7 @@ from __future__ import annotations
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO
-from compaction_hooks.validity import is_alike, problems, provider_named, worsened
+from compaction_hooks.validity import is_alike, problems, provider_of, worsened
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     """Return the rule of the provider that a candidate breaks and the active view does not, or None."""
     if _only_shortens(snapshot, candidate.projection) and not snapshot.binds_reasoning:
         return None
-    provider, after = provider_named(snapshot.format.name), snapshot.neutral_view(candidate.projection)
+    provider, after = provider_of(snapshot.format), snapshot.neutral_view(candidate.projection)
     # The model has not answered behind this beginning yet: all reasoning there is was made behind another.
     stale_until = len(after) if snapshot.binds_reasoning else 0
     if not problems(after, provider, stale_until=stale_until):

@@ -36,7 +36,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.testing.asked import AskedSummaries
 from compaction_hooks.testing.promises import BrokenPromise, check_view, demand
 from compaction_hooks.testing.taken import Settled, Taken
-from compaction_hooks.validity import RuleId, binds_reasoning, problems, provider_named
+from compaction_hooks.validity import RuleId, binds_reasoning, problems, provider_of
 
 R = TypeVar("R")
 
@@ -316,9 +316,7 @@ class CheckedSession(Generic[M]):
         if self._settings.repair:
             shown = self._made_elsewhere(messages, repair=False)
             left = [
-                problem
-                for problem in problems(self._read(view), provider_named(self._format.name))
-                if problem.rule in MENDED
+                problem for problem in problems(self._read(view), provider_of(self._format)) if problem.rule in MENDED
             ]
             demand(not left, "valid", f"repaired, and still {left[:3]}")
         elif not records and not (self._is_undone and binds_reasoning(self._model)):

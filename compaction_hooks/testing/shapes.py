@@ -18,6 +18,7 @@ from compaction_hooks.messages import (
     ToolCall,
     ToolResult,
 )
+from compaction_hooks.validity import provider_of
 
 M = TypeVar("M")
 
@@ -44,6 +45,7 @@ class Watched(Generic[M]):
     def __init__(self, message_format: MessageFormat[M]) -> None:
         self._format = cast("RepairingFormat[M]", message_format)  # which of its methods there are was looked at before
         self.name = message_format.name
+        self.provider = provider_of(message_format)
         self.where = ""
 
     def read(self, message: M, /) -> Sequence[Message]:

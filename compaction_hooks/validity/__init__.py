@@ -1,5 +1,6 @@
 """What providers reject, as data, and one checker over neutral messages."""
 
+from compaction_hooks.messages import Provider
 from compaction_hooks.validity.binding import binds_reasoning, is_reasoning, is_reasoning_refusal
 from compaction_hooks.validity.checker import (
     Problem,
@@ -11,7 +12,7 @@ from compaction_hooks.validity.checker import (
     problems,
     worsened,
 )
-from compaction_hooks.validity.rules import RULES, Provider, Rule, RuleId, provider_named, rules_of, takes_call_id
+from compaction_hooks.validity.rules import RULES, Rule, RuleId, provider_named, provider_of, rules_of, takes_call_id
 
 __all__ = [
     "RULES",
@@ -29,6 +30,7 @@ __all__ = [
     "is_server_result",
     "problems",
     "provider_named",
+    "provider_of",
     "rules_of",
     "takes_call_id",
     "worsened",

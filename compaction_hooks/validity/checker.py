@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from compaction_hooks.messages import Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Message, Opaque, Part, Provider, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.validity.binding import is_reasoning
-from compaction_hooks.validity.rules import RULES, Provider, RuleId, rules_of, takes_call_id
+from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-Provider: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock", "chat_template"]
-"""Whose API will receive the messages: OpenAI chat completions, OpenAI Responses, Anthropic messages, Gemini generateContent,
-Bedrock Converse. The same words as the names of the formats. "chat_template" is an OpenAI-compatible server (vLLM, llama.cpp) that
-writes the prompt by the model's own template, some of which (Mistral, Gemma, Llama 2) refuse more; its rules are theirs alone."""
+from compaction_hooks.messages import MessageFormat, Provider, ProviderFormat, is_declared_for
 
 RuleId: TypeAlias = Literal[
     "empty_list",
@@ -319,8 +316,18 @@ _CALL_IDS: Final[Mapping[Provider, re.Pattern[str]]] = {
 2025 and took 51 in July 2026 (https://github.com/vercel/ai/pull/17233); its calls of the legacy kind have none."""
 
 
+def provider_of(format: MessageFormat[Any]) -> Provider | None:
+    """Return the provider that a format writes for; None if a client library translates the messages further.
+
+    A format that does not say (`ProviderFormat`) writes for the provider that has its name, if there is one.
+    """
+    if isinstance(format, ProviderFormat) and is_declared_for(format, "provider", "name"):
+        return format.provider
+    return provider_named(format.name)
+
+
 def provider_named(name: str) -> Provider | None:
-    """Return the provider that a format writes for, by the format's name; None for formats that are translated further on."""
+    """Return the provider with this name; None if there is none."""
     return next((provider for provider in get_args(Provider) if provider == name), None)
 
 

@@ -12,10 +12,10 @@ from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
-from compaction_hooks.messages import M, Message, MessageFormat, PartAddress
+from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, PartAddress
 from compaction_hooks.validity import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
-from compaction_hooks.view.reasoning import StaleReasoning, can_leave_out_reasoning, stale_runs_of
+from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, known_products
 from compaction_hooks.view.reductions import (
     PartKind,
@@ -426,7 +426,7 @@ def project(
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return list(messages)
-    stale_runs = stale_runs_of(record) if binds_reasoning(model) and can_leave_out_reasoning(chosen) else 0
+    stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else 0
     return apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(history)
 
 

@@ -8,14 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, cast
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import M, Message, MessageFormat, RepairingFormat
+from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat
 from compaction_hooks.validity import binds_reasoning, is_blank, is_reasoning
 from compaction_hooks.view.record import CompactionRecord
-
-
-def can_leave_out_reasoning(format: MessageFormat[M]) -> bool:
-    """Return whether a format can write a message without some of its parts (`RepairingFormat.drop`)."""
-    return callable(getattr(format, "drop", None))
 
 
 def stale_runs_of(record: CompactionRecord | None) -> int:
@@ -43,7 +38,7 @@ class BoundReasoning:
 
     def binds(self, model: str | None, format: MessageFormat[M]) -> bool:
         """Return whether views for this model leave out stale reasoning."""
-        return (model in self.models or binds_reasoning(model)) and can_leave_out_reasoning(format)
+        return (model in self.models or binds_reasoning(model)) and isinstance(format, DroppingFormat)
 
     def stale_before(self, history: History[M], record: CompactionRecord | None) -> int:
         """Return the run before which reasoning is stale for a model that binds it."""
@@ -106,7 +101,7 @@ class StaleReasoning(Generic[M]):
             for place, part in enumerate(piece.parts)
             if is_reasoning(part)
         ]
-        return cast("RepairingFormat[M]", self.format).drop(message, places), saved
+        return cast("DroppingFormat[M]", self.format).drop(message, places), saved
 
     @property
     def _end(self) -> int:

@@ -182,3 +182,31 @@ def test_a_pin_tells_the_format_as_a_list_does() -> None:
     view = hooks.transform_context_sync(messages)
     assert messages[2] in view
     assert found(view, AnthropicFormat()) == []
+
+
+class Gateway(AnthropicFormat):
+    """Anthropic's messages under a name of the user's own."""
+
+    name = "gateway"
+
+
+class SayingGateway(Gateway):
+    provider = "anthropic"
+
+
+class OldGateway(Gateway):
+    """As written for 0.1.0: the name alone says whose rules hold."""
+
+    name = "anthropic"
+
+
+@pytest.mark.parametrize(("format", "is_mended"), [(Gateway(), False), (SayingGateway(), True), (OldGateway(), True)])
+def test_a_format_says_whose_rules_its_views_obey_by_its_provider_or_else_by_its_name(
+    format: AnthropicFormat, is_mended: bool
+) -> None:
+    """Anthropic refuses a dot in a call's id; a client library that translates for any provider rewrites it."""
+    call = {"type": "tool_use", "id": "read.1", "name": "read", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "read.1", "content": "found"}
+    messages: Dicts = [user("Go."), {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    view = controller(format=format, settings=CompactionSettings(repair=True)).transform_context_sync(messages)
+    assert (view != messages) == is_mended
