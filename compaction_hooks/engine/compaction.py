@@ -12,8 +12,9 @@ from typing import Generic
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import KnownOverflow
 from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
+from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, write
-from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, Order
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
 from compaction_hooks.errors import ContextOverflowError, described

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic
 
+from compaction_hooks.engine.attempts import Attempts
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.measuring import Shared
 from compaction_hooks.engine.persistence import write
+from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.messages import M, MessageFormat
-from compaction_hooks.runtime.drivers import Driver
+from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.view.record import CompactionRecord
 
 
@@ -22,7 +24,16 @@ class Engine(Generic[M]):
     conversation: Conversation[M]
     shared: Shared
     flow: ConversationFlow[M]
+    sending: SendingFlow[M]
     driver: Driver
+
+    @staticmethod
+    def of(conversation: Conversation[M], shared: Shared, world: World) -> Engine[M]:
+        """Return the engine of a conversation."""
+        attempts = Attempts(conversation, shared)
+        flow = ConversationFlow(conversation, shared, attempts)
+        sending = SendingFlow(conversation, shared, attempts, flow.transform)
+        return Engine(conversation, shared, flow, sending, Driver(world, conversation.lock))
 
     @property
     def is_loaded(self) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 from compaction_hooks import arguments
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.glance import glance
 from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.engine.persistence import load, passed_over
@@ -20,7 +19,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import Caller, Driver, World
+from compaction_hooks.runtime.drivers import Caller, World
 from compaction_hooks.runtime.timebox import Signal, is_async
 from compaction_hooks.session.options import OPTION_NAMES, CallOptions, check_options
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
@@ -131,7 +130,7 @@ class ConversationMethods(Generic[M]):
             Exception: whatever else `send` raises, untouched.
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
-        flow = self.engine.flow.call(_call(self.engine, messages, options), _reader(answer))
+        flow = self.engine.sending.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
@@ -147,7 +146,7 @@ class ConversationMethods(Generic[M]):
         arguments.check(_KINDS, {"send": send, "answer": answer})
         if is_async(send):
             raise ConfigurationError(f"send={arguments.shown(send)} is async: write `await call(messages, send)`")
-        flow = self.engine.flow.call(_call(self.engine, messages, options), _reader(answer))
+        flow = self.engine.sending.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
 
     async def compact(
@@ -195,7 +194,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
+        flow = self.engine.sending.recover(_call(self.engine, messages, options), error)
         return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
     def recover_sync(
@@ -203,7 +202,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.flow.recover(_call(self.engine, messages, options), error)
+        flow = self.engine.sending.recover(_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
     # -- what the host knows
@@ -335,8 +334,7 @@ class CompactionSession(ConversationMethods[M]):
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
-            flow, driver = ConversationFlow(conversation, shared), Driver(world, conversation.lock)
-            return Engine(conversation, shared, flow, driver)
+            return Engine.of(conversation, shared, world)
 
         self._make_engine = make
         self._own = make()
@@ -390,7 +388,7 @@ class CompactionSession(ConversationMethods[M]):
         words of the user is known again.
         """
         last = self._own.conversation.last_sent
-        return last.unmerged if last is not None and last.view is view else view
+        return cast("list[T]", last.unmerged) if last is not None and last.view is view else view
 
     def keep(self, message: object) -> None:
         """Keep a message word for word like `pin`, but without a record of the pin until the next compaction.
@@ -398,7 +396,7 @@ class CompactionSession(ConversationMethods[M]):
         For messages that the host finds again by itself, in every list.
         """
         with self._own.conversation.lock:
-            self._own.conversation.keep(message)
+            self._own.conversation.keep(cast("M", message))
 
     def export_records(self) -> list[dict[str, object]]:
         """Return all records of this conversation as plain JSON, with its pins and what was undone.

@@ -220,7 +220,7 @@ def flow_of(driven: Rig, name: str, messages: list[Chat]) -> Any:
         case "compact":
             return flow.compact(call, None, None)
         case _:
-            return flow.recover(call, OVERFLOW)
+            return driven.session.engine.sending.recover(call, OVERFLOW)
 
 
 def run_flow(driven: Rig, flow: Any, caller: Caller) -> Any:

@@ -1,0 +1,141 @@
+"""The compactions of one conversation, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic
+
+from compaction_hooks.engine.compaction import Compaction
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
+from compaction_hooks.engine.orders import Order, OrderFor
+from compaction_hooks.engine.persistence import ask_again, catch_up
+from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.events import CompactionStarted
+from compaction_hooks.messages import M
+from compaction_hooks.runtime.effects import Emit, Flight, FlightEnd, Flow, Instant, Now, Wait
+from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.view.snapshot import Snapshot
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.engine.compaction import Compaction
+
+_END: dict[CompactionOutcome, FlightEnd] = {
+    CompactionOutcome.COMPACTED: "settled",
+    CompactionOutcome.NOTHING_TO_COMPACT: "failed",
+    CompactionOutcome.NO_GAIN: "failed",
+    CompactionOutcome.FAILED: "failed",
+    CompactionOutcome.ABORTED: "aborted",
+}
+
+
+class Attempts(Generic[M]):
+    """Runs the compactions of one conversation, one at a time, with the records of the store at hand."""
+
+    def __init__(self, conversation: Conversation[M], shared: Shared) -> None:
+        self._conversation = conversation
+        self._shared = shared
+
+    def look(self, call: Call[M]) -> Snapshot[M]:
+        """Return a snapshot of the list of a call."""
+        return look(self._conversation, self._shared, call)
+
+    def budget(self, snapshot: Snapshot[M]) -> Budget:
+        """Return the budget of the model's window; of the present size where the window is unknown."""
+        return snapshot.budget or self._shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
+
+    def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
+        """Return the view of a snapshot, and remember that it was sent."""
+        return remember_sent(self._conversation, snapshot)
+
+    def run_compaction(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+        """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
+        attempt, result = yield from self._run_one(call, order)
+        for may_ask in (True, False):
+            if attempt.is_outdated:
+                attempt, result = yield from self._run_one(call, order, may_ask=may_ask)
+        return attempt, result
+
+    def _run_one(
+        self, call: Call[M], order: OrderFor[M], *, may_ask: bool = True
+    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+        """Run an attempt for which other callers of this conversation wait."""
+        self._conversation.drop_missing()
+        snapshot = self.look(call)
+        budget = self.budget(snapshot)
+        ordered = order(snapshot, budget)
+        with self._flight() as flight:
+            start: Instant = yield Now()
+            yield Emit(_started(self._conversation.id, snapshot, ordered))
+            # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
+            attempt = self.compaction(call, snapshot, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
+            result = yield from attempt.run(start)
+            flight.done.set_result(_END[result.outcome])
+        return attempt, result
+
+    def compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
+        from compaction_hooks.engine.compaction import (
+            Compaction,  # a third of the package, needed only when something is due
+        )
+
+        """Return an attempt to compact that has not begun."""
+        return Compaction(self._conversation, self._shared, call, self._verified(call, snapshot), budget, order)
+
+    def _verified(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
+        """Return the snapshot with every message read again: what was changed in place is noticed before it is summarised."""
+        conversation, messages = self._conversation, snapshot.messages
+        history = conversation.reader.verify(snapshot.history, messages)
+        if history is snapshot.history:
+            return snapshot
+        conversation.history = history
+        return self.look(call)
+
+    @contextmanager
+    def _flight(self) -> Generator[Flight]:
+        flight = self._conversation.flight = Flight()
+        try:
+            yield flight
+        except ContextOverflowError:
+            flight.done.set_result("failed")
+            raise
+        finally:
+            if self._conversation.flight is flight:
+                self._conversation.flight = None
+            if not flight.done.done():
+                flight.done.set_result("aborted")
+
+    def wait_for_others(self) -> Flow[FlightEnd | None]:
+        """Let a compaction under way come to its end first; None when there was none."""
+        end: FlightEnd | None = None
+        while self._conversation.flight is not None:
+            end = yield Wait(self._conversation.flight)
+            if end != "settled":
+                break
+        return end
+
+    def catch_up(self, *, before_paying: bool) -> Flow[bool]:
+        """Exchange records with the store; return whether it need not be asked again in this call."""
+        if not self._shared.has_store:
+            return True
+        is_fresh: bool = yield from catch_up(self._conversation)
+        if before_paying and not is_fresh:
+            yield from ask_again(self._conversation)
+        return is_fresh or before_paying
+
+
+def _started(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
+    """Return the event that tells of an attempt which begins now."""
+    budget = snapshot.budget
+    return CompactionStarted(
+        session_id=session_id,
+        reason=order.reason,
+        why=order.due.reason if order.due else "",
+        tokens_before=snapshot.tokens,
+        messages_before=len(snapshot.view),
+        trigger_tokens=budget.trigger if budget else None,
+        context_window=budget.window if budget else None,
+    )

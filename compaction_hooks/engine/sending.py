@@ -1,0 +1,262 @@
+"""A model call with its recovery, as flows: what a provider rejects is made smaller and sent once more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic
+
+from compaction_hooks.engine.attempts import Attempts
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.glance import glance
+from compaction_hooks.engine.measuring import (
+    Call,
+    Shared,
+    learn_from_answer,
+    learn_from_overflow,
+    report_usage,
+    same_model,
+)
+from compaction_hooks.engine.orders import Order, emergency_order, lighter_order
+from compaction_hooks.engine.result import CompactionOutcome
+from compaction_hooks.engine.sizes import LastSent
+from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.formats.answers import is_cut_by_window, read_quietly
+from compaction_hooks.formats.usage import context_tokens
+from compaction_hooks.messages import M, Message
+from compaction_hooks.runtime.effects import (
+    Answered,
+    Failure,
+    Flow,
+    Send,
+)
+from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
+from compaction_hooks.strategies.leave_out_media import chars_within, view_chars
+from compaction_hooks.tokens.windows import find_window
+from compaction_hooks.validity import is_reasoning_refusal
+from compaction_hooks.view.record import CompactionReason
+from compaction_hooks.view.snapshot import Snapshot
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.overflow import OverflowInfo
+
+logger = logging.getLogger("compaction_hooks")
+
+
+class SendingFlow(Generic[M]):
+    """Sends a view, and recovers from what the provider says."""
+
+    def __init__(
+        self,
+        conversation: Conversation[M],
+        shared: Shared,
+        attempts: Attempts[M],
+        transform: Callable[[Call[M]], Flow[LastSent[M]]],
+    ) -> None:
+        self._conversation = conversation
+        self._shared = shared
+        self._attempts = attempts
+        self._transform = transform
+
+    def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
+        """Transform and send; on an overflow compact and send once more.
+
+        Args:
+            read: Reads a response into an assistant message, for its usage and how it ended.
+        """
+        seen = glance(self._conversation, self._shared, call.messages, call.options)
+        sent = seen or (yield from self._transform(call))
+        first, sent = yield from self._send(call, sent)
+        if isinstance(first, Answered):
+            answer = self._record_response(first.value, sent, read)
+            if answer is None or not self._is_cut_short(answer, sent, call):
+                return first.value
+            return (yield from self._sent_again(call, first.value, answer, read))
+        sent = yield from self._recovered(call, first.error, sent)
+        second, sent = yield from self._send(call, sent)
+        if isinstance(second, Answered):
+            self._record_response(second.value, sent, read)
+            return second.value
+        info = self._overflow(second.error, sent.key.model)
+        if info is None:
+            raise second.error
+        learn_from_overflow(self._conversation, self._shared, call, self._attempts.look(call), sent, info)
+        snapshot = self._attempts.look(call)
+        order = Order(reason=CompactionReason.OVERFLOW, keep=0)
+        raise self._attempts.compaction(
+            call, snapshot, self._attempts.budget(snapshot), order
+        ).overflow_error() from second.error
+
+    def recover(self, call: Call[M], error: BaseException) -> Flow[LastSent[M]]:
+        """Return a view to send after an error the host caught; raise `error` itself when no other view cures it.
+
+        Raises:
+            ContextOverflowError: nothing smaller is valid.
+        """
+        if self._is_of_another_model(error, call):
+            raise error
+        return (yield from self._recovered(call, error, self._conversation.last_sent))
+
+    def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Answered | Failure, LastSent[M]]]:
+        """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
+        answer: Answered | Failure = yield Send(sent.view)
+        if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
+            bare = self._without_reasoning(call, sent)
+            if bare is not None:
+                answer, sent = (yield Send(bare.view)), bare
+        return answer, sent
+
+    def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
+        """The view without any reasoning there is so far, from now on; None where the refused one held none."""
+        before = refused.unmerged if refused else self._attempts.look(call).view
+        self._conversation.reasoning.refuse(call.model or self._shared.model)
+        self._conversation.frame = None
+        snapshot = self._attempts.look(call)
+        if snapshot.view == before:
+            return None
+        logger.warning(
+            "session %s: the provider refused the reasoning that was sent: going on without it", self._conversation.id
+        )
+        return self._attempts.hand_out(snapshot)
+
+    def _recovered(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
+        """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
+        if is_reasoning_refusal(error):
+            bare = self._without_reasoning(call, sent)
+            if bare is None:
+                raise error
+            return bare
+        settings = self._shared.settings_for(call)
+        info = _parsed(error, settings.overflow_patterns)
+        if info is None or not info.is_recoverable or not settings.compact_on_overflow:
+            raise error
+        yield from self._attempts.catch_up(before_paying=True)
+        others_end = yield from self._attempts.wait_for_others()
+        if info.is_bytes:
+            return (yield from self._lightened(call, error, sent, info.limit_bytes))
+        if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
+            learn_from_overflow(self._conversation, self._shared, call, self._attempts.look(call), sent, info)
+        snapshot = self._attempts.look(call)
+        budget = self._attempts.budget(snapshot)
+        if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
+            return self._attempts.hand_out(snapshot)
+        try:
+            attempt, result = yield from self._attempts.run_compaction(call, emergency_order(others_end, must_fit=True))
+        except ContextOverflowError as unfit:
+            raise unfit from error
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
+            raise error
+        return attempt.last_sent
+
+    def _lightened(
+        self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
+    ) -> Flow[LastSent[M]]:
+        """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
+        snapshot = self._attempts.look(call)
+        if _is_another_view(snapshot, sent):
+            return self._attempts.hand_out(snapshot)
+        refused = view_chars(snapshot, snapshot.projection)
+        attempt, result = yield from self._attempts.run_compaction(call, lighter_order(limit_bytes))
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
+            raise error
+        limit = refused if limit_bytes is None else chars_within(limit_bytes)
+        self._conversation.cooldown.most_chars = min(limit, refused - 1)
+        return attempt.last_sent
+
+    def _sent_again(
+        self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
+    ) -> Flow[object]:
+        """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
+        call = replace(call, cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
+        yield from self._attempts.catch_up(before_paying=True)
+        others_end = yield from self._attempts.wait_for_others()
+        attempt, result = yield from self._attempts.run_compaction(call, emergency_order(others_end, must_fit=False))
+        self._conversation.cooldown.has_overflowed = False
+        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
+            return response
+        second, sent = yield from self._send(call, attempt.last_sent)
+        if isinstance(second, Failure):
+            logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
+            return response
+        self._note_limit(call, answer, self._record_response(second.value, sent, read))
+        return second.value
+
+    def _note_limit(self, call: Call[M], first: Message, second: Message | None) -> None:
+        """Remember the length at which the model's answers end: more room for the answer did not make it longer."""
+        if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
+            return
+        if first.usage.output_tokens == second.usage.output_tokens > 0:
+            self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
+
+    def _is_cut_short(self, answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
+        settings, limit = (
+            self._shared.settings_for(call),
+            self._shared.answer_limits.get(call.model or self._shared.model),
+        )
+        if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
+            return False
+        requested = call.max_output_tokens or settings.max_output_tokens
+        window = sent.budget.window if sent.budget is not None else None
+        return settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
+
+    def _is_of_another_model(self, error: BaseException, call: Call[M]) -> bool:
+        """Whether an error names a model other than this call's: one used earlier in this conversation, or one the tables know.
+
+        Any other name may be a router's alias for the same model.
+        """
+        asked, named = call.model or self._shared.model, _named_model(error)
+        if asked is None or named is None or same_model(named, asked):
+            return False
+        return named in self._conversation.sizes.models or bool(find_window(named) and find_window(asked))
+
+    def _record_response(
+        self, response: object, sent: LastSent[M], read: Callable[[object], Message | None]
+    ) -> Message | None:
+        """Take in what an answer says of its call; return the reading.
+
+        An answer may say that the input overflowed although it was accepted: then the next call compacts first. What a
+        stream says is taken in chunk by chunk, as it is read.
+        """
+        if isinstance(response, GuardedStream | GuardedAsyncStream):
+            response.on_chunk = lambda chunk: self._record_chunk(chunk, sent, read)
+            return None
+        answer = read_quietly(read, response)
+        if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
+            report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
+            learn_from_answer(self._shared, sent.key.model, answer, sent.budget)
+        # A plain text is what the model wrote, and may speak of overflows without being one.
+        if not isinstance(response, str) and self._overflow(response, sent.key.model) is not None:
+            self._conversation.cooldown.has_overflowed = True
+        return answer
+
+    def _record_chunk(self, chunk: object, sent: LastSent[M], read: Callable[[object], Message | None]) -> None:
+        """Take in a chunk of a stream; those that tell nothing of usage or ending are passed over unread."""
+        if read(chunk) is not None:
+            with self._conversation.lock:
+                self._record_response(chunk, sent, read)
+
+    def _overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
+        """What an error or a response says of an overflow of the context; None when it is something else."""
+        info = _parsed(evidence, self._shared.find_settings(model).overflow_patterns)
+        return info if info is not None and info.kind == "context_overflow" else None
+
+
+def _parsed(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
+    from compaction_hooks.overflow import parse_overflow  # its patterns take as long to compile as all others
+
+    return parse_overflow(evidence, patterns=patterns)
+
+
+def _named_model(error: BaseException) -> str | None:
+    """Return the model that an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
+    try:
+        names = (getattr(error, "model", None), getattr(error, "model_name", None))
+    except Exception:  # noqa: BLE001 - properties of foreign errors may raise anything
+        return None
+    return next((name for name in names if isinstance(name, str)), None)
+
+
+def _is_another_view(snapshot: Snapshot[M], sent: LastSent[M] | None) -> bool:
+    """Whether a compaction since, here or in another worker, replaced the view that was rejected."""
+    return sent is not None and snapshot.key.record_id != sent.key.record_id
