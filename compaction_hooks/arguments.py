@@ -105,6 +105,9 @@ ESTIMATOR: Final = with_methods(
 TRIGGER: Final = with_methods(
     "be a trigger with due(snapshot), such as RatioTrigger(0.8) of compaction_hooks.triggers", "due"
 )
+STRATEGY: Final = with_methods(
+    "be a strategy with propose(snapshot, goal), such as ClearToolResults() of compaction_hooks.strategies", "propose"
+)
 FORMAT: Final = with_methods(
     "be a MessageFormat: OpenAIChatFormat(), OpenAIResponsesFormat() or AnthropicFormat() of compaction_hooks.formats",
     "read",

@@ -47,7 +47,8 @@ class ContextOverflowError(CompactionError):
         tokens: Estimated size of the smallest valid request, in tokens; None when unknown.
         window: The model's context window in tokens; None when unknown.
         part: The part that cannot shrink: "system prompt", "tools", "current request", "pins", "last step", or
-            "hidden prefix", what the provider counts beside the list: a system prompt and tools that were not handed over.
+            "hidden prefix", what the provider counts beside the list: a system prompt and tools that were not handed over; or
+            "strategies": each part could fit, but the strategies of the settings do not shorten any.
     """
 
     def __init__(

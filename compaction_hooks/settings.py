@@ -15,7 +15,7 @@ from compaction_hooks.strategies import (
     ShortenParts,
     Summarize,
 )
-from compaction_hooks.strategies.summarize import SPLIT_TURN_MIN_PREFIX
+from compaction_hooks.strategies.summary_plan import SPLIT_TURN_MIN_PREFIX
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
     MINIMUM_CLEAR_RATIO,
@@ -41,15 +41,7 @@ def _is_rule(value: object) -> bool:
 
 
 def _is_ladder(value: object) -> bool:
-    return (
-        isinstance(value, Sequence)
-        and bool(value)
-        and not isinstance(value, str)
-        and all(
-            callable(getattr(item, "propose", None)) and not isinstance(item, type)
-            for item in cast("Sequence[object]", value)
-        )
-    )
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
 
 
 _PART = "be a part of the window above 0 and up to 0.9"
@@ -175,6 +167,8 @@ class CompactionSettings:
         self._check_trigger()
         self._check_keep()
         self._check_strategies()
+        strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
+        arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
 

@@ -49,6 +49,7 @@ PUBLIC_MODULES = {
     "compaction_hooks.replay",
     "compaction_hooks.replay.__main__",
     "compaction_hooks.stores",
+    "compaction_hooks.strategies",
     "compaction_hooks.testing",
     "compaction_hooks.triggers",
     "compaction_hooks.validity",

@@ -22,7 +22,7 @@ from compaction_hooks.events import CompactionFailed, CompactionFinished, Compac
 from compaction_hooks.files import ask_host_files
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
-from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
+from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
 from compaction_hooks.strategies.check import broken_rule, rejection
 from compaction_hooks.strategies.cut_point import turns_tokens
 from compaction_hooks.strategies.fixed_parts import largest_fixed_part
@@ -302,23 +302,30 @@ class Compaction(Generic[M]):
         raise error
 
     def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
-        """Yield the rejected candidates, the best first, then all that shortening by force makes of them."""
+        """Yield the rejected candidates, the best first, then what shortening by force makes of them, if a strategy shortens."""
         rejected = sorted(self._rejected, key=self._rank)
         yield from rejected
-        for start in rejected or (None,):
+        for start in (rejected or (None,)) if self._may_shorten else ():
             for candidate in last_resort(self._snapshot, replace(goal, start=start)):
                 self._rejected.append(candidate)
                 yield candidate
 
+    @property
+    def _may_shorten(self) -> bool:
+        return any(isinstance(strategy, ShortenParts) for strategy in self._settings.ladder)
+
     def overflow_error(self) -> ContextOverflowError:
         """Return the error that names the part that cannot shrink."""
         part, size = largest_fixed_part(self._snapshot)
-        what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
         smallest = min([self._snapshot.tokens, *(candidate.tokens for candidate in self._rejected)])
-        size, window = min(size, smallest), self._budget.window
+        window = self._budget.window
+        what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
+        why, fix = f", of which {what} takes about {min(size, smallest):,}", f"shorten {what}"
+        if size <= window and not self._may_shorten:
+            part, why, fix = "strategies", " after all its strategies", "add ShortenParts() to the strategies"
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
-            f"{smallest:,}, of which {what} takes about {size:,}; shorten {what} or use a model with a larger window",
+            f"{smallest:,}{why}; {fix} or use a model with a larger window",
             tokens=smallest,
             window=window,
             part=part,

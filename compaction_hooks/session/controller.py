@@ -329,8 +329,14 @@ def _name(format: MessageFormat[M] | None) -> str:
 
 
 def _guarded(settings: CompactionSettings) -> CompactionSettings:
-    """Return the settings with a trigger that cannot fail a call."""
-    return settings if settings.trigger is None else replace(settings, trigger=guarded(settings.trigger))
+    """Return the settings with a trigger and strategies that cannot fail a call."""
+    if settings.trigger is not None:
+        settings = replace(settings, trigger=guarded(settings.trigger))
+    if settings.strategies is not None:
+        from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have such
+
+        settings = replace(settings, strategies=tuple(map(guard_strategy, settings.strategies)))
+    return settings
 
 
 def _handlers(on_event: object) -> tuple[EventHandler, ...]:

@@ -11,6 +11,9 @@ from compaction_hooks.strategies.clear_tool_results import ClearToolResults
 from compaction_hooks.strategies.drop_oldest import DropOldest
 from compaction_hooks.strategies.shorten_parts import ShortenParts
 from compaction_hooks.strategies.summarize import Summarize, SummaryStrategy
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
+from compaction_hooks.view.reductions import Reducible, Reduction
+from compaction_hooks.view.snapshot import Snapshot
 
 __all__ = [
     "AnyStrategy",
@@ -18,10 +21,16 @@ __all__ = [
     "ClearToolResults",
     "DropOldest",
     "Goal",
+    "Reducible",
+    "Reduction",
     "ShortenParts",
+    "Snapshot",
     "Strategy",
     "Summarize",
+    "Summarized",
+    "SummaryPlan",
     "SummaryStrategy",
+    "plan_summary",
     "reduce",
     "unpinned_parts",
 ]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, unpinned_parts
 from compaction_hooks.view.reductions import Reducible, ToolRule, cleared
 from compaction_hooks.view.snapshot import Snapshot
 
+_TOKENS = arguments.whole("tokens", least=0).or_none()
 
+
+@arguments.checked({"protect_tokens": _TOKENS, "minimum_gain_tokens": _TOKENS})
 @dataclass(frozen=True, slots=True)
 class ClearToolResults:
     """Clear tool results: not the newest ones, not those that the model has not seen yet, and none against their tool's rule.

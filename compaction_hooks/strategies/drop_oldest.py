@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal
-from compaction_hooks.strategies.summarize import SPLIT_TURN_MIN_PREFIX, summary_candidate
+from compaction_hooks.strategies.summarize import summary_candidate
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
 from compaction_hooks.view.snapshot import Snapshot
 
 
+@arguments.checked({"add_continuation": arguments.SWITCH})
 @dataclass(frozen=True, slots=True)
 class DropOldest:
     """Drop all but the recent messages, when no summary of them is to be had.
@@ -26,7 +28,7 @@ class DropOldest:
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return what is to be dropped; None when the candidate so far covers as much, or nothing may be left out."""
-        plan = plan_summary(snapshot, goal, split_turn_min_prefix=SPLIT_TURN_MIN_PREFIX)
+        plan = plan_summary(snapshot, goal)
         if plan is None or (goal.start and goal.may_send_start and goal.start.record.covered_runs >= plan.cut):
             return None
         room = plan.allowance - snapshot.text_tokens(dropped_marker(plan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record, unpinned_parts
 from compaction_hooks.strategies.leave_out_media import leave_out_media
@@ -27,6 +28,7 @@ SHORTENING_SLACK = 0.03
 """Of the room there is, left over when parts are shortened: a long text is sized by samples, what is left of it may be denser."""
 
 
+@arguments.checked({"least_chars": arguments.whole("characters")})
 @dataclass(frozen=True, slots=True)
 class ShortenParts:
     """Shorten tool results and arguments until the view fits the target, the largest first, and no more than is needed.

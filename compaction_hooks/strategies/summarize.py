@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+from compaction_hooks import arguments
 from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, evaluate, next_record, with_reductions
-from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
+from compaction_hooks.strategies.summary_plan import SPLIT_TURN_MIN_PREFIX, Summarized, SummaryPlan, plan_summary
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
-
-SPLIT_TURN_MIN_PREFIX = 5
-"""Messages in a turn's first part for which that gets a summary of its own (Opal)."""
 
 
 @runtime_checkable
@@ -26,11 +24,12 @@ class SummaryStrategy(Protocol):
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
-    ) -> Candidate[M]:
-        """Return the candidate that a summary of its plan gives."""
+    ) -> Candidate[M] | None:
+        """Return the candidate that a summary of its plan gives; None when it is of no use."""
         ...
 
 
+@arguments.checked({"split_turn_min_prefix": arguments.whole("messages"), "add_continuation": arguments.SWITCH})
 @dataclass(frozen=True, slots=True)
 class Summarize:
     """Ask the summarizer for a summary that takes the place of all but the recent messages.

@@ -27,6 +27,8 @@ from compaction_hooks.view.reductions import reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import parse_summary, render_summary
 
+SPLIT_TURN_MIN_PREFIX = 5
+"""Messages in a turn's first part for which that gets a summary of its own (Opal)."""
 FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
 MINIMUM_SUMMARY_TOKENS = 160
@@ -93,7 +95,9 @@ class Summarized:
     unseen: int = 0
 
 
-def plan_summary(snapshot: Snapshot[M], goal: Goal[M], *, split_turn_min_prefix: int) -> SummaryPlan | None:
+def plan_summary(
+    snapshot: Snapshot[M], goal: Goal[M], *, split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
+) -> SummaryPlan | None:
     """Choose the cut and gather what is to be summarised; None when nothing that may be left out lies before any cut.
 
     Args:

@@ -1,0 +1,133 @@
+"""Guards around strategies that a host hands over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from compaction_hooks.errors import described
+from compaction_hooks.messages import M, Message
+from compaction_hooks.strategies import (
+    AnyStrategy,
+    Candidate,
+    ClearToolResults,
+    DropOldest,
+    Goal,
+    ShortenParts,
+    Snapshot,
+    Strategy,
+    Summarize,
+    Summarized,
+    SummaryPlan,
+    SummaryStrategy,
+)
+from compaction_hooks.strategies.candidate import evaluate, with_reductions
+from compaction_hooks.view.projection import is_true
+from compaction_hooks.view.record import CompactionRecord
+
+T = TypeVar("T")
+
+SHIPPED: Final = (ClearToolResults, Summarize, ShortenParts, DropOldest)
+
+logger = logging.getLogger("compaction_hooks")
+
+
+@dataclass(slots=True)
+class _Guard:
+    """Asks a strategy, and passes over it if that fails; the first failure is logged."""
+
+    name: str
+    has_warned: bool = field(default=False, init=False)
+
+    def ask(self, question: Callable[[], T]) -> T | None:
+        try:
+            return question()
+        except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything
+            if not self.has_warned:
+                self.has_warned = True
+                logger.warning("strategy %s failed (%s): the others go on without it", self.name, described(error))
+            return None
+
+
+class GuardedStrategy:
+    """A host's strategy that never fails a call: if it raises, or proposes something else than a candidate, it is passed over."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self._guard = _Guard(type(strategy).__name__)
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        """Return the candidate of the host's strategy, evaluated anew, or None."""
+        return self._guard.ask(lambda: _verify_candidate(snapshot, self._strategy.propose(snapshot, goal)))
+
+
+class GuardedSummaryStrategy:
+    """The same for a strategy that asks for a summary."""
+
+    def __init__(self, strategy: SummaryStrategy) -> None:
+        self._strategy = strategy
+        self._guard = _Guard(type(strategy).__name__)
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
+        """Return the plan of the host's strategy, or None."""
+        return self._guard.ask(lambda: _verify_plan(self._strategy.propose(snapshot, goal)))
+
+    def from_summary(
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+    ) -> Candidate[M] | None:
+        """Return the candidate of the host's strategy, evaluated anew, or None."""
+        return self._guard.ask(
+            lambda: _verify_candidate(snapshot, self._strategy.from_summary(snapshot, goal, plan, summary))
+        )
+
+
+def guard_strategy(strategy: AnyStrategy) -> AnyStrategy:
+    """Return a strategy that cannot fail a call; those of this package need no guard."""
+    if type(strategy) in SHIPPED:
+        return strategy
+    return GuardedSummaryStrategy(strategy) if isinstance(strategy, SummaryStrategy) else GuardedStrategy(strategy)
+
+
+def _verify_candidate(snapshot: Snapshot[M], candidate: Any) -> Candidate[M] | None:
+    """Return a candidate whose view and size are those of its record.
+
+    Raises:
+        TypeError: it is no candidate.
+        ValueError: its record is damaged, of another conversation, or does not follow the active one.
+    """
+    if candidate is None:
+        return None
+    if not isinstance(candidate, Candidate):
+        raise TypeError(f"it proposed {type(candidate).__name__}, neither a Candidate nor None")
+    record = CompactionRecord.from_json(candidate.record.to_json())
+    active = snapshot.record.id if snapshot.record else None
+    if record.parent != active or record.seen_runs != snapshot.history.run_count:
+        raise ValueError("its record does not follow the active one: make it with reduce(snapshot, goal, ...)")
+    if not is_true(snapshot.history, record):
+        raise ValueError("its record is not true of this conversation")
+    return evaluate(snapshot, with_reductions(record, ()), is_enough=candidate.is_enough)
+
+
+def _verify_plan(plan: Any) -> SummaryPlan | None:
+    """Return a plan that a summarizer can be asked for.
+
+    Raises:
+        TypeError: it is no plan, or it leaves nothing to ask for.
+    """
+    if plan is None:
+        return None
+    if not isinstance(plan, SummaryPlan):
+        raise TypeError(f"it proposed {type(plan).__name__}, neither a SummaryPlan nor None")
+    parts: list[object] = [*plan.history, *plan.prefix]
+    is_sound = (
+        all(isinstance(message, Message) for message in parts)
+        and len(plan.hosts) == len(parts) > 0
+        and plan.allowance > 0
+    )
+    if not is_sound:
+        raise TypeError(
+            "its plan is damaged: make it with plan_summary(snapshot, goal), and change fields with replace()"
+        )
+    return plan

@@ -1,0 +1,356 @@
+"""`CompactionSettings(strategies=...)`: how a view is made smaller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
+from compaction_hooks.messages import M
+from compaction_hooks.strategies import (
+    AnyStrategy,
+    Candidate,
+    ClearToolResults,
+    DropOldest,
+    Goal,
+    ShortenParts,
+    Snapshot,
+    Summarize,
+    Summarized,
+    SummaryPlan,
+    plan_summary,
+    reduce,
+    unpinned_parts,
+)
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    controller,
+    elsewhere,
+    prose,
+    steps,
+    system,
+    talk,
+    texts,
+    user,
+)
+
+OVERFLOW = RuntimeError("prompt is too long: 9000 tokens > 8192 maximum")
+AT_WORK = [system(), user("Port the parser."), *steps(18, 300)]
+"""A turn with tool results, above the threshold of 6,144 tokens and within the window of 8,192."""
+IN_TALK = [*talk(15, 220), user("And now?")]
+"""The same without tools."""
+
+
+def hooks(*strategies: AnyStrategy, asked: Scripted | None = None, **more: Any) -> Controller:
+    return controller(settings=CompactionSettings(strategies=strategies), summarizer=asked or Scripted(), **more)
+
+
+def cleared(view: Sequence[Chat]) -> list[int]:
+    return [place for place, message in enumerate(view) if "Old tool result cleared" in str(message["content"])]
+
+
+# -- those of the package
+
+
+def test_clear_only_asks_no_model_and_drops_no_message() -> None:
+    asked, events = Scripted(), list[CompactionEvent]()
+    only = hooks(ClearToolResults(), asked=asked, events=events)
+    view = only.transform_context_sync(AT_WORK)
+    assert len(view) == len(AT_WORK)
+    assert cleared(view)
+    assert [message for place, message in enumerate(view) if place not in cleared(view)] == [
+        message for place, message in enumerate(AT_WORK) if place not in cleared(view)
+    ]
+    assert not asked.requests
+    assert elsewhere(only, AT_WORK) == view
+
+
+def test_clear_only_waits_while_nothing_can_be_cleared() -> None:
+    events: list[CompactionEvent] = []
+    assert hooks(ClearToolResults(), events=events).transform_context_sync(IN_TALK) is IN_TALK
+    assert [event.why for event in events if isinstance(event, CompactionSkipped)] == ["nothing to summarise"]
+
+
+def test_never_clear_keeps_results_word_for_word() -> None:
+    view = hooks(Summarize(), DropOldest()).transform_context_sync(AT_WORK)
+    assert not cleared(view)
+    assert view[-1] is AT_WORK[-1]
+    assert "keep going" in texts(view)
+    assert len(view) < len(AT_WORK)
+
+
+def test_the_first_strategy_that_reaches_the_target_is_taken() -> None:
+    asked = Scripted()
+    first_cleared = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=asked).transform_context_sync(AT_WORK)
+    assert cleared(first_cleared)
+    assert not asked.requests
+    first_dropped = hooks(DropOldest(), ClearToolResults(), asked=asked).transform_context_sync(AT_WORK)
+    assert "[Compacted " in texts(first_dropped)
+    assert not cleared(first_dropped)
+    assert not asked.requests
+
+
+@pytest.mark.parametrize(
+    ("strategy", "newest_cleared"),
+    [
+        (ClearToolResults(protect_tokens=0), len(AT_WORK) - 3),
+        (ClearToolResults(protect_tokens=3_000), len(AT_WORK) - 19),
+    ],
+)
+def test_so_many_of_the_newest_results_are_protected(strategy: ClearToolResults, newest_cleared: int) -> None:
+    assert max(cleared(hooks(strategy).transform_context_sync(AT_WORK))) == newest_cleared
+
+
+def test_clearing_must_gain_as_much_as_it_is_told() -> None:
+    assert cleared(hooks(ClearToolResults(minimum_gain_tokens=3_000)).transform_context_sync(AT_WORK))
+    assert hooks(ClearToolResults(minimum_gain_tokens=7_000)).transform_context_sync(AT_WORK) is AT_WORK
+
+
+def test_of_each_part_so_many_characters_stay() -> None:
+    view = hooks(ShortenParts(least_chars=600)).transform_context_sync(AT_WORK)
+    results = [str(message["content"]) for message in view if message["role"] == "tool"]
+    assert any("characters left out" in text for text in results)
+    assert 600 <= min(map(len, results)) < 700
+    assert hooks(ShortenParts(least_chars=1_000)).transform_context_sync(AT_WORK) is AT_WORK
+
+
+@pytest.mark.parametrize("strategy", [Summarize, DropOldest])
+def test_the_line_that_tells_the_model_to_go_on_can_be_left_out(strategy: Callable[..., AnyStrategy]) -> None:
+    def summary(add_continuation: bool) -> str:
+        view = hooks(strategy(add_continuation=add_continuation)).transform_context_sync(AT_WORK)
+        return str(view[1]["content"])
+
+    assert len(summary(add_continuation=True)) > len(summary(add_continuation=False))
+
+
+def test_a_split_turn_gets_a_summary_of_its_own_from_so_many_messages_on() -> None:
+    def kinds(least: int) -> list[str]:
+        asked = Scripted()
+        messages = [*talk(4, 100), user("Port the parser."), *steps(24, 300)]
+        hooks(Summarize(split_turn_min_prefix=least), asked=asked).transform_context_sync(messages)
+        return [request.kind for request in asked.requests]
+
+    assert kinds(5) == ["history", "turn_prefix"]
+    assert kinds(500) == ["history"]
+
+
+# -- by hand, and after an overflow
+
+
+def test_by_hand_the_first_that_summarises_is_taken() -> None:
+    asked = Scripted()
+    result = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=asked).compact_sync(
+        AT_WORK, focus="the table"
+    )
+    assert [request.focus for request in asked.requests] == ["the table"]
+    assert not cleared(result.messages)
+
+
+def test_by_hand_clear_only_clears() -> None:
+    assert cleared(hooks(ClearToolResults()).compact_sync(AT_WORK).messages)
+
+
+def test_by_hand_without_anything_to_clear_the_list_stays() -> None:
+    result = hooks(ClearToolResults()).compact_sync(IN_TALK)
+    assert (result.outcome, result.messages) == (CompactionOutcome.NOTHING_TO_COMPACT, IN_TALK)
+
+
+def test_after_an_overflow_clear_only_clears() -> None:
+    only = hooks(ClearToolResults())
+    view = only.recover_sync(OVERFLOW, AT_WORK)
+    assert cleared(view)
+    assert len(view) == len(AT_WORK)
+
+
+# -- nothing fits
+
+
+def test_what_clear_only_cannot_make_fit_stays_word_for_word_and_is_told() -> None:
+    messages = [*talk(40, 300), user("And now?")]
+    events: list[CompactionEvent] = []
+    only = hooks(ClearToolResults(), events=events)
+    assert only.transform_context_sync(messages) is messages
+    (failed,) = (event for event in events if isinstance(event, CompactionFailed))
+    assert failed.is_over_window
+    with pytest.raises(ContextOverflowError, match=r"add ShortenParts\(\) to the strategies") as raised:
+        only.compact_sync(messages)
+    assert raised.value.part == "strategies"
+
+
+def test_with_shorten_parts_what_was_said_is_shortened_before_it_fails() -> None:
+    messages = [*talk(40, 300), user("And now?")]
+    view = hooks(ShortenParts()).transform_context_sync(messages)
+    assert len(view) == len(messages)
+    assert "characters left out" in texts(view)
+    assert view[-1] is messages[-1]
+
+
+def test_without_shorten_parts_the_part_that_is_larger_than_the_window_is_named() -> None:
+    with pytest.raises(ContextOverflowError, match="the current request takes about") as raised:
+        hooks(Summarize()).compact_sync([*talk(4), user(prose(9_000))])
+    assert raised.value.part == "current request"
+
+
+# -- wrong arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"strategies": []}, r"strategies=\[\] must be a list of strategies"),
+        ({"strategies": ClearToolResults()}, r"strategies=ClearToolResults\(.* must be a list of strategies"),
+        ({"strategies": "clear"}, "strategies='clear' must be a list of strategies"),
+        (
+            {"strategies": [Summarize(), ClearToolResults]},
+            r"strategies\[1\]=ClearToolResults is a class: write .*\(\.\.\.\)",
+        ),
+        (
+            {"strategies": [Scripted()]},
+            r"strategies\[0\]=.*Scripted.* must be a strategy with propose\(snapshot, goal\)",
+        ),
+        ({"clear_tool_results": False}, "clear_tool_results=False and strategies= .*: leave ClearToolResults"),
+        ({"split_turn_min_prefix": 9}, r"split_turn_min_prefix=9 and strategies= .*: give it to Summarize\("),
+        ({"add_continuation": False}, r"add_continuation=False and strategies= .*: give it to Summarize\("),
+    ],
+)
+def test_a_wrong_ladder_is_refused_with_the_fix(arguments: dict[str, Any], says: str) -> None:
+    usual: dict[str, Any] = {"strategies": [ClearToolResults()]}
+    with pytest.raises(ConfigurationError, match=says):
+        CompactionSettings(**{**usual, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ClearToolResults(protect_tokens=-1), "protect_tokens=-1 must be a whole number of tokens"),
+        (lambda: ClearToolResults(minimum_gain_tokens=0.5), "minimum_gain_tokens=0.5 must be a whole number"),  # type: ignore[arg-type]
+        (lambda: ShortenParts(least_chars=0), "least_chars=0 must be a whole number of characters above zero"),
+        (lambda: Summarize(add_continuation=1), "add_continuation=1 must be True or False"),  # type: ignore[arg-type]
+        (lambda: DropOldest(add_continuation=None), "add_continuation=None must be True or False"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_parameter_is_refused(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        make()
+
+
+# -- a user's own
+
+
+@dataclass(frozen=True)
+class KeepNewest:
+    """Clears all results of one tool but the newest."""
+
+    tool: str
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
+        results = [part for part in unpinned_parts(snapshot, goal, results_only=True) if part.tool == self.tool]
+        return reduce(snapshot, goal, [part.reduction() for part in results[:-1]])
+
+
+class SummarizeMore:
+    """Summarises, and keeps half as much word for word."""
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
+        return plan_summary(snapshot, replace(goal, keep_tokens=goal.keep_tokens // 2))
+
+    def from_summary(
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+    ) -> Candidate[M] | None:
+        return Summarize().from_summary(snapshot, goal, plan, summary)
+
+
+def test_a_strategy_of_ones_own_makes_the_view() -> None:
+    messages = [user("Log in."), *steps(14, 300, name="screenshot"), *steps(10, 300, first=14), user("Go on.")]
+    own = hooks(KeepNewest("screenshot"))
+    view = own.transform_context_sync(messages)
+    assert cleared(view) == [2 * number for number in range(1, 14)]
+    assert elsewhere(own, messages) == view
+    assert own.transform_context_sync([*messages, *steps(1, 50, first=24)])[:-2] == view
+
+
+def test_a_strategy_of_ones_own_asks_for_a_summary() -> None:
+    def kept(strategy: AnyStrategy) -> int:
+        return len(hooks(strategy).transform_context_sync(AT_WORK))
+
+    assert kept(SummarizeMore()) < kept(Summarize())
+
+
+class Broken:
+    """Proposes what it is told to."""
+
+    def __init__(self, propose: Callable[[Snapshot[Any], Goal[Any]], Any]) -> None:
+        self._propose = propose
+
+    def propose(self, snapshot: Snapshot[Any], goal: Goal[Any], /) -> Any:
+        return self._propose(snapshot, goal)
+
+
+class BrokenSummary(Broken):
+    """The same where a summary is asked for."""
+
+    def from_summary(self, *_: object) -> Any:
+        raise RuntimeError("no use for that")
+
+
+def foreign(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+    """A candidate of another conversation, made before."""
+    made = KeepNewest("read_file").propose(snapshot, goal)
+    assert made is not None
+    return replace(made, record=replace(made.record, covered_runs=4, covered_digest="0" * 64))
+
+
+def with_record(**fields: Any) -> Callable[[Snapshot[Any], Goal[Any]], Any]:
+    def propose(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+        made = KeepNewest("read_file").propose(snapshot, goal)
+        assert made is not None
+        return replace(made, record=replace(made.record, **fields))
+
+    return propose
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Broken(lambda snapshot, goal: 1 / 0),
+        Broken(lambda snapshot, goal: snapshot.messages),
+        Broken(foreign),
+        Broken(with_record(parent="nobody")),
+        Broken(with_record(digest={"not": object()})),
+        Broken(with_record(summary=None)),
+        BrokenSummary(lambda snapshot, goal: {"history": []}),
+        BrokenSummary(lambda snapshot, goal: replace(_plan(snapshot, goal), history=("a text",))),
+        BrokenSummary(lambda snapshot, goal: _plan(snapshot, goal)),
+    ],
+)
+def test_a_broken_strategy_is_passed_over_and_named_once(broken: Broken, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "compaction_hooks")
+    guarded = hooks(broken, ClearToolResults())
+    assert guarded.transform_context_sync(AT_WORK) == hooks(ClearToolResults()).transform_context_sync(AT_WORK)
+    guarded.session("another").transform_context_sync(AT_WORK)
+    assert len([line for line in caplog.messages if f"strategy {type(broken).__name__} failed" in line]) == 1
+
+
+def _plan(snapshot: Snapshot[Any], goal: Goal[Any]) -> SummaryPlan:
+    plan = plan_summary(snapshot, goal)
+    assert plan is not None
+    return plan
+
+
+def test_a_candidate_that_lies_about_its_size_is_measured() -> None:
+    def small(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+        made = reduce(snapshot, goal, [unpinned_parts(snapshot, goal)[1].reduction()])
+        assert made is not None
+        return replace(made, tokens=1)
+
+    asked = Scripted()
+    hooks(Broken(small), Summarize(), asked=asked).transform_context_sync(AT_WORK)
+    assert asked.requests
