@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from compaction_hooks import CompactionController, CompactionSettings, MessageFormat, Summarizer, TokenEstimator
 from compaction_hooks.arguments import check_names
@@ -13,6 +13,9 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
 from compaction_hooks.triggers import RatioTrigger
+
+Settings: TypeAlias = CompactionSettings | Mapping[str, CompactionSettings]
+"""The policy of a controller: one, or one for each model."""
 
 
 class PolicyKeywords(TypedDict, total=False):
@@ -23,7 +26,7 @@ class PolicyKeywords(TypedDict, total=False):
 
     context_window: int | None
     summarizer: Summarizer | None
-    settings: CompactionSettings | None
+    settings: Settings | None
     store: RecordStore | None
     on_event: EventHandler | Sequence[EventHandler]
     estimator: TokenEstimator | None
@@ -85,11 +88,19 @@ def controller_from(
 def _made(
     format: MessageFormat[Any],
     *,
-    settings: CompactionSettings | None = None,
+    settings: Settings | None = None,
     summary_prompt: str | None = None,
     **keywords: Any,
 ) -> CompactionController[Any]:
     """Return a new controller; a prompt beside settings takes the place of theirs."""
     if summary_prompt is not None:
-        settings = replace(settings or CompactionSettings(), summary_prompt=summary_prompt)
+        settings = with_changes(settings, lambda policy: replace(policy, summary_prompt=summary_prompt))
     return CompactionController(format=format, settings=settings, **keywords)
+
+
+def with_changes(settings: Settings | None, change: Callable[[CompactionSettings], CompactionSettings]) -> Settings:
+    """Return changed settings; of several models' settings each, and those of all other models."""
+    if not isinstance(settings, Mapping):
+        return change(settings or CompactionSettings())
+    every = {**settings, "*": settings.get("*", CompactionSettings())}
+    return {pattern: change(policy) for pattern, policy in every.items()}

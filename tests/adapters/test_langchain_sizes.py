@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage
 
 from compaction_hooks import CompactionController, CompactionSettings, ExtractiveSummarizer
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.triggers import RatioTrigger
 
 
 def settings(**keywords: Any) -> CompactionSettings:
@@ -47,10 +48,23 @@ def test_keep_sets_what_is_kept_beside_all_other_settings() -> None:
     assert (made.keep_recent_tokens, made.trigger_tokens, made.breaker_failures) == (5_000, 9_000, 7)
 
 
+def test_trigger_and_keep_count_for_each_model() -> None:
+    by_model = {"gpt-5*": CompactionSettings(breaker_failures=7)}
+    made = CompactionMiddleware(trigger=("tokens", 9_000), keep=("tokens", 5_000), settings=by_model).controller
+    found = [made.settings_for(model) for model in ("gpt-5-mini", "other")]
+    assert [(one.trigger_tokens, one.keep_recent_tokens) for one in found] == [(9_000, 5_000), (9_000, 5_000)]
+    assert [one.breaker_failures for one in found] == [7, CompactionSettings().breaker_failures]
+
+
 @pytest.mark.parametrize(
     ("keywords", "says"),
     [
         pytest.param({"trigger": ("messages", 50)}, r"number of messages.*\(\"tokens\", n\)", id="messages"),
+        pytest.param(
+            {"trigger": ("tokens", 5), "settings": CompactionSettings(trigger=RatioTrigger(0.5))},
+            "the trigger in settings exclude",
+            id="two triggers",
+        ),
         pytest.param({"keep": ("messages", 20)}, r"keep=.*use \(\"tokens\", n\)", id="keep messages"),
         pytest.param({"keep": ("fraction", 0.3)}, r"keep=.*use \(\"tokens\", n\)", id="keep a fraction"),
         pytest.param(

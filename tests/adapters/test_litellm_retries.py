@@ -130,10 +130,12 @@ async def test_a_second_overflow_is_the_end(stage: Stage, function: Any) -> None
 
 
 @BOTH
-async def test_recovery_may_be_switched_off(stage: Stage, function: Any) -> None:
+@pytest.mark.parametrize("models", ["all", "this"])
+async def test_recovery_may_be_switched_off(stage: Stage, function: Any, models: str) -> None:
     """LiteLLM's own error arrives untouched, and is still not sent again."""
     side = stage.side()
-    made = compacted(function, BELIEVED, settings=CompactionSettings(compact_on_overflow=False))
+    off = CompactionSettings(compact_on_overflow=False)
+    made = compacted(function, BELIEVED, settings=off if models == "all" else {"gpt-4o*": off})
     with pytest.raises(litellm.ContextWindowExceededError):
         await got(made(messages=task(40), num_retries=2, **stage.openai()))
     assert statuses(side) == [400]

@@ -227,12 +227,19 @@ async def test_what_overflows_twice_is_an_error_that_names_the_part(way: Any, st
     assert isinstance(caught.value.__cause__, ModelHTTPError)
 
 
+SWITCHED_OFF = [
+    CompactionSettings(compact_on_overflow=False),
+    {"scripted": CompactionSettings(compact_on_overflow=False), "*": CompactionSettings()},
+]
+"""For all models, and for the one that is asked."""
+
+
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_recovery_can_be_switched_off(way: Any, stage: Stage) -> None:
+@pytest.mark.parametrize("settings", SWITCHED_OFF, ids=lambda settings: type(settings).__name__)
+async def test_recovery_can_be_switched_off(way: Any, settings: Any, stage: Stage) -> None:
     """The provider's error comes through untouched."""
     side = stage.side()
     side.reject_next = 1
-    settings = CompactionSettings(compact_on_overflow=False)
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=settings))
     with pytest.raises(ModelHTTPError):
         await way(agent, "Go on.", message_history=spoken(6))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 
-from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords
+from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords, with_changes
 from compaction_adapters.langchain_core import summarizer
 from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError
@@ -35,7 +35,7 @@ def controller_keywords(
     """
     made = cast("ControllerKeywords", {**keywords})  # some of its keys
     if trigger is not None or keep is not None:
-        made["settings"] = _settings(keywords.get("settings"), trigger, keep)
+        made["settings"] = with_changes(keywords.get("settings"), lambda policy: _settings(policy, trigger, keep))
     if model is not None:
         if keywords.get("summarizer") is not None:
             raise ConfigurationError("model and summarizer both say who writes summaries: give one of them")
@@ -43,10 +43,7 @@ def controller_keywords(
     return made
 
 
-def _settings(
-    given: CompactionSettings | None, trigger: Trigger | None, keep: ContextSize | None
-) -> CompactionSettings:
-    settings = given or CompactionSettings()
+def _settings(settings: CompactionSettings, trigger: Trigger | None, keep: ContextSize | None) -> CompactionSettings:
     changes: dict[str, Any] = {}
     if trigger is not None:
         if (settings.trigger, settings.trigger_ratio, settings.trigger_tokens) != (None, None, None):

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
 from compaction_adapters.litellm.answers import usage_of
-from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, options_of
+from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, model_of, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
 from compaction_adapters.litellm.retries import is_curable
@@ -181,7 +181,7 @@ class CompactionCallback(CustomLogger):
         """Called by litellm with every failed attempt: the next call is sent what cures an overflow or a refusal of reasoning."""
         known = self._under_way.get(_call_id(kwargs))
         error = kwargs.get("exception")
-        patterns = self._controller.settings.overflow_patterns
+        patterns = self._controller.settings_for(model_of(kwargs)).overflow_patterns
         if known is not None and isinstance(error, Exception) and is_curable(error, patterns):
             _remember(self._curable, known.session.id, error)
         if known is not None and not known.is_proxied:

@@ -145,11 +145,7 @@ def is_own_call() -> bool:
 
 def options_of(arguments: Arguments, router: Router | None = None) -> CallOptions:
     """Return the model of a call, its window where litellm knows it, its tools and the most it may answer."""
-    model = arguments.get("model")
-    name = model if isinstance(model, str) else None
-    window = _window(arguments)
-    if router is not None and name is not None:
-        name, window = _behind(router, name)
+    name, window = _model(arguments, router)
     limit = arguments.get("max_completion_tokens") or arguments.get("max_tokens")
     return CallOptions(
         model=name,
@@ -157,6 +153,19 @@ def options_of(arguments: Arguments, router: Router | None = None) -> CallOption
         max_output_tokens=_positive(limit),
         tools=arguments.get("tools") or arguments.get("functions"),
     )
+
+
+def model_of(arguments: Arguments, router: Router | None = None) -> str | None:
+    """Return the name of the model that a call is for, or None."""
+    return _model(arguments, router)[0]
+
+
+def _model(arguments: Arguments, router: Router | None) -> tuple[str | None, int | None]:
+    """Return the model of a call, and its window where litellm knows it."""
+    name = arguments.get("model")
+    if router is not None and isinstance(name, str):
+        return _behind(router, name)
+    return (name if isinstance(name, str) else None), _window(arguments)
 
 
 def _behind(router: Router, alias: str) -> tuple[str, int | None]:

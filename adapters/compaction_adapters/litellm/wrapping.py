@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.controllers import ControllerKeywords, controller_from
-from compaction_adapters.litellm.calls import Arguments, Callee, options_of
+from compaction_adapters.litellm.calls import Arguments, Callee, model_of, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.retries import Sender, next_request
 from compaction_adapters.litellm.summaries import own_summarizer
@@ -81,7 +81,7 @@ class _Wrapped:
     def __init__(self, callee: Callee, controller: CompactionController[Any], conversations: Conversations) -> None:
         self._callee = callee
         self._conversations = conversations
-        self._patterns: Sequence[str] = controller.settings.overflow_patterns
+        self._controller = controller
 
     async def answer(self, arguments: Arguments) -> object:
         """Make one call."""
@@ -89,7 +89,7 @@ class _Wrapped:
         if messages is None:
             return await self._callee.send_async(arguments)
         session = self._conversations.session(arguments, messages)
-        sender = Sender(self._callee, arguments, self._patterns)
+        sender = Sender(self._callee, arguments, self._patterns(arguments))
         try:
             return await session.call(messages, sender.send_async, answer=sender.reader, **self._options(arguments))
         except Exception as error:
@@ -104,7 +104,7 @@ class _Wrapped:
         if messages is None:
             return self._callee.send(arguments)
         session = self._conversations.session(arguments, messages)
-        sender = Sender(self._callee, arguments, self._patterns)
+        sender = Sender(self._callee, arguments, self._patterns(arguments))
         try:
             return session.call_sync(messages, sender.send, answer=sender.reader, **self._options(arguments))
         except Exception as error:
@@ -118,7 +118,11 @@ class _Wrapped:
         return {**options, "summarizer": own_summarizer(self._callee, arguments)}
 
     def _following(self, arguments: Arguments, error: Exception) -> Arguments | None:
-        return next_request(arguments, error, self._patterns) if self._callee.is_sdk else None
+        return next_request(arguments, error, self._patterns(arguments)) if self._callee.is_sdk else None
+
+    def _patterns(self, arguments: Arguments) -> Sequence[str]:
+        """Return the texts that mark an overflow of the model asked."""
+        return self._controller.settings_for(model_of(arguments, self._callee.router)).overflow_patterns
 
 
 def _messages(arguments: Arguments) -> list[ChatMessage] | None:

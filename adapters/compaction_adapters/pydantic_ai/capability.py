@@ -15,11 +15,12 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.tools import AgentDepsT
 
-from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.controllers import ControllerKeywords, Settings, controller_from
 from compaction_adapters.pydantic_ai.events import telling
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
+    model_name,
     named_by,
     options_between,
     options_of,
@@ -78,8 +79,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
     context_window: int | None = field(default=None, kw_only=True)
     """The context window in tokens, input and output together. Without, that of the model of each request."""
 
-    settings: CompactionSettings | None = field(default=None, kw_only=True)
-    """The policy."""
+    settings: Settings | None = field(default=None, kw_only=True)
+    """The policy, or one for each model."""
 
     store: RecordStore | None = field(default=None, kw_only=True)
     """Where records live between processes."""
@@ -210,7 +211,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
         """Return the model with its second attempt."""
-        if not self._controller.settings.compact_on_overflow:
+        if not self._controller.settings_for(model_name(model, [])).compact_on_overflow:
             return None
         return RecoveringModel(model, self._turn, self._controller)
 

@@ -199,7 +199,8 @@ class RecoveringModel(WrapperModel):
             return False
         if is_reasoning_refusal(error):
             return True
-        info = parse_overflow(error, patterns=self._controller.settings.overflow_patterns)
+        settings = self._controller.settings_for(model_name(self.wrapped, messages))
+        info = parse_overflow(error, patterns=settings.overflow_patterns)
         return info is not None and info.is_recoverable
 
     def _request_alone(
