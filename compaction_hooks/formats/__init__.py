@@ -6,11 +6,14 @@ identity in all of them; `block_content` does the same for blocks of tools that 
 and `merged_content` write user messages in a row as one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from compaction_hooks.formats._common import as_json_text, block_content, media_from_base64, media_from_url
-from compaction_hooks.formats._summaries import last_cache_mark, marked_content, merge_rows, merged_content
-from compaction_hooks.formats._written import first_written_in
+from compaction_hooks.formats._dict_format import DictFormat
+from compaction_hooks.formats._json import as_json_text, block_content
+from compaction_hooks.formats._media import media_from_base64, media_from_url
+from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
+from compaction_hooks.formats._written import register, written_in
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
@@ -31,10 +34,13 @@ __all__ = [
     "merged_content",
 ]
 
-_FORMATS = {format.name: format for format in (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())}
+FORMATS: Final[Sequence[DictFormat]] = (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())
+"""The formats that a list's own messages can tell; a new one is entered here."""
+
+register(FORMATS)
 
 
-def format_of(messages: Iterable[object]) -> OpenAIChatFormat | OpenAIResponsesFormat | AnthropicFormat | None:
+def format_of(messages: Iterable[object]) -> DictFormat | None:
     """Return the format that messages are written in, by the first that tells; None for plain text, which all write alike."""
-    name = first_written_in(messages)
-    return None if name is None else _FORMATS[name]
+    name = next((known.name for known in map(written_in, messages) if known is not None), None)
+    return next((format for format in FORMATS if format.name == name), None)

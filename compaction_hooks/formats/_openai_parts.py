@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from compaction_hooks.formats._common import BlockReader, media_from_base64, media_from_url, text_block, thinking_block
 from compaction_hooks.formats._fields import Fields, fields_of, text_of
-from compaction_hooks.formats._written import ANTHROPIC_BLOCKS, foreign_blocks
-from compaction_hooks.messages import Media, Role, Text
-
-ROLES: Final[Mapping[str, Role]] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
+from compaction_hooks.formats._media import media_from_base64, media_from_url
+from compaction_hooks.formats._reading import BlockReader, text_block, thinking_block
+from compaction_hooks.messages import Media, Text
 
 
 def _refusal(fields: Fields) -> Text | None:
@@ -70,5 +63,4 @@ PARTS: Final[Mapping[str, BlockReader]] = {
     "input_file": _file,
     "thinking": thinking_block,
     "redacted_thinking": thinking_block,
-    **foreign_blocks(*ANTHROPIC_BLOCKS),
 }

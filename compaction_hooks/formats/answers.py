@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from compaction_hooks.formats._common import STOP_REASONS
+from compaction_hooks.formats._reading import STOP_REASONS
 from compaction_hooks.formats.usage import is_counted, read_usage, usage_fields
 from compaction_hooks.messages import Message, Usage
 

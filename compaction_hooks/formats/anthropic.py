@@ -9,38 +9,34 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from compaction_hooks.formats._common import (
+from compaction_hooks.formats._dict_format import DictFormat
+from compaction_hooks.formats._fields import Fields, fields_of, message_fields, text_of
+from compaction_hooks.formats._json import as_json_text
+from compaction_hooks.formats._media import media_from_base64, media_from_url
+from compaction_hooks.formats._reading import (
+    ROLES,
     BlockReader,
-    as_json_text,
     build_message,
-    call_at,
-    check_pieces,
     content_blocks,
-    media_from_base64,
-    media_from_url,
-    part_at,
+    opaque,
     read_content,
     read_result,
-    result_content,
-    spoken_block,
     text_block,
     thinking_block,
-    without_items,
 )
-from compaction_hooks.formats._fields import Fields, fields_of, message_fields, text_of
-from compaction_hooks.formats._summaries import DictSummaries
-from compaction_hooks.formats._written import (
-    CHAT_BLOCKS,
-    RESPONSES_BLOCKS,
-    foreign_blocks,
-    refuse_chat_message,
-    unreadable,
+from compaction_hooks.formats._rewriting import (
+    call_at,
+    check_pieces,
+    part_at,
+    result_content,
+    spoken_block,
+    without_items,
 )
 from compaction_hooks.messages import Media, Message, Part, PartAddress, Provider, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
 
-class AnthropicFormat(DictSummaries):
+class AnthropicFormat(DictFormat):
     """Anthropic messages as dicts, TypedDicts or SDK objects.
 
     A user message that mixes tool results with text or images has one piece for each run of results ("tool") and each run
@@ -50,6 +46,18 @@ class AnthropicFormat(DictSummaries):
 
     name = "anthropic"
     provider: Provider | None = "anthropic"
+    own_blocks = frozenset(
+        {
+            "tool_use",
+            "tool_result",
+            "server_tool_use",
+            "mcp_tool_use",
+            "mcp_tool_result",
+            "web_search_tool_result",
+            "web_fetch_tool_result",
+            "code_execution_tool_result",
+        }
+    )
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; at least one piece.
@@ -60,22 +68,19 @@ class AnthropicFormat(DictSummaries):
         fields = message_fields(message)
         role = fields.get("role")
         if not isinstance(role, str):
-            raise unreadable(fields, self.name, 'an Anthropic message needs "role": user or assistant')
-        refuse_chat_message(fields)
-        neutral = _ROLES.get(role, "other")
+            raise self._unreadable(fields, 'an Anthropic message needs "role": user or assistant')
+        self._refuse_chat_message(fields)
+        neutral = ROLES.get(role, "other")
         parts = read_content(fields.get("content"), _READERS.get(neutral, _TEXT_BLOCKS))
         if neutral != "user" or not any(isinstance(part, ToolResult) for part in parts):
             return (build_message(neutral, parts, fields),)
         pieces = [(is_result, tuple(run)) for is_result, run in groupby(parts, _is_result)]
         return tuple([build_message("tool" if is_result else "user", run, fields) for is_result, run in pieces])
 
-    def summary(self, text: str, /) -> Fields:
-        """Return a new user message with this text, and with `summary_fields`."""
-        return {"role": "user", "content": text, **self._summary_fields}
-
-    def request(self, text: str, /) -> Fields:
-        """Return a new user message with this text."""
-        return {"role": "user", "content": text}
+    def _owns(self, block: Fields) -> bool:
+        """Documents and images may be in any format (LiteLLM takes them among chat messages), but none else is written so."""
+        is_source = block.get("type") in ("image", "document") and fields_of(block.get("source")) is not None
+        return is_source or super()._owns(block)
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
         """Return a user message with a failed result of this call.
@@ -98,28 +103,13 @@ class AnthropicFormat(DictSummaries):
         runs = [[next(blocks) for _ in piece.parts] for piece in read]
         return {**fields, "content": [block for index in pieces for block in runs[index]]}
 
-    def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
-
-        Arguments that are no JSON object are put under "arguments", since `input` must be one.
-
-        Raises:
-            ConfigurationError: an address names neither a text nor a call nor a result.
-        """
-        if not texts:
-            return message
-        pieces = self.read(message)
-        fields = message_fields(message)
-        content = fields.get("content")
-        for address, text in texts.items():
-            part = part_at(pieces, address)
-            if isinstance(content, str):
-                return {**fields, "content": text}
-            blocks = list(content_blocks(content))
-            index = _block_index(pieces, address)
-            blocks[index] = _rewritten(blocks[index], part, text)
-            content = blocks
-        return {**fields, "content": content}
+    def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
+        part, content = part_at(pieces, address), fields.get("content")
+        if isinstance(content, str):
+            return {"content": text}
+        blocks, index = list(content_blocks(content)), _block_index(pieces, address)
+        blocks[index] = _rewritten(blocks[index], part, text)
+        return {"content": blocks}
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
         """Return a copy without these blocks; the rest are the same objects."""
@@ -198,21 +188,15 @@ def _result(fields: Fields) -> ToolResult:
     )
 
 
-_ROLES: Final[Mapping[str, Role]] = {
-    "user": "user",
-    "assistant": "assistant",
-    "system": "system",
-    "developer": "system",
+_TEXT_BLOCKS: Final[Mapping[str, BlockReader]] = {
+    "text": text_block,
+    **dict.fromkeys(AnthropicFormat.own_blocks, opaque),
 }
-
-_TEXT_BLOCKS: Final[Mapping[str, BlockReader]] = {"text": text_block}
 _RESULT_BLOCKS: Final[Mapping[str, BlockReader]] = {**_TEXT_BLOCKS, "image": _image, "document": _document}
-_FOREIGN: Final[Mapping[str, BlockReader]] = foreign_blocks(*CHAT_BLOCKS, *RESPONSES_BLOCKS)
 _READERS: Final[Mapping[Role, Mapping[str, BlockReader]]] = {
-    "user": {**_RESULT_BLOCKS, "tool_result": _result, **_FOREIGN},
+    "user": {**_RESULT_BLOCKS, "tool_result": _result},
     "assistant": {
         **_TEXT_BLOCKS,
-        **_FOREIGN,
         "thinking": thinking_block,
         "redacted_thinking": thinking_block,
         "tool_use": _call,

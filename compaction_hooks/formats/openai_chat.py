@@ -5,27 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final, cast
 
-from compaction_hooks.formats._common import (
-    as_json_text,
-    block_content,
-    build_message,
-    call_at,
-    check_pieces,
-    media_from_base64,
-    opaque,
-    part_at,
-    read_content,
-    read_result,
-    result_content,
-    spoken_content,
-    thinking_block,
-    to_json,
-    without_items,
-)
+from compaction_hooks.formats._dict_format import CHAT_ROLES, DictFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._openai_parts import PARTS, ROLES
-from compaction_hooks.formats._summaries import DictSummaries
-from compaction_hooks.formats._written import unreadable
+from compaction_hooks.formats._json import as_json_text, block_content, to_json
+from compaction_hooks.formats._media import media_from_base64
+from compaction_hooks.formats._openai_parts import PARTS
+from compaction_hooks.formats._reading import ROLES, build_message, opaque, read_content, read_result, thinking_block
+from compaction_hooks.formats._rewriting import call_at, part_at, result_content, spoken_content, without_items
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -40,19 +26,21 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 
-_ROLES: Final[Mapping[str, Role]] = {**ROLES, "tool": "tool", "function": "tool"}
+_ROLES: Final[Mapping[str, Role]] = {**ROLES, **dict.fromkeys(CHAT_ROLES, "tool")}
 
 
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
 """What an answer may hold beside its content and its calls."""
 _PLAIN_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
-_FIRST: Final = (0, 0)
+_OWN_FIELDS: Final = frozenset(
+    {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
+)
 _PLAIN_CALL_FIELDS: Final = frozenset({"id", "type", "function"})
 _SIGNED_FIELDS: Final = frozenset({"extra_content", "provider_specific_fields"})
 
 
-class OpenAIChatFormat(DictSummaries):
+class OpenAIChatFormat(DictFormat):
     """Chat completions messages as dicts, TypedDicts or SDK objects; one message is one piece.
 
     Read beyond the documented fields: `reasoning_content`, `reasoning`, `reasoning_details` and `thinking_blocks` (what DeepSeek,
@@ -63,6 +51,7 @@ class OpenAIChatFormat(DictSummaries):
 
     name = "openai_chat"
     provider: Provider | None = "openai_chat"
+    own_blocks = frozenset({"image_url", "input_audio"})
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
         """Read one message; exactly one piece.
@@ -74,7 +63,7 @@ class OpenAIChatFormat(DictSummaries):
         role, content = fields.get("role"), fields.get("content")
         if not isinstance(role, str):
             wanted = 'a chat message needs "role": one of system, developer, user, assistant, tool'
-            raise unreadable(fields, self.name, wanted)
+            raise self._unreadable(fields, wanted)
         neutral = _ROLES.get(role, "other")
         if neutral == "assistant":
             parts = _assistant_parts(fields, content)
@@ -113,13 +102,9 @@ class OpenAIChatFormat(DictSummaries):
             return False
         return all(map(_is_call_of, calls, parts[count:]))
 
-    def summary(self, text: str, /) -> Fields:
-        """Return a new user message with this text, and with `summary_fields`."""
-        return {"role": "user", "content": text, **self._summary_fields}
-
-    def request(self, text: str, /) -> Fields:
-        """Return a new user message with this text."""
-        return {"role": "user", "content": text}
+    def wrote(self, fields: Fields, /) -> bool:
+        """Return whether a message is surely in this format; plain text all formats write alike."""
+        return fields.get("role") in CHAT_ROLES or not _OWN_FIELDS.isdisjoint(fields) or super().wrote(fields)
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
         """Return a tool message that answers a call; a function message where the call is of the legacy kind.
@@ -132,34 +117,14 @@ class OpenAIChatFormat(DictSummaries):
             return {"role": "function", "name": asked.name, "content": text}
         return {"role": "tool", "tool_call_id": asked.id, "content": text}
 
-    def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
-        """Return the message itself: it has one piece only."""
-        check_pieces(pieces, 1)
-        return message
-
-    def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
-
-        Raises:
-            ConfigurationError: an address names neither a text nor a call nor a result.
-        """
-        if not texts:
-            return message
-        if len(texts) == 1 and _FIRST in texts and _holds_one_text(message):
-            return {**message, "content": texts[_FIRST]}
-        pieces = self.read(message)
-        fields = message_fields(message)
-        count = len(pieces[0].parts)
-        for address, text in texts.items():
-            match part_at(pieces, address):
-                case ToolResult():
-                    new: Fields = {"content": result_content(fields.get("content"), text, "text")}
-                case ToolCall():
-                    new = _other_call(fields, address[1] - count, text)
-                case Text() | Media():
-                    new = _other_text(fields, address[1], text)
-            fields = {**fields, **new}
-        return fields
+    def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
+        match part_at(pieces, address):
+            case ToolResult():
+                return {"content": result_content(fields.get("content"), text, "text")}
+            case ToolCall():
+                return _other_call(fields, address[1] - len(pieces[0].parts), text)
+            case Text() | Media():
+                return _other_text(fields, address[1], text)
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
         """Return a copy without these parts of reasoning, content, audio or refusal; the rest are the same objects."""
@@ -201,14 +166,6 @@ class OpenAIChatFormat(DictSummaries):
             if index - first < len(calls):
                 calls[index - first] = {**(fields_of(calls[index - first]) or {}), "id": id_}
         return {**fields, "tool_calls": calls} if calls else message
-
-
-def _holds_one_text(message: Fields) -> bool:
-    """Whether the first part of a message is surely its content, and that is a text."""
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        return False
-    content = message.get("content")
-    return isinstance(content, str) and content != "" and _RARE_FIELDS.isdisjoint(message)
 
 
 def _assistant_parts(fields: Fields, content: object) -> tuple[Part, ...]:

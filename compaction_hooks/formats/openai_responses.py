@@ -9,24 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats._common import (
-    as_json_text,
-    build_message,
-    call_at,
-    check_pieces,
-    media_from_base64,
-    opaque,
-    part_at,
-    read_content,
-    read_result,
-    result_content,
-    spoken_content,
-    without_items,
-)
+from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
-from compaction_hooks.formats._openai_parts import PARTS, ROLES
-from compaction_hooks.formats._summaries import DictSummaries
-from compaction_hooks.formats._written import refuse_chat_message
+from compaction_hooks.formats._json import as_json_text
+from compaction_hooks.formats._media import media_from_base64
+from compaction_hooks.formats._openai_parts import PARTS
+from compaction_hooks.formats._reading import ROLES, build_message, opaque, read_content, read_result
+from compaction_hooks.formats._rewriting import call_at, part_at, result_content, spoken_content, without_items
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -74,7 +63,7 @@ _BLANK_SCREEN: Final = (
 """A white image of one pixel: a computer's output must be a screenshot, so a cleared one becomes this."""
 
 
-class OpenAIResponsesFormat(DictSummaries):
+class OpenAIResponsesFormat(DictFormat):
     """Responses items as dicts, TypedDicts or SDK objects; one item is one piece.
 
     Reasoning, calls and the model's messages all have role "assistant", so a reasoning item is never cut off from the call or
@@ -83,6 +72,7 @@ class OpenAIResponsesFormat(DictSummaries):
 
     name = "openai_responses"
     provider: Provider | None = "openai_responses"
+    own_blocks = frozenset({"input_text", "output_text", "input_image", "input_file", "computer_screenshot"})
     _text_type = "input_text"
 
     def read(self, message: Fields, /) -> tuple[Message, ...]:
@@ -98,7 +88,7 @@ class OpenAIResponsesFormat(DictSummaries):
         if kind == "message":
             if not role:
                 raise FormatError('a Responses message needs "role": one of system, developer, user, assistant')
-            refuse_chat_message(fields)
+            self._refuse_chat_message(fields)
             return (build_message(ROLES.get(role, "other"), read_content(fields.get("content"), PARTS), fields),)
         if kind == "item_reference" and not text_of(fields.get("id")):
             raise FormatError(
@@ -107,9 +97,10 @@ class OpenAIResponsesFormat(DictSummaries):
         speaker: Role = "tool" if kind in _OUTPUTS else ROLES.get(role, "assistant")
         return (build_message(speaker, (_part(kind, fields),), fields),)
 
-    def summary(self, text: str, /) -> Fields:
-        """Return a new user message with this text, and with `summary_fields`."""
-        return {**self.request(text), **self._summary_fields}
+    def wrote(self, fields: Fields, /) -> bool:
+        """Return whether a message is surely in this format; plain text all formats write alike."""
+        is_item = "type" in fields if "role" not in fields else _is_text_message(fields)
+        return is_item or super().wrote(fields)
 
     def request(self, text: str, /) -> Fields:
         """Return a new user message with this text."""
@@ -126,31 +117,14 @@ class OpenAIResponsesFormat(DictSummaries):
         made: Fields = {"type": kind, "call_id": asked.id, **_FAILURES.get(kind, {})}
         return {**made, **_output(made, text)}
 
-    def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
-        """Return the item itself: it has one piece only."""
-        check_pieces(pieces, 1)
-        return message
-
-    def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy of an item with another text, output or arguments; its other fields are the same objects.
-
-        A computer's output must be a screenshot: it becomes a blank one, without the text.
-
-        Raises:
-            ConfigurationError: an address names neither a text nor a call nor a result.
-        """
-        pieces = self.read(message)
-        fields = message_fields(message)
-        for address, text in texts.items():
-            match part_at(pieces, address):
-                case ToolResult():
-                    new = _output(fields, text)
-                case ToolCall():
-                    new = _arguments(fields, text)
-                case Text() | Media():
-                    new = {"content": spoken_content(fields.get("content"), address[1], text)}
-            fields = {**fields, **new}
-        return fields if texts else message
+    def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
+        match part_at(pieces, address):
+            case ToolResult():
+                return _output(fields, text)
+            case ToolCall():
+                return _arguments(fields, text)
+            case Text() | Media():
+                return {"content": spoken_content(fields.get("content"), address[1], text)}
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
         """Return a copy of a message without these content parts; the rest are the same objects."""
@@ -160,6 +134,10 @@ class OpenAIResponsesFormat(DictSummaries):
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
         """Return a copy of a call or an output with this call id; the item's own id stays."""
         return {**message_fields(message), "call_id": ids[0, 0]}
+
+
+def _is_text_message(fields: Fields) -> bool:
+    return fields.get("type") == "message" and isinstance(fields.get("content"), str)
 
 
 def _part(kind: str, fields: Fields) -> Part:

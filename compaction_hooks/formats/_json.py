@@ -1,0 +1,104 @@
+"""JSON text of what hosts hold, and the words in it that a reader may know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from compaction_hooks.formats._fields import fields_of, list_of
+from compaction_hooks.text.json_text import is_nested, may_be_nested, parsed
+
+
+def to_json(value: object) -> str:
+    """Return compact JSON with every character as it is; its strings and numbers in order if it cannot be JSON.
+
+    JSON has no circles, no odd keys, and here no more than `MOST_NESTED` levels.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
+    except (ValueError, TypeError, RecursionError):
+        text = None
+    if text is None or (may_be_nested(text) and is_nested(value)):
+        return " ".join(_leaves(value))
+    return text
+
+
+def _jsonable(value: object) -> object:
+    fields = fields_of(value)
+    return str(value) if fields is None else fields
+
+
+def _leaves(value: object) -> Iterable[str]:
+    seen = set[int]()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        fields = fields_of(node)
+        children = list_of(node) if fields is None else [leaf for pair in fields.items() for leaf in pair]
+        if children is None:
+            yield str(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.extend(reversed(children))
+
+
+def as_json_text(value: object) -> str:
+    """Return arguments as JSON text: a string exactly as it is, nothing as "", anything else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else to_json(value)
+
+
+# fmt: off
+_UNSAID: Final = frozenset({
+    "type", "id", "call_id", "tool_use_id", "tool_call_id", "item_id", "file_id", "container_id", "encrypted_content",
+    "encrypted_index", "encrypted_stdout", "signature", "status",
+    "block_type", "name", "tool_name", "server_name", "server_label", "caller", "index",
+    "citations", "annotations", "logprobs", "cache_control", "media_type", "detail",
+})
+# fmt: on
+"""Keys under which providers and frameworks write ids, sealed texts and labels; each labels the same block in its own way."""
+
+
+_AS_TEXT: Final = frozenset({"arguments", "partial_json"})
+"""Keys under which OpenAI and LangChain write a JSON object as text."""
+
+
+def block_content(value: object) -> str:
+    """Return the words and numbers of a block that a reader may know: of a hosted tool its query, titles and output.
+
+    Ids, sealed texts, labels and files are left out, so that all frameworks' forms of a block have the same content.
+
+    >>> block_content({"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "parser"}})
+    'parser'
+    """
+    return "\n".join(_words(value))
+
+
+def _words(value: object) -> Iterator[str]:
+    seen = set[int]()
+    stack: list[tuple[str, object]] = [("", value)]
+    while stack:
+        key, node = stack.pop()
+        fields, items = fields_of(node), list_of(node)
+        if id(node) in seen and (fields is not None or items is not None):
+            continue
+        seen.add(id(node))
+        if fields is not None:
+            said = () if fields.get("type") == "base64" else sorted(map(str, fields.keys() - _UNSAID), reverse=True)
+            stack += [(name, _as_object(fields.get(name)) if name in _AS_TEXT else fields.get(name)) for name in said]
+        elif items is not None:
+            stack += [(key, item) for item in reversed(items)]
+        elif isinstance(node, str):
+            yield from [node] if node and not node.startswith("data:") else ()
+        elif node is not None and node is not False:
+            yield f"{key}={to_json(node)}"
+
+
+def _as_object(arguments: object) -> object:
+    """The object in a JSON text; any other value as it is."""
+    try:
+        return parsed(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments

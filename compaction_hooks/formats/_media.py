@@ -1,0 +1,40 @@
+"""Media by their content: the same image has the same identity in every format."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from compaction_hooks.messages import Media
+
+
+def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
+    """Return media by the hash of its bytes; of the text itself where that is not base64."""
+    try:
+        raw = base64.b64decode(data)
+    except ValueError:
+        raw = _bytes(data)
+    return Media(media_type, hashlib.sha256(raw).hexdigest(), name=name, data_chars=len(data))
+
+
+def media_from_url(url: str, kind: str, *, low_detail: bool = False, name: str = "") -> Media:
+    """Return media by the hash of the bytes in a data URL, or by reference for any other URL.
+
+    Args:
+        kind: MIME type or its first half, for where the URL does not tell.
+    """
+    if not url.startswith("data:"):
+        return Media(kind, url, is_reference=True, low_detail=low_detail, name=name)
+    header, _, body = url[len("data:") :].partition(",")
+    media_type = header.partition(";")[0] or kind
+    if header.endswith(";base64"):
+        identity = media_from_base64(body, media_type).identity
+    else:
+        from urllib.parse import unquote_to_bytes  # rarely needed, and slow to import
+
+        identity = hashlib.sha256(unquote_to_bytes(_bytes(body))).hexdigest()
+    return Media(media_type, identity, low_detail=low_detail, name=name, data_chars=len(body))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
