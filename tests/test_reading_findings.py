@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
-from compaction_hooks.engine.glance import glance
-from compaction_hooks.engine.measuring import Call
 from compaction_hooks.errors import FormatError
-from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Usage
 from tests.conversations import (
@@ -27,7 +24,6 @@ from tests.conversations import (
     prose,
     steps,
     system,
-    talk,
     texts,
     user,
 )
@@ -48,7 +44,6 @@ def compacted(messages: list[Chat], keep: int = 500) -> Controller:
 
 
 def test_a_record_is_in_force_again_once_a_rewound_list_has_grown_over_its_end() -> None:
-    """Below the trigger, where a glance answers."""
     messages = [system(), user("go"), *steps(20, 100)]
     hooks = compacted(messages)
     back = messages[:6]
@@ -161,34 +156,6 @@ def test_copies_of_messages_that_cannot_be_compared_are_read_again() -> None:
     assert hooks.transform_context_sync(messages) is messages
     copies = [Odd(message.fields) for message in messages]
     assert hooks.transform_context_sync(copies) is copies
-
-
-def test_what_a_call_read_that_went_no_further_is_not_taken_for_read_by_the_next() -> None:
-    """Cancelled, say, while the store was asked: the host has written into the newest message since."""
-    events: list[CompactionEvent] = []
-    hooks = controller(8_192, summarizer=Scripted(), events=events)
-    messages: list[Chat] = [system(), user("go"), assistant("hm")]
-    hooks.transform_context_sync(messages)
-    newest: dict[str, Any] = {"role": "user", "content": prose(7_000)}
-    messages.append(newest)
-    conversation = hooks.engine.conversation
-    assert glance(conversation, hooks.engine.shared, messages, Call(messages=messages).options) is None
-    newest["content"] = "short"
-    conversation.frame = None
-    assert hooks.transform_context_sync(messages) is messages
-    assert events == []
-
-
-def test_what_a_call_read_is_not_taken_for_the_list_of_another_call() -> None:
-    """Before its own call goes on, another thread's asks for a list of the same length."""
-    hooks = controller(8_192, summarizer=Scripted())
-    messages: list[Chat] = [system(), *talk(2), user("hm")]
-    hooks.transform_context_sync(messages)
-    one, other = [*messages, user(prose(9_000))], [*messages, user("short")]
-    conversation = hooks.engine.conversation
-    assert glance(conversation, hooks.engine.shared, one, Call(messages=one).options) is None
-    assert conversation.read(other).hosts() == other
-    assert conversation.read(one).hosts() == one
 
 
 # -- trouble in the middle

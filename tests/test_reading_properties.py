@@ -1,4 +1,4 @@
-"""What is kept of a list while it changes is what a reading from scratch gives; a glance gives what a look gives."""
+"""What is kept of a list while it changes is what a reading from scratch gives."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import copy
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -24,11 +23,8 @@ from compaction_hooks import (
     CompactionSettings,
     ContextOverflowError,
     SummaryRequest,
-    Usage,
 )
 from compaction_hooks.history import History, HistoryReader, Known
-from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing.edits import EDITS
 from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
@@ -203,202 +199,41 @@ def counted_up(request: SummaryRequest) -> str:
     return f"## Goal\n- {len(request.messages)} messages, {len(request.prompt)} characters"
 
 
-class Twin:
-    """A controller with a conversation, one of two that live the same life."""
-
-    def __init__(self, window: int, options: Mapping[str, Any], format: Any, *, has_store: bool, glances: bool) -> None:
-        self.controller: CompactionController[Chat] = CompactionController(
-            context_window=window,
-            settings=CompactionSettings(**options),
-            summarizer=counted_up,
-            format=format,
-            store=MemoryStore() if has_store else None,
-            clock=lambda: Instant(datetime(2026, 1, 1, tzinfo=UTC), 1.0),
-        )
-        self.glances = glances
-        self.view: list[Chat] = []
-
-    @property
-    def session(self) -> CompactionSession[Chat]:
-        return self.controller.session("main")
-
-    def transform(self, messages: list[Chat], options: Mapping[str, Any], id: str = "main") -> list[Chat]:
-        session = self.controller.session(id)
-        if not self.glances:
-            session.engine.conversation.frame = None
-        view = session.transform_context_sync(messages, **options)
-        if id == "main":
-            self.view = view
-        return view
-
-    def ask(self, messages: list[Chat], options: Mapping[str, Any], response: object) -> None:
-        """Send a view, and get this response."""
-        if not self.glances:
-            self.session.engine.conversation.frame = None
-
-        def send(view: list[Chat]) -> object:
-            self.view = view
-            return response
-
-        self.session.call_sync(messages, send, **options)
-
-    def seen(self) -> tuple[object, ...]:
-        conversation = self.session.engine.conversation
-        shown = conversation.last_sent
-        return (
-            self.view,
-            replace(
-                self.session.state(), is_estimate=True
-            ),  # of the very same list a glance remembers that it was counted
-            [record.id for record in self.session.history()],
-            shown and (shown.tokens, shown.budget, shown.key.estimated, shown.key.record_id),
-            shown is not None and shown.view is self.view,
-            conversation.sizes.baseline and conversation.sizes.baseline.input_tokens,
-        )
-
-
-def on_both(twins: tuple[Twin, Twin], act: Callable[[Twin], object]) -> None:
-    """Do the same to both; an overflow that cannot be cured is one for both."""
-    outcomes: list[object] = []
-    for twin in twins:
-        try:
-            act(twin)
-            outcomes.append(None)
-        except (ContextOverflowError, RuntimeError) as error:
-            outcomes.append(str(error))
-    assert outcomes[0] == outcomes[1]
-
-
-CALLS: tuple[Mapping[str, Any], ...] = (
-    {},
-    {},
-    {},
-    {"model": "gpt-4o"},
-    {"system": "Be brief. " * 40},
-    {"tools": [{"name": "read_file", "description": "reads " * 60}]},
-    {"max_output_tokens": 900},
-    {"context_window": 3_000, "model": "unheard-of"},
-    {"repair": True},
-)
-LIFE = (*("append",) * 8, *("call",) * 6, "edit", "take_back", "redo", "redo", "copies", "switch", "report", "report")
-WORLD = (
-    "ask",
-    "ask",
-    "report_nonsense",
-    "overflow",
-    "others_report",
-    "undo",
-    "pin",
-    "compact",
-    "view_becomes_list",
-    "fill_view",
-)
-
-
-@QUICK
-@given(
-    data=st.data(),
-    seed=st.integers(0, 1_000_000),
-    window=st.sampled_from(WINDOWS),
-    options=st.fixed_dictionaries(
-        {"clear_tool_results": st.booleans()},
-        optional={
-            "repair": st.just(True),
-            "is_subagent": st.just(True),
-            "auto_compact": st.just(False),
-            "compact_on_overflow": st.just(False),
-        },
-    ),
-    has_store=st.booleans(),
-    dialect=st.sampled_from(DIALECTS),
-)
-def test_a_glance_gives_what_a_look_gives(
-    data: Any, seed: int, window: int, options: Mapping[str, Any], has_store: bool, dialect: Dialect
-) -> None:
-    host = Host(random.Random(seed).randrange, dialect)
-    twins = (
-        Twin(window, options, dialect.format, has_store=has_store, glances=True),
-        Twin(window, options, dialect.format, has_store=has_store, glances=False),
+def opened(window: int, dialect: Dialect, *, clears: bool) -> CompactionSession[Chat]:
+    """A conversation of a new controller."""
+    controller: CompactionController[Chat] = CompactionController(
+        context_window=window,
+        settings=CompactionSettings(clear_tool_results=clears),
+        summarizer=counted_up,
+        format=dialect.format,
     )
-    call: Mapping[str, Any] = {}
-    for action in data.draw(st.lists(st.sampled_from((*LIFE, *WORLD)), min_size=4, max_size=24)):
-        if action == "call":
-            call = CALLS[host.choose(len(CALLS))]
-        elif action in WORLD or action == "report":
-            happen(action, host, twins, call)
-            assert twins[0].seen() == twins[1].seen()
-        else:
-            getattr(host, action)()
-        messages, said = host.messages, [*host.messages]
-        on_both(twins, lambda twin: twin.transform(messages, call))  # noqa: B023 - called here
-        assert host.messages == said
-        assert twins[0].seen() == twins[1].seen()
-        if twins[0].view is messages:
-            continue
-        own = set(map(id, messages))
-        made = [[id(message) in own for message in twin.view] for twin in twins]
-        assert made[0] == made[1]
+    return controller.session("main")
 
 
-def happen(action: str, host: Host, twins: tuple[Twin, Twin], call: Mapping[str, Any]) -> None:
-    """What the world does to a conversation."""
-    messages, number = host.messages, host.choose(100)
-    tokens = twins[0].session.state().context_tokens or 0
-    if action == "report":
-        usage = Usage(input_tokens=int(tokens * (0.6 + number / 80)) + number)
-        on_both(twins, lambda twin: twin.session.report_usage(usage, view=twin.view if number % 2 else None))
-    elif action == "ask":
-        counted = Usage(input_tokens=int(tokens * (0.7 + number / 80)) + 1, output_tokens=number)
-        response = host.dialect.respond({"role": "assistant", "content": "so"}, counted)
-        on_both(twins, lambda twin: twin.ask(messages, call, response))
-    elif action == "report_nonsense":
-        on_both(twins, lambda twin: twin.session.report_usage(Usage(input_tokens=50_000_000)))
-    elif action == "overflow":
-        error = RuntimeError(f"This model's maximum context length is {1_500 + 50 * number} tokens.")
-        on_both(twins, lambda twin: twin.session.recover_sync(error, messages, **call))
-    elif action == "others_report":
-        others = [*messages]
-        on_both(twins, lambda twin: twin.transform(others, {}, "other"))
-        report = Usage(input_tokens=2 * tokens + number)
-        on_both(twins, lambda twin: twin.controller.session("other").report_usage(report))
-    elif action == "undo":
-        on_both(twins, lambda twin: twin.session.undo())
-    elif action == "pin" and messages:
-        on_both(twins, lambda twin: twin.session.pin(messages[number % len(messages)]))
-    elif action == "compact":
-        on_both(twins, lambda twin: twin.session.compact_sync(messages, keep_recent_tokens=200, **call))
-    elif action == "view_becomes_list":
-        own = set(map(id, messages))  # what one of the two has made is no message of the other's
-        host.lists[0] = [message if id(message) in own else copy.deepcopy(message) for message in twins[0].view]
-    elif action == "fill_view":
-        twins[0].view[:] = messages
-        twins[1].view[:] = messages
+LIFE = (*("append",) * 8, *("call",) * 6, "edit", "take_back", "redo", "redo", "copies", "switch", "compact", "undo")
 
 
 @QUICK
-@given(
-    data=st.data(),
-    seed=st.integers(0, 1_000_000),
-    clears=st.booleans(),
-    dialect=st.sampled_from(DIALECTS),
-)
+@given(data=st.data(), seed=st.integers(0, 1_000_000), clears=st.booleans(), dialect=st.sampled_from(DIALECTS))
 def test_a_session_shows_what_a_new_process_would_show(data: Any, seed: int, clears: bool, dialect: Dialect) -> None:
     """From the same records, and of the host's own messages."""
     host = Host(random.Random(seed).randrange, dialect)
-    options = {"clear_tool_results": clears}
-    twin = Twin(4_096, options, dialect.format, has_store=False, glances=True)
-    for action in data.draw(st.lists(st.sampled_from((*LIFE, "compact", "undo")), min_size=4, max_size=24)):
+    session = opened(4_096, dialect, clears=clears)
+    for action in data.draw(st.lists(st.sampled_from(LIFE), min_size=4, max_size=24)):
         if action == "undo":
-            twin.session.undo()
+            session.undo()
         elif action == "compact":
-            on_both((twin, twin), lambda one: one.session.compact_sync(host.messages, keep_recent_tokens=300))
-        elif action not in ("call", "report"):
+            with suppress(ContextOverflowError):
+                session.compact_sync(host.messages, keep_recent_tokens=300)
+        elif action != "call":
             getattr(host, action)()
-        view = twin.transform(host.messages, {})
-        other = Twin(1_000_000, options, dialect.format, has_store=False, glances=True)
-        other.session.import_records(twin.session.export_records())
-        assert other.transform(host.messages, {}) == view
-        shown, own = twin.session.engine.conversation.projected, set(map(id, host.messages))
+        said = [*host.messages]
+        view = session.transform_context_sync(host.messages)
+        assert host.messages == said
+        other = opened(1_000_000, dialect, clears=clears)
+        other.import_records(session.export_records())
+        assert other.transform_context_sync(host.messages) == view
+        shown, own = session.engine.conversation.projected, set(map(id, host.messages))
         assert shown is not None
         made = len(shown[1].prefix) if view is not host.messages else 0
         assert all(id(message) in own for message in view[made:])

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
 from compaction_hooks.engine.records import Records
-from compaction_hooks.engine.sizes import Frame, LastSent, Sizes
+from compaction_hooks.engine.sizes import LastSent, Sizes
 from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import format_of
@@ -42,8 +42,6 @@ class Conversation(Generic[M]):
         made: What was made to mend the list last time, by what the format reads from it.
         projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
         offered: The same of a record that is about to come into force.
-        frame: What the calls since the last look have in common, while nothing is due; None: the next call looks.
-        glanced_at: The list that this very call has read already, and must look at closely.
         called_at: When the last call began, if triggers ask for that.
         host_files: Gives the files that the host keeps track of in this conversation.
         reasoning: Which models refuse reasoning, and from which run on it is good.
@@ -66,8 +64,6 @@ class Conversation(Generic[M]):
     last_sent: LastSent[M] | None = None
     projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
     offered: tuple[tuple[str | None, object, int], Projection[M]] | None = None
-    frame: Frame[M] | None = None
-    glanced_at: Sequence[M] | None = None
     called_at: Instant | None = None
     host_files: Callable[[], FileOperations] | None = None
     reasoning: BoundReasoning = field(default_factory=BoundReasoning)
@@ -82,7 +78,7 @@ class Conversation(Generic[M]):
         if found.name != self.format.name:
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
-            self.history = self.frame = None
+            self.history = None
             if self.last_sent is None:  # of another format's records only a part had been taken over
                 self.sizes.calibrations.clear()
                 self._learn_from_records()
@@ -105,7 +101,7 @@ class Conversation(Generic[M]):
         if kept:
             self.records.add(kept)
             self._learn_from_records()
-            self.history = self.frame = None
+            self.history = None
         for note in (record for record in new.values() if record.takes_back):
             self._undo({*note.takes_back})
             if note.tokens_before and self.cooldown.window is None:
@@ -122,7 +118,6 @@ class Conversation(Generic[M]):
     def add_own_record(self, record: CompactionRecord) -> None:
         """Make a record active that was made of the present list."""
         self.records.add_own(record)
-        self.frame = None
 
     def merge_from(self, sibling: Conversation[Any]) -> None:
         """Take over what is known of the same conversation in another format: its records, and which were undone."""
@@ -141,7 +136,7 @@ class Conversation(Generic[M]):
 
     def _undo(self, ids: Set[str]) -> None:
         if self.records.undo(ids):
-            self.history = self.frame = None
+            self.history = None
             self.reasoning.is_rewritten = True
 
     def drop_missing(self) -> None:
@@ -151,7 +146,6 @@ class Conversation(Generic[M]):
             self._undo(self.queue.missing)
             self.queue.missing = frozenset()
             self.records.forget_pins()
-            self.frame = None
 
     def saved_calibration(self, model: str | None) -> dict[str, object]:
         """Return what usage taught of a model as a record keeps it; empty when it taught nothing."""
@@ -164,7 +158,7 @@ class Conversation(Generic[M]):
         """Take in how much larger media are than estimated; everything is measured anew."""
         for media, tokens in sizes:
             self.estimator.learn(media, tokens)
-        self.history = self.frame = self.projected = self.offered = None
+        self.history = self.projected = self.offered = None
         self.sizes.baseline = self.sizes.last_checked = None
 
     def to_send(self, view: list[M]) -> list[M]:
@@ -212,10 +206,6 @@ class Conversation(Generic[M]):
         """Read a list, looking only at what is new."""
         if self.is_format_open:
             self.settle_format(messages)
-        if self.glanced_at is messages and self.history is not None and self.history.host_count == len(messages):
-            self.glanced_at = None
-            return self.history
-        self.glanced_at = None
         self.history = self.reader.sync(self.history, messages, self.records.known)
         return self.history
 
@@ -258,10 +248,7 @@ class Conversation(Generic[M]):
         Returns:
             The note that keeps the pin until a compaction does and after it was undone; None if it is here already.
         """
-        note = self.records.add_pins(self._pins(message))
-        if note is not None:
-            self.frame = None
-        return note
+        return self.records.add_pins(self._pins(message))
 
     def keep(self, message: M) -> None:
         """Keep a message word for word in the views of this process, until a record holds the pin."""

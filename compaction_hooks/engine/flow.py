@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.glance import frame_of
 from compaction_hooks.engine.measuring import (
     Call,
     Shared,
@@ -59,14 +58,12 @@ class ConversationFlow(Generic[M]):
         may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()
-            revision, snapshot = self._shared.revision.number, self._attempts.look(call)
+            snapshot = self._attempts.look(call)
             reason, due = self._reason_due(snapshot, call)
             order = automatic_order(reason, may_ask=may_ask, due=due) if reason else lighter_order()
             if reason is None and self._is_too_heavy(snapshot):
                 reason = CompactionReason.OVERFLOW
             if reason is None:
-                if self._conversation.cooldown.most_chars is None:  # else each call counts its characters
-                    self._conversation.frame = frame_of(snapshot, call, self._shared, revision)
                 return self._attempts.hand_out(snapshot)
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.sizes import LastSent, Terms, UsageBaseline
+from compaction_hooks.engine.sizes import LastSent, UsageBaseline
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.files import FileOperations
 from compaction_hooks.formats.answers import is_cut_by_window
@@ -22,7 +22,6 @@ from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import media_in
 from compaction_hooks.tokens.windows import ModelWindow
-from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -60,19 +59,6 @@ class Call(Generic[M]):
     seconds_since_last_call: float | None = None
     cut_at: int | None = None
 
-    @property
-    def options(self) -> tuple[object, ...]:
-        """Whatever the size of a view depends on beside the messages."""
-        window = self.model, self.context_window, self.max_output_tokens, self.trigger_tokens, self.trigger_ratio
-        return *window, self.system, self.tools, self.repair
-
-
-@dataclass(slots=True)
-class Revision:
-    """Counts what any conversation learned of windows: a budget made before need not hold any more."""
-
-    number: int = 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
@@ -89,8 +75,7 @@ class Shared:
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
-        goes_by_size: Whether triggers look at nothing but sizes, so that a call below their thresholds need not ask them.
-        revision: Counts up whenever a budget may have changed.
+        goes_by_size: Whether triggers look at nothing but sizes, so that no call asks for the time.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -103,7 +88,6 @@ class Shared:
     host_files: Callable[[], FileOperations]
     has_store: bool
     goes_by_size: bool
-    revision: Revision = field(default_factory=Revision)
 
     def settings_for(self, call: Call[M]) -> CompactionSettings:
         """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
@@ -133,7 +117,8 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
     record_id = record.id if record else None
     key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale_runs)
     budget = budget_for(shared, call)
-    take_embedded_usage(conversation, shared, history, key, terms_of(record, history, budget))
+    oldest_run = record.seen_runs if record else history.base
+    _take_embedded_usage(conversation, shared, history, key, oldest_run, budget)
     calibration = calibration_of(conversation, shared, model)
     return Snapshot(
         messages=messages,
@@ -229,7 +214,7 @@ def report_usage(
     if model is not None and sent.key.model is not None and not same_model(model, sent.key.model):
         return
     if _is_impossible(usage, sent.key.estimated, sent.budget):
-        conversation.sizes.baseline = conversation.sizes.last_checked = conversation.frame = None
+        conversation.sizes.baseline = conversation.sizes.last_checked = None
         conversation.sizes.calibrations.pop(sent.key.model, None)
         return
     _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
@@ -256,7 +241,6 @@ def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget
     filled = max(context_tokens(answer.usage), SMALLEST_WINDOW)
     if budget is None or filled < budget.window:
         shared.learn_window(model, filled)
-        shared.revision.number += 1
 
 
 def learn_from_overflow(
@@ -281,7 +265,6 @@ def learn_from_overflow(
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
-    shared.revision.number += 1
     budget = budget_for(shared, call)
     if sent is None or budget is None:
         return
@@ -350,22 +333,25 @@ def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -
 _UNTAUGHT = Calibration()
 
 
-def terms_of(record: CompactionRecord | None, history: History[M], budget: Budget | None) -> Terms:
-    """Return what the usage that answers carry is held against, in a call with this record in force."""
-    return Terms(record.seen_runs if record else history.base, budget)
-
-
-def take_embedded_usage(
-    conversation: Conversation[M], shared: Shared, history: History[M], key: ViewKey, terms: Terms
+def _take_embedded_usage(
+    conversation: Conversation[M],
+    shared: Shared,
+    history: History[M],
+    key: ViewKey,
+    oldest_run: int,
+    budget: Budget | None,
 ) -> None:
     """Take in the newest usage that an assistant message itself carries, when it measured the present view.
 
     An aborted, failed or empty call measured nothing.
+
+    Args:
+        oldest_run: A count made before this run measured a larger view than the present one.
     """
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or last_answer <= _known_until(conversation, key):
         return
-    counts = _counts(history, key, terms, _known_until(conversation, key))
+    counts = _counts(history, key, oldest_run, budget, _known_until(conversation, key))
     conversation.sizes.last_checked = key, last_answer
     newest = next(counts, None)
     if newest is None:
@@ -376,12 +362,12 @@ def take_embedded_usage(
     _observe(conversation, shared, found.baseline)
     # Only a compaction takes this back, as for usage that is reported.
     if found is newest:
-        window = terms.budget.window if terms.budget is not None else None
+        window = budget.window if budget is not None else None
         is_over = window is not None and found.usage.input_tokens > window
         # The call that gave it may have asked for less than the present one does: what it asked for is not known.
         is_cut = is_cut_by_window(found.answer, requested=None, window=window)
         conversation.cooldown.has_overflowed |= is_over or is_cut
-        learn_from_answer(shared, key.model, found.answer, terms.budget)
+        learn_from_answer(shared, key.model, found.answer, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,12 +384,14 @@ class _Count:
         return abs(math.log(self.usage.input_tokens / max(self.baseline.key.estimated, 1)))
 
 
-def _counts(history: History[M], key: ViewKey, terms: Terms, known_until: int) -> Iterator[_Count]:
+def _counts(
+    history: History[M], key: ViewKey, oldest_run: int, budget: Budget | None, known_until: int
+) -> Iterator[_Count]:
     """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
     for index in history.counted_answers():
         message = history.piece(index).message
         # What stands before the first run, reasoning alone, belongs to that once it is there.
-        if index <= known_until or max(history.run_of(index), history.base) < terms.oldest_run:
+        if index <= known_until or max(history.run_of(index), history.base) < oldest_run:
             return
         usage = message.usage
         if usage is None or not is_usable(usage, message.stop_reason):
@@ -411,7 +399,7 @@ def _counts(history: History[M], key: ViewKey, terms: Terms, known_until: int) -
         if key.model is not None and message.model is not None and not same_model(key.model, message.model):
             continue
         sent = replace(key, piece_count=index, estimated=key.estimated - history.tokens(index))
-        if _is_impossible(usage, sent.estimated, terms.budget):
+        if _is_impossible(usage, sent.estimated, budget):
             continue
         yield _Count(message, usage, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
 

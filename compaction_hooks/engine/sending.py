@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.glance import glance
 from compaction_hooks.engine.measuring import (
     Call,
     Shared,
@@ -65,8 +64,7 @@ class SendingFlow(Generic[M]):
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
         """
-        seen = glance(self._conversation, self._shared, call.messages, call.options)
-        sent = seen or (yield from self._transform(call))
+        sent = yield from self._transform(call)
         first, sent = yield from self._send(call, sent)
         if isinstance(first, Answered):
             answer = self._record_response(first.value, sent, read)
@@ -111,7 +109,6 @@ class SendingFlow(Generic[M]):
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
         before = refused.unmerged if refused else self._attempts.look(call).view
         self._conversation.reasoning.refuse(call.model or self._shared.model)
-        self._conversation.frame = None
         snapshot = self._attempts.look(call)
         if snapshot.view == before:
             return None

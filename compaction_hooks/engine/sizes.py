@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
-from compaction_hooks.history import History
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
-from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import ViewKey
 
@@ -32,52 +30,6 @@ class LastSent(Generic[M]):
     key: ViewKey
     tokens: int
     budget: Budget | None
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What usage that an answer carries is held against.
-
-    Attributes:
-        oldest_run: What was counted before this run measured a larger view than the present one.
-        budget: What the model's window allows, or None while that is unknown.
-    """
-
-    oldest_run: int
-    budget: Budget | None
-
-
-@dataclass(slots=True, eq=False)
-class Frame(Generic[M]):
-    """What the calls of a conversation have in common while nothing is due.
-
-    Attributes:
-        options: Of each call, whatever its size depends on.
-        revision: What conversations of this controller had learned of windows when the budget was made.
-        terms: The budget, and what else usage that an answer carries is held against.
-        limit: Nothing is due up to this size, in tokens of the model; None: whatever the size.
-        run: The run before which the record in force ends; 0 without one.
-        replaced: How often copies took the place of the list's messages.
-        history: The list of the last call.
-        run_count: Its runs as they were then; reasoning at its end belongs to the next one once something follows.
-        key: Its view.
-        last_sent: What it gave; None before the first.
-        taught, baseline: What was known of sizes when it was found to be small enough.
-    """
-
-    options: tuple[object, ...]
-    revision: int
-    terms: Terms
-    limit: int | None
-    projection: Projection[M]
-    run: int
-    replaced: int
-    history: History[M]
-    run_count: int
-    key: ViewKey
-    last_sent: LastSent[M] | None
-    taught: Calibration | None
-    baseline: UsageBaseline | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 from compaction_hooks import arguments
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.glance import glance
 from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.engine.persistence import load, passed_over
 from compaction_hooks.engine.result import CompactionResult
@@ -21,7 +20,7 @@ from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import Caller, World
 from compaction_hooks.runtime.timebox import Signal, is_async
-from compaction_hooks.session.options import OPTION_NAMES, CallOptions, check_options
+from compaction_hooks.session.options import CallOptions, check_options
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
@@ -89,10 +88,7 @@ class ConversationMethods(Generic[M]):
             FormatError: a message cannot be read.
         """
         engine = self.engine
-        seen = glance(engine.conversation, engine.shared, messages, _options(options))
-        if seen is not None:
-            return seen.view
-        flow = engine.flow.transform(_call(self.engine, messages, options))
+        flow = engine.flow.transform(_call(engine, messages, options))
         return (await engine.driver.run(flow, _caller(signal, options))).view
 
     def transform_context_sync(
@@ -100,10 +96,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
-        seen = glance(engine.conversation, engine.shared, messages, _options(options))
-        if seen is not None:
-            return seen.view
-        flow = engine.flow.transform(_call(self.engine, messages, options))
+        flow = engine.flow.transform(_call(engine, messages, options))
         return engine.driver.run_sync(flow, _caller(signal, options)).view
 
     async def call(
@@ -299,7 +292,7 @@ class ConversationMethods(Generic[M]):
         conversation = self.engine.conversation
         with conversation.lock:
             last, baseline = conversation.last_sent, conversation.sizes.baseline
-            counted = baseline.input_tokens if last and baseline and baseline.key is last.key else None
+            counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
             nothing: Call[Any] = Call(messages=[])
             budget = last.budget if last else budget_for(self.engine.shared, nothing)
@@ -449,28 +442,6 @@ def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[
         tools=options.get("tools"),
         repair=options.get("repair"),
     )
-
-
-def _options(options: CallOptions) -> tuple[object, ...]:
-    """As `Call.options`, without making a call of it; a call with an unknown name is looked at closely."""
-    if not options:
-        return _NO_OPTIONS
-    if not options.keys() <= OPTION_NAMES:
-        check_options(options)
-    get = options.get
-    return (
-        get("model"),
-        get("context_window"),
-        get("max_output_tokens"),
-        get("trigger_tokens"),
-        get("trigger_ratio"),
-        get("system"),
-        get("tools"),
-        get("repair"),
-    )
-
-
-_NO_OPTIONS = Call(messages=list[object]()).options
 
 
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:

@@ -18,7 +18,7 @@ from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.reductions import Reduction, by_place, still_true
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ViewKey:
     """Which view a number of tokens belongs to.
 

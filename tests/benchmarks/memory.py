@@ -162,9 +162,9 @@ def nothing_due(count: int) -> Iterator[Figure]:
     """What calls with nothing to do allocate at their peak, before and after a compaction."""
     session, messages = opened(), grow(count)
     handed_over(session, messages)
-    yield Figure(f"calls with nothing due, {count} live", asyncio.run(_nothing_due(session, messages)).peak, "B", 2_048)
+    yield Figure(f"calls with nothing due, {count} live", asyncio.run(_nothing_due(session, messages)).peak, "B", 4_096)
     session.compact_sync(messages, keep_recent_tokens=KEPT_TOKENS)
-    yield Figure(f"the same once {count} were compacted", asyncio.run(_nothing_due(session, messages)).peak, "B", 2_048)
+    yield Figure(f"the same once {count} were compacted", asyncio.run(_nothing_due(session, messages)).peak, "B", 4_096)
 
 
 def compaction_peak(name: str, summarizer: Summarizer | None) -> Iterator[Figure]:

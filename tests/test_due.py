@@ -1,4 +1,4 @@
-"""Which calls are answered at a glance, and which take a look because something may be due."""
+"""Calls in which nothing is due, and what makes something due."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
-from compaction_hooks.engine.flow import ConversationFlow
-from compaction_hooks.engine.measuring import Call, same_model
+from compaction_hooks.engine.measuring import same_model
 from compaction_hooks.engine.persistence import STORE_REST_SECONDS
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.runtime.effects import Instant
@@ -42,30 +41,6 @@ def named_otherwise(count: int) -> list[Chat]:
     return [message for number in range(count) for message in (user(f"and {number}?"), {**counted})]
 
 
-class Looks:
-    """Counts the calls that were not answered at a glance."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        transform = ConversationFlow[Any].transform
-
-        def noted(flow: ConversationFlow[Any], call: Call[Any]) -> Any:
-            self.count += 1
-            return transform(flow, call)
-
-        monkeypatch.setattr(ConversationFlow, "transform", noted)
-
-    def taken_by(self, act: Callable[[], object]) -> int:
-        before = self.count
-        act()
-        return self.count - before
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    return Looks(monkeypatch)
-
-
 def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
     return [system(), user("Port the parser."), *steps(count, tokens)]
 
@@ -89,7 +64,7 @@ def tokens(hooks: Controller) -> int:
     return found
 
 
-# -- answered at a glance
+# -- nothing is due
 
 
 def stored_view() -> tuple[Controller, list[Chat]]:
@@ -122,9 +97,7 @@ def with_usage() -> tuple[Controller, list[Chat]]:
         pytest.param(lambda: (plain(), [user("go")]), id="one message"),
     ],
 )
-def test_while_nothing_is_due_calls_are_answered_at_a_glance(
-    begun: Callable[[], tuple[Controller, list[Chat]]], looks: Looks
-) -> None:
+def test_while_nothing_is_due_a_list_goes_on_as_it_was(begun: Callable[[], tuple[Controller, list[Chat]]]) -> None:
     hooks, messages = begun()
     view = hooks.transform_context_sync(messages)
     window, size = hooks.state().context_window, tokens(hooks)
@@ -141,12 +114,12 @@ def test_while_nothing_is_due_calls_are_answered_at_a_glance(
         assert tokens(hooks) > size
         assert hooks.transform_context_sync([*grown]) == [*view, *grown[len(messages) :]]
 
-    assert looks.taken_by(go_on) == 0
+    go_on()
     assert hooks.state().context_window == window
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_cache_mark_that_the_host_moves_on_is_no_reason_to_look(is_compacted: bool, looks: Looks) -> None:
+def test_a_cache_mark_that_the_host_moves_on_changes_nothing(is_compacted: bool) -> None:
     """It is written in place, and says nothing."""
     messages = conversation()
     hooks = compacted(messages) if is_compacted else plain()
@@ -160,16 +133,10 @@ def test_a_cache_mark_that_the_host_moves_on_is_no_reason_to_look(is_compacted: 
             assert hooks.transform_context_sync(messages) == view
             del text["cache_control"]
 
-    assert looks.taken_by(mark) == 0
+    mark()
 
 
-def test_a_send_glances_too(looks: Looks) -> None:
-    hooks, messages = plain(), conversation()
-    hooks.transform_context_sync(messages)
-    assert looks.taken_by(lambda: hooks.call_sync(messages, lambda view: view)) == 0
-
-
-# -- what a glance remembers
+# -- counted
 
 
 def counted_view(hooks: Controller, messages: list[Chat]) -> int:
@@ -181,56 +148,35 @@ def counted_view(hooks: Controller, messages: list[Chat]) -> int:
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_list_that_was_counted_stays_counted(is_compacted: bool, looks: Looks) -> None:
+def test_a_list_that_was_counted_stays_counted(is_compacted: bool) -> None:
     messages = conversation()
     hooks = compacted(messages) if is_compacted else plain()
     report = counted_view(hooks, messages)
     view = hooks.transform_context_sync(messages)
-    assert looks.taken_by(lambda: hooks.transform_context_sync(messages)) == 0
+    hooks.transform_context_sync(messages)
     assert (hooks.state().context_tokens, hooks.state().is_estimate) == (report, False)
     assert hooks.transform_context_sync(messages) == view
 
 
 @pytest.mark.parametrize("options", [{}, {"max_output_tokens": 900}])
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_view_that_a_glance_gave_can_be_counted_and_grown_from(
-    is_compacted: bool, options: Mapping[str, Any], looks: Looks
-) -> None:
-    """By glances and by looks alike: those with other options look."""
+def test_a_view_that_was_counted_can_be_grown_from(is_compacted: bool, options: Mapping[str, Any]) -> None:
     messages = conversation()
     hooks = compacted(messages) if is_compacted else plain()
     hooks.transform_context_sync(messages)
     grown = [*messages, user("one thing more")]
-    assert looks.taken_by(lambda: hooks.transform_context_sync(grown)) == 0
     report = counted_view(hooks, grown)
     assert tokens(hooks) == report
     more = [*grown, user("and another")]
-    assert looks.taken_by(lambda: hooks.transform_context_sync(more, **options)) == len(options)
+    hooks.transform_context_sync(more, **options)
     assert report < tokens(hooks) < report + 20
 
 
-# -- where a look is needed
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"model": "gpt-8"}, id="model"),
-        pytest.param({"context_window": 100_000}, id="window"),
-        pytest.param({"max_output_tokens": 900}, id="room for the answer"),
-        pytest.param({"system": "Be brief."}, id="system prompt"),
-        pytest.param({"tools": [{"name": "grep"}]}, id="tools"),
-    ],
-)
-def test_a_call_with_other_options_is_looked_at(options: Mapping[str, Any], looks: Looks) -> None:
-    hooks, messages = plain(), conversation()
-    hooks.transform_context_sync(messages)
-    assert looks.taken_by(lambda: hooks.transform_context_sync(messages, **options)) == 1
-    assert looks.taken_by(lambda: hooks.transform_context_sync(messages, **options)) == 0
+# -- what makes something due
 
 
 def small(**more: Any) -> tuple[Controller, list[Chat]]:
-    """A list of some three quarters of what triggers, that was looked at and then glanced at."""
+    """A list of some three quarters of what triggers."""
     hooks = controller(8_192, summarizer=Scripted("- so far"), settings=SUMMARISING, model=MODEL, **more)
     messages = conversation(12, 300)
     for _ in range(3):
@@ -352,7 +298,7 @@ def test_where_a_broken_history_is_mended_it_is_in_each_call(setting: bool, opti
     assert len(hooks.transform_context_sync(messages, repair=False)) == len(messages)
 
 
-def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is_due(looks: Looks) -> None:
+def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is_due() -> None:
     store = MemoryStore()
     hooks, messages = plain(store=store), conversation()
     hooks.transform_context_sync(messages)
@@ -361,7 +307,6 @@ def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is
     assert store.load("default") == []
     hooks.transform_context_sync(messages)
     assert len(store.load("default")) == 1
-    assert looks.taken_by(lambda: hooks.transform_context_sync(messages)) == 0
 
 
 def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() -> None:
