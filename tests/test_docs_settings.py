@@ -13,13 +13,22 @@ from typing import Any
 from compaction_hooks import CallOptions, CompactionController, CompactionSettings
 from compaction_hooks.tokens import budget
 from compaction_hooks.triggers import SnapshotFigures
+from tests.conversations import steps, user
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 PROGRAMS = {
     begin: program
     for program in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    for begin in ("for window in", "class AfterAnHour", "check_trigger", "by_model")
+    for begin in (
+        "for window in",
+        "class AfterAnHour",
+        "check_trigger",
+        "by_model",
+        "clear_only",
+        "class ClearS",
+        "check_strategy",
+    )
     if begin in program
 }
 """The programs of the page, each by a line of it."""
@@ -112,3 +121,30 @@ def test_settings_by_model_work_as_shown() -> None:
 def test_every_figure_of_a_snapshot_is_listed() -> None:
     figures = {name for name in vars(SnapshotFigures) if not name.startswith("_")}
     assert {code(name) for name, _ in rows("Triggers", "figure of the snapshot")} == figures
+
+
+def test_every_strategy_is_listed_with_its_parameters() -> None:
+    table = {
+        code(name): re.findall(r"`(\w+=\w+)`", parameters) for name, parameters, _ in rows("Strategies", "strategy")
+    }
+    usual: dict[str, Any] = {type(strategy).__name__: strategy for strategy in CompactionSettings().ladder}
+    assert {
+        name: [f"{field.name}={getattr(strategy, field.name)}" for field in fields(strategy)]
+        for name, strategy in usual.items()
+    } == table
+
+
+def test_the_ladders_of_the_page_are_made() -> None:
+    shown: dict[str, Any] = {}
+    exec(PROGRAMS["clear_only"], shown)
+    assert [len(shown[name].ladder) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
+
+
+def test_a_strategy_of_ones_own_works_as_shown() -> None:
+    recorded = [user("Log in."), *steps(40, 3_000, name="screenshot"), *steps(2, 300, first=40)]
+    shown: dict[str, Any] = {"recorded": recorded}
+    exec(PROGRAMS["class ClearS"], shown)
+    exec(PROGRAMS["check_strategy"], shown)
+    view = shown["controller"].transform_context_sync(recorded)
+    assert [message is kept for message, kept in zip(view[-6:], recorded[-6:], strict=True)] == [True] * 6
+    assert sum("Old tool result cleared" in message["content"] for message in view) == 39

@@ -1,4 +1,4 @@
-"""The checks a `MessageFormat`, an adapter, a store or a trigger must pass, for anyone who writes one."""
+"""The checks a `MessageFormat`, an adapter, a store, a trigger or a strategy must pass, for anyone who writes one."""
 
 from compaction_hooks.testing.adapters import ADAPTER_FACTS, AdapterFact, check_adapter, check_session
 from compaction_hooks.testing.checker import BrokenPromise, CheckedSession, Figures
@@ -16,6 +16,7 @@ from compaction_hooks.testing.hosts import as_anthropic, as_openai_chat
 from compaction_hooks.testing.promises import check_view
 from compaction_hooks.testing.scripts import Answer, Call, Script, ScriptedTool, Turn, long_script, tools_of
 from compaction_hooks.testing.stores import check_store
+from compaction_hooks.testing.strategy_check import check_strategy
 from compaction_hooks.testing.triggers import check_trigger
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "check_format",
     "check_session",
     "check_store",
+    "check_strategy",
     "check_trigger",
     "check_view",
     "generated_history",

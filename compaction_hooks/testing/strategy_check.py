@@ -1,0 +1,178 @@
+"""The contract of a `Strategy`, as a check that its author runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.strategies import (
+    AnyStrategy,
+    Candidate,
+    ClearToolResults,
+    DropOldest,
+    Goal,
+    ShortenParts,
+    Snapshot,
+    Summarized,
+    SummaryPlan,
+    SummaryStrategy,
+)
+from compaction_hooks.testing.checker import BrokenPromise, CheckedSession
+from compaction_hooks.testing.generated import hostile_history, realistic_history
+from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_chat
+
+REALISTIC: Final = range(3)
+"""Seeds of the realistic conversations."""
+HOSTILE: Final = range(100, 102)
+"""Seeds of the broken ones."""
+WAYS: Final = ((0.9, False), (1.5, False), (1.5, True))
+"""How full the window is at the end, above the threshold or larger than the window, and whether there are other strategies."""
+GROWTH: Final = (0.7, 1.0)
+"""Parts of a conversation after which it is sent: the later one goes on from the record of the earlier one."""
+
+
+def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatMessage]] = ()) -> None:
+    """Check that a strategy keeps the contract of `Strategy` on generated conversations as OpenAI and Anthropic messages.
+
+    - It proposes `Candidate(...)` or None (one that asks for a summary: `SummaryPlan(...)` or None first), and never raises.
+    - It proposes the same for the same snapshot, and changes neither the snapshot nor the messages.
+    - The record of a candidate follows the active one, gives the candidate's view and size, and does so after a way through JSON.
+    - Alone and among other strategies, in windows that hold the conversation and in smaller ones, every view that is sent keeps all
+      that `CheckedSession` checks: it is valid, smaller and the same after a restart, or the list as it was.
+
+    Args:
+        strategy: The strategy.
+        conversations: OpenAI chat messages in which it has something to do, if it has nothing to do with the tools `read_file`,
+            `run_command`, `write_file` and `search`.
+
+    Raises:
+        AssertionError: the contract is broken; the text says which sentence of it, and for which conversation.
+    """
+    assert callable(getattr(strategy, "propose", None)), (
+        f"{type(strategy).__name__} is no Strategy: it lacks propose(snapshot, goal)"
+    )
+    proposed = 0
+    for name, format, messages in _conversations(conversations):
+        for fill, others in WAYS:
+            spy = _SummarySpy(strategy) if isinstance(strategy, SummaryStrategy) else _Spy(strategy)
+            try:
+                _play(spy, format, messages, fill, others=others)
+            except BrokenPromise as broken:
+                spy.broken.append(str(broken))
+            assert not spy.broken, f"{spy.broken[0]}: {name}, {len(messages)} messages, {fill:.0%} of the window"
+            proposed += spy.proposed
+    assert proposed, (
+        f"{type(strategy).__name__} never proposed anything: give conversations in which it has something to do"
+    )
+
+
+def _conversations(
+    given: Iterable[Sequence[ChatMessage]],
+) -> Iterator[tuple[str, MessageFormat[ChatMessage], list[ChatMessage]]]:
+    for number, messages in enumerate(given):
+        yield f"conversation {number}", OpenAIChatFormat(), list(messages)
+    for seed in REALISTIC:
+        name, history = f"realistic conversation {seed}", realistic_history(random.Random(seed).randrange, most_turns=3)
+        yield name, OpenAIChatFormat(), [as_openai_chat(message) for message in history]
+        yield f"{name} for Anthropic", AnthropicFormat(), as_anthropic(m for m in history if m.role != "system")
+    for seed in HOSTILE:
+        messages = [as_openai_chat(message) for message in hostile_history(random.Random(seed).randrange)]
+        yield f"hostile conversation {seed}", OpenAIChatFormat(), messages
+
+
+def _play(
+    spy: AnyStrategy, format: MessageFormat[ChatMessage], messages: list[ChatMessage], fill: float, *, others: bool
+) -> None:
+    """Send a growing conversation through a controller that has this strategy."""
+    strategies: list[AnyStrategy] = [ClearToolResults(0, 0), spy, ShortenParts(), DropOldest()] if others else [spy]
+    settings = CompactionSettings(strategies=strategies)
+    window = max(int(_size(messages, format) / fill), 1_024)
+    controller = CompactionController(context_window=window, settings=settings, format=format)
+    session = CheckedSession(controller.session("checked"), format, settings=settings)
+    for part in GROWTH:
+        session.transform_context(messages[: int(len(messages) * part)])
+
+
+def _size(messages: list[ChatMessage], format: MessageFormat[ChatMessage]) -> int:
+    session = CompactionController(context_window=1_000_000_000, format=format).session("size")
+    session.transform_context_sync(messages)
+    return session.state().context_tokens or 0
+
+
+class _Spy:
+    """A strategy, asked twice each time, whose every proposal is looked at.
+
+    Attributes:
+        broken: The sentences of the contract that it broke, with what it did.
+        proposed: Proposals other than None.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+        self.broken: list[str] = []
+        self.proposed = 0
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Any:
+        """Return the strategy's proposal, unless it broke the contract."""
+        return self._asked("propose", Candidate, snapshot, goal)
+
+    def _asked(self, method: str, kind: type, snapshot: Snapshot[Any], goal: Goal[Any], *more: object) -> Any:
+        held = deepcopy(_mutable(snapshot, goal))
+        try:
+            answer, again = (getattr(self._strategy, method)(snapshot, goal, *more) for _ in range(2))
+            assert held == _mutable(snapshot, goal), f"{method}() must change nothing, but changed the snapshot"
+            if answer is None and again is None:
+                return None
+            assert isinstance(answer, kind), f"{method}() must answer {kind.__name__}(...) or None, not {answer!r:.100}"
+            assert _same(answer, again), f"{method}() must answer the same to the same snapshot"
+            if kind is Candidate:
+                _check_candidate(snapshot, answer)
+        except AssertionError as broken:
+            self.broken.append(str(broken))
+            return None
+        except Exception as error:  # noqa: BLE001 - a strategy may raise anything
+            self.broken.append(f"{method}() must not raise, but raised {type(error).__name__}: {error}")
+            return None
+        self.proposed += 1
+        return answer
+
+
+class _SummarySpy(_Spy):
+    """The same of a strategy that asks for a summary."""
+
+    def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Any:
+        """Return the strategy's plan, unless it broke the contract."""
+        return self._asked("propose", SummaryPlan, snapshot, goal)
+
+    def from_summary(
+        self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
+    ) -> Candidate[M] | None:
+        """Return the strategy's candidate, unless it broke the contract."""
+        return self._asked("from_summary", Candidate, snapshot, goal, plan, summary)
+
+
+def _mutable(snapshot: Snapshot[M], goal: Goal[M]) -> list[object]:
+    """Return what a strategy could change: the list and its messages, pins and rules."""
+    return [snapshot.messages, dict(snapshot.user_pins), dict(goal.tool_rules)]
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, Candidate) and isinstance(other, Candidate):
+        return (one.record, one.tokens, one.is_enough) == (other.record, other.tokens, other.is_enough)
+    return one == other
+
+
+def _check_candidate(snapshot: Snapshot[M], candidate: Candidate[M]) -> None:
+    record, messages = candidate.record, snapshot.messages
+    active = snapshot.record.id if snapshot.record else None
+    assert record.parent == active, "its record must follow the active one: make it with reduce(snapshot, goal, ...)"
+    shown = candidate.projection.view_of(messages)
+    loaded = CompactionRecord.from_json(record.to_json())
+    assert project(messages, loaded, format=snapshot.format) == shown, "its record must give its view, also after JSON"
+    tokens = snapshot.model_tokens(candidate.projection.tokens(snapshot.history))
+    assert candidate.tokens == tokens, f"its tokens must be the size of its view, {tokens}, not {candidate.tokens}"

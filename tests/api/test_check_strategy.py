@@ -1,0 +1,124 @@
+"""`compaction_hooks.testing.check_strategy`: whether a strategy keeps its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pytest
+
+from compaction_hooks.strategies import (
+    AnyStrategy,
+    Candidate,
+    ClearToolResults,
+    DropOldest,
+    Goal,
+    ShortenParts,
+    Snapshot,
+    Summarize,
+    plan_summary,
+    reduce,
+    unpinned_parts,
+)
+from compaction_hooks.testing import check_strategy
+from tests.conversations import steps, user
+
+Propose: TypeAlias = Callable[[Snapshot[Any], Goal[Any]], Any]
+
+
+@pytest.mark.parametrize("strategy", [ClearToolResults(0, 0), Summarize(), ShortenParts(), DropOldest()], ids=repr)
+def test_the_strategies_of_the_package_pass(strategy: AnyStrategy) -> None:
+    check_strategy(strategy)
+
+
+class Own:
+    """Does what it is told to."""
+
+    def __init__(self, propose: Propose) -> None:
+        self._propose = propose
+
+    def propose(self, snapshot: Snapshot[Any], goal: Goal[Any], /) -> Any:
+        return self._propose(snapshot, goal)
+
+
+def clear_half(snapshot: Snapshot[Any], goal: Goal[Any]) -> Candidate[Any] | None:
+    parts = unpinned_parts(snapshot, goal, results_only=True)
+    return reduce(snapshot, goal, [part.reduction() for part in parts[: len(parts) // 2]])
+
+
+def changed(**fields: Any) -> Propose:
+    def propose(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+        made = clear_half(snapshot, goal)
+        return replace(made, **fields) if made else None
+
+    return propose
+
+
+def without_lineage(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+    made = clear_half(snapshot, goal)
+    return replace(made, record=replace(made.record, parent="another")) if made else None
+
+
+def of_another_list(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+    made = clear_half(snapshot, goal)
+    return replace(made, record=replace(made.record, covered_digest="0" * 64)) if made else None
+
+
+def write_into_messages(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+    snapshot.messages[0]["content"] = "changed"
+
+
+def every_other_time() -> Propose:
+    asked: list[object] = []
+
+    def propose(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+        asked.append(goal)
+        return clear_half(snapshot, goal) if len(asked) % 2 else None
+
+    return propose
+
+
+BROKEN: list[tuple[Propose, str]] = [
+    (lambda snapshot, goal: 1 / 0, r"propose\(\) must not raise, but raised ZeroDivisionError"),
+    (lambda snapshot, goal: snapshot.messages, r"propose\(\) must answer Candidate\(\.\.\.\) or None, not \["),
+    (write_into_messages, r"propose\(\) must change nothing"),
+    (every_other_time(), r"propose\(\) must answer"),
+    (changed(tokens=1), r"its tokens must be the size of its view, \d+, not 1: realistic conversation 0"),
+    (without_lineage, "its record must follow the active one"),
+    (of_another_list, "its record must give its view"),
+    (lambda snapshot, goal: None, "Own never proposed anything: give conversations in which"),
+]
+
+
+@pytest.mark.parametrize(("propose", "says"), BROKEN)
+def test_a_broken_strategy_is_told_which_sentence_it_breaks(propose: Propose, says: str) -> None:
+    with pytest.raises(AssertionError, match=says):
+        check_strategy(Own(propose))
+
+
+class OwnSummary(Own):
+    def from_summary(self, *_: object) -> Any:
+        return "a summary"
+
+
+def test_both_questions_of_a_strategy_that_summarises_are_checked() -> None:
+    with pytest.raises(AssertionError, match=r"propose\(\) must answer SummaryPlan"):
+        check_strategy(OwnSummary(clear_half))
+    with pytest.raises(AssertionError, match=r"from_summary\(\) must answer Candidate\(...\) or None, not 'a summary'"):
+        check_strategy(OwnSummary(lambda snapshot, goal: plan_summary(snapshot, goal)))
+
+
+def test_what_is_no_strategy_is_named() -> None:
+    with pytest.raises(AssertionError, match=r"function is no Strategy: it lacks propose\(snapshot, goal\)"):
+        check_strategy(clear_half)  # type: ignore[arg-type]
+
+
+def test_a_strategy_for_one_tool_is_checked_on_conversations_that_have_it() -> None:
+    def propose(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
+        results = [part for part in unpinned_parts(snapshot, goal, results_only=True) if part.tool == "screenshot"]
+        return reduce(snapshot, goal, [part.reduction() for part in results[:-1]])
+
+    with pytest.raises(AssertionError, match="Own never proposed anything"):
+        check_strategy(Own(propose))
+    check_strategy(Own(propose), [[user("Log in."), *steps(20, 300, name="screenshot")]])
