@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import cast
 
 from compaction_hooks import arguments
@@ -86,6 +86,15 @@ _KINDS = {
     "breaker_failures": arguments.whole("failures"),
     "breaker_cooldown_seconds": arguments.SECONDS,
 }
+_SHORTHAND = {
+    "reserve_tokens": ("trigger", "write trigger=... | ReserveTrigger(...)"),
+    "trigger_ratio": ("trigger", "write trigger=... | RatioTrigger(...)"),
+    "trigger_tokens": ("trigger", "write trigger=... | TokensTrigger(...)"),
+    "clear_tool_results": ("strategies", "leave ClearToolResults() out of the strategies"),
+    "split_turn_min_prefix": ("strategies", "give it to Summarize(...)"),
+    "add_continuation": ("strategies", "give it to Summarize(...)"),
+}
+"""Fields that are short for parts of another one, and the way to say the same there."""
 
 
 @arguments.checked(_KINDS)
@@ -164,36 +173,20 @@ class CompactionSettings:
     breaker_cooldown_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        self._check_trigger()
+        self._check_shorthand()
         self._check_keep()
-        self._check_strategies()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
         rules = {f"tool_rules[{tool!r}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
 
-    def _check_strategies(self) -> None:
-        """Refuse shorthand that contradicts the strategies."""
-        if self.strategies is None:
-            return
-        shorthand = {
-            "clear_tool_results": (True, "leave ClearToolResults() out of the strategies"),
-            "split_turn_min_prefix": (SPLIT_TURN_MIN_PREFIX, "give it to Summarize(...)"),
-            "add_continuation": (True, "give it to Summarize(...)"),
-        }
-        for name, (default, fix) in shorthand.items():
-            if getattr(self, name) != default:
-                raise ConfigurationError(f"{name}={getattr(self, name)!r} and strategies= exclude one another: {fix}")
-
-    def _check_trigger(self) -> None:
-        defaults = {"reserve_tokens": RESERVE_TOKENS, "trigger_ratio": None, "trigger_tokens": None}
-        for name, default in defaults.items() if self.trigger is not None else ():
-            number = getattr(self, name)
-            if number != default:
-                raise ConfigurationError(
-                    f"trigger={arguments.shown(self.trigger)} and {name}={number} both say when to compact: set one, or combine "
-                    "triggers with |"
-                )
+    def _check_shorthand(self) -> None:
+        """Refuse numbers and switches that contradict the trigger or the strategies."""
+        for each in fields(self):
+            other, fix = _SHORTHAND.get(each.name, ("", ""))
+            value = getattr(self, each.name)
+            if other and getattr(self, other) is not None and value != each.default:
+                raise ConfigurationError(f"{each.name}={value!r} and {other}= exclude one another: {fix}")
 
     def _check_keep(self) -> None:
         tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio
@@ -201,14 +194,12 @@ class CompactionSettings:
             raise ConfigurationError(
                 f"keep_recent_tokens={tokens} and keep_recent_ratio={ratio} exclude one another: set one"
             )
-        if tokens is not None and self.trigger_tokens is not None and tokens > self.trigger_tokens:
-            raise ConfigurationError(
-                f"keep_recent_tokens={tokens} is above trigger_tokens={self.trigger_tokens}: keep less or raise the trigger"
-            )
-        if ratio is not None and self.trigger_ratio is not None and ratio > self.trigger_ratio:
-            raise ConfigurationError(
-                f"keep_recent_ratio={ratio} is above trigger_ratio={self.trigger_ratio}: keep less or raise the trigger"
-            )
+        for written, part in self.triggers.items():
+            fix = f"is above {written}: keep less or raise the trigger"
+            if tokens is not None and isinstance(part, TokensTrigger) and tokens > part.tokens:
+                raise ConfigurationError(f"keep_recent_tokens={tokens} {fix}")
+            if ratio is not None and isinstance(part, RatioTrigger) and ratio > part.ratio:
+                raise ConfigurationError(f"keep_recent_ratio={ratio} {fix}")
 
     @property
     def ladder(self) -> tuple[AnyStrategy, ...]:
@@ -252,10 +243,7 @@ class CompactionSettings:
         """
         requested = 0 if is_input_only else max_output_tokens or self.max_output_tokens or 0
         input_limit = window - min(requested, window - 1)
-        threshold = threshold_of(self.effective_trigger, window)
-        if threshold is None:
-            threshold = ReserveTrigger().threshold(window)
-        trigger = min(threshold, input_limit)
+        trigger = min(threshold_of(self.effective_trigger, window), input_limit)
         target = int(trigger * TARGET_RATIO)
         keep = self._keep(window)
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))

@@ -80,7 +80,7 @@ def controller_from(
     if ratios and not sees_model and made.state().context_window is None:
         raise ConfigurationError(
             f"{ratios[0]} is a part of a context window that is not known here: "
-            "set context_window=... (tokens), or trigger_tokens instead"
+            "set context_window=... (tokens), or default_context_window in the settings"
         )
     return made
 

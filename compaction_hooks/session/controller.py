@@ -364,7 +364,7 @@ def _check_windows(model: str | None, context_window: int | None, of_models: Mod
         if isinstance(part, RatioTrigger) and model and not has_default and find_window(model) is None:
             raise ConfigurationError(
                 f"{where}{written} is a part of the context window, and that of model={model!r} is unknown: "
-                f"set context_window=... (tokens), or use trigger_tokens{unknown_window_advice()}"
+                f"set context_window=... (tokens), or default_context_window in the settings{unknown_window_advice()}"
             )
 
 

@@ -109,10 +109,10 @@ def parts_of(trigger: Trigger) -> Iterator[Trigger]:
         yield trigger
 
 
-def threshold_of(trigger: Trigger, window: int) -> int | None:
-    """Return the lowest threshold that a trigger names for a window, in tokens; None if it names none."""
+def threshold_of(trigger: Trigger, window: int) -> int:
+    """Return the lowest threshold that a trigger names for a window, in tokens; that of `ReserveTrigger()` if it names none."""
     thresholds = (part.threshold(window) for part in parts_of(trigger) if isinstance(part, ThresholdTrigger))
-    return min(thresholds, default=None)
+    return min(thresholds, default=ReserveTrigger().threshold(window))
 
 
 def goes_by_size(trigger: Trigger) -> bool:

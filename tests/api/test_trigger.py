@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -228,7 +229,7 @@ def test_the_trigger_of_one_call_takes_the_place_of_the_settings_trigger() -> No
 @pytest.mark.parametrize("number", [{"reserve_tokens": 8_000}, {"trigger_ratio": 0.5}, {"trigger_tokens": 9_000}])
 def test_a_number_beside_a_trigger_is_refused(number: dict[str, Any]) -> None:
     ((name, value),) = number.items()
-    says = rf"trigger=RatioTrigger\(ratio=0.8\) and {name}={value} both say when to compact"
+    says = rf"{name}={value} and trigger= exclude one another: write trigger=\.\.\. \|"
     with pytest.raises(ConfigurationError, match=says):
         CompactionSettings(trigger=RatioTrigger(0.8), **number)
 
@@ -239,8 +240,26 @@ def test_what_is_no_trigger_is_refused(trigger: Any) -> None:
         CompactionSettings(trigger=trigger)
 
 
+def test_more_may_not_be_kept_than_a_trigger_allows() -> None:
+    for keep, trigger in (
+        ({"keep_recent_tokens": 9_000}, TokensTrigger(8_000)),
+        ({"keep_recent_ratio": 0.6}, RatioTrigger(0.5)),
+    ):
+        ((name, value),) = keep.items()
+        with pytest.raises(ConfigurationError, match=re.escape(f"{name}={value} is above {trigger!r}:")):
+            CompactionSettings(trigger=ReserveTrigger() | trigger, **keep)
+
+
 def test_a_trigger_that_no_window_holds_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"TokensTrigger\(tokens=200000\) is above context_window=100000"):
         CompactionController(context_window=100_000, settings=CompactionSettings(trigger=TokensTrigger(200_000)))
     with pytest.raises(ConfigurationError, match=r"RatioTrigger\(ratio=0.5\) is a part of the context window"):
         CompactionController(model="unheard-of", settings=CompactionSettings(trigger=RatioTrigger(0.5)))
+
+
+def test_a_part_of_an_unknown_window_is_taken_of_the_one_to_assume() -> None:
+    settings = CompactionSettings(trigger=RatioTrigger(0.5), default_context_window=10_000)
+    controller = CompactionController(model="unheard-of", settings=settings)
+    messages = talk(20, 500)
+    assert len(controller.transform_context_sync(messages)) < len(messages)
+    assert controller.state().trigger_tokens == 5_000
