@@ -42,7 +42,7 @@ class Conversation(Generic[M]):
         made: What was made to mend the list last time, by what the format reads from it.
         projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
         offered: The same of a record that is about to come into force.
-        called_at: When the last call began, if triggers ask for that.
+        called_at: When the last call began.
         host_files: Gives the files that the host keeps track of in this conversation.
         reasoning: Which models refuse reasoning, and from which run on it is good.
         merges_user_messages: Whether user messages in a row are sent as one.

@@ -110,9 +110,7 @@ class ConversationFlow(Generic[M]):
         return result
 
     def _timed(self, call: Call[M]) -> Flow[Call[M]]:
-        """Return the call with the time since the last one, if a trigger may ask for that."""
-        if self._shared.goes_by_size:
-            return call
+        """Return the call with the time since the last one."""
         now: Instant = yield Now()
         last, self._conversation.called_at = self._conversation.called_at, now
         return replace(call, seconds_since_last_call=now.seconds_since(last)) if last is not None else call

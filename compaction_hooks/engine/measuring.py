@@ -43,7 +43,7 @@ class Call(Generic[M]):
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
         repair: Whether to mend a broken history in what is handed out; None: as the settings say.
-        seconds_since_last_call: Seconds since the last call began; None if that is not known, or no trigger asks.
+        seconds_since_last_call: Seconds since the last call began; None if that is not known.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
     """
 
@@ -75,7 +75,6 @@ class Shared:
         calibrations: By model, what usage has taught about the estimator.
         host_files: Files the host keeps track of itself.
         has_store: Whether records live anywhere but in memory.
-        goes_by_size: Whether triggers look at nothing but sizes, so that no call asks for the time.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -87,7 +86,6 @@ class Shared:
     calibrations: dict[str | None, Calibration]
     host_files: Callable[[], FileOperations]
     has_store: bool
-    goes_by_size: bool
 
     def settings_for(self, call: Call[M]) -> CompactionSettings:
         """Return the policy of a call: that of its model, with the call's own trigger if it has one."""

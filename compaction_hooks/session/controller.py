@@ -28,7 +28,6 @@ from compaction_hooks.stores import RecordStore
 from compaction_hooks.tokens.estimator import CharacterEstimator, GuardedEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
-from compaction_hooks.triggers.thresholds import goes_by_size
 from compaction_hooks.view.merging import check_merging
 from compaction_hooks.view.record import CompactionRecord
 
@@ -158,7 +157,6 @@ class CompactionController(ConversationMethods[M]):
             calibrations={},
             host_files=host_files or FileOperations,
             has_store=store is not None,
-            goes_by_size=all(goes_by_size(each.effective_trigger) for each in self._settings.all),
         )
         self._world = World(
             summarizer=summarizer,
@@ -369,6 +367,6 @@ def _check_windows(model: str | None, context_window: int | None, of_models: Mod
 
 
 def _now() -> Instant:
-    from datetime import UTC, datetime  # no call needs it before something is due
+    from datetime import UTC, datetime  # slow to import, and not needed before the first call
 
     return Instant(datetime.now(UTC), time.monotonic())

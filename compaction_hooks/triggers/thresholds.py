@@ -113,8 +113,3 @@ def threshold_of(trigger: Trigger, window: int) -> int:
     """Return the lowest threshold that a trigger names for a window, in tokens; that of `ReserveTrigger()` if it names none."""
     thresholds = (part.threshold(window) for part in parts_of(trigger) if isinstance(part, ThresholdTrigger))
     return min(thresholds, default=ReserveTrigger().threshold(window))
-
-
-def goes_by_size(trigger: Trigger) -> bool:
-    """Return whether a trigger looks at nothing but the size of the view and its thresholds."""
-    return all(isinstance(part, ThresholdTrigger) for part in parts_of(trigger))

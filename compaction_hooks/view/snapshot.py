@@ -61,7 +61,7 @@ class Snapshot(Generic[M]):
         tokens: Size of the view in tokens of the model: counted as far as the provider counted it, estimated beyond.
         budget: The budget of the model's window, or None while the window is unknown.
         cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it did not report any.
-        seconds_since_last_call: Seconds since the last call began, or None if that is not known, or no trigger asks.
+        seconds_since_last_call: Seconds since the last call began, or None if that is not known.
         ratio: The model's tokens per estimated token, as learned from usage.
         overhead_tokens: Tokens of every request that no message shows (a hidden prefix), as learned.
         fixed_tokens: Estimated tokens of the system prompt and tools that are not in the list.
