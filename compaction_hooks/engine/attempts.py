@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic
 
-from compaction_hooks.engine.compaction import Compaction
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
 from compaction_hooks.engine.orders import Order, OrderFor
@@ -78,11 +77,9 @@ class Attempts(Generic[M]):
         return attempt, result
 
     def compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
-        from compaction_hooks.engine.compaction import (
-            Compaction,  # a third of the package, needed only when something is due
-        )
-
         """Return an attempt to compact that has not begun."""
+        from compaction_hooks.engine.compaction import Compaction  # a third of the package
+
         return Compaction(self._conversation, self._shared, call, self._verified(call, snapshot), budget, order)
 
     def _verified(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:

@@ -255,7 +255,7 @@ class Compaction(Generic[M]):
         """Spare the conversation making the view once more, unless that depends on what is asked by now."""
         if candidate.projection.favoured is None:
             log = self._snapshot.history.log
-            self._conversation.offered = (candidate.record.id, log, log.replaced), candidate.projection
+            self._conversation.projected = (candidate.record.id, log, log.replaced), candidate.projection
 
     def _skip_undone(self, start: Instant) -> Flow[CompactionResult[M]]:
         """What was made continues a compaction that was undone meanwhile: it is not put in force."""

@@ -40,8 +40,7 @@ class Conversation(Generic[M]):
     Attributes:
         is_format_open: Whether no format was named and no message told one yet: `format` reads plain text as all do.
         made: What was made to mend the list last time, by what the format reads from it.
-        projected: The projection in force, and what it was made of: record, facts, and how often copies took the messages' place.
-        offered: The same of a record that is about to come into force.
+        projected: The newest projection, and what it was made of: record, facts, and how often copies took the messages' place.
         called_at: When the last call began.
         host_files: Gives the files that the host keeps track of in this conversation.
         reasoning: Which models refuse reasoning, and from which run on it is good.
@@ -63,7 +62,6 @@ class Conversation(Generic[M]):
     flight: Flight | None = None
     last_sent: LastSent[M] | None = None
     projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
-    offered: tuple[tuple[str | None, object, int], Projection[M]] | None = None
     called_at: Instant | None = None
     host_files: Callable[[], FileOperations] | None = None
     reasoning: BoundReasoning = field(default_factory=BoundReasoning)
@@ -158,7 +156,7 @@ class Conversation(Generic[M]):
         """Take in how much larger media are than estimated; everything is measured anew."""
         for media, tokens in sizes:
             self.estimator.learn(media, tokens)
-        self.history = self.projected = self.offered = None
+        self.history = self.projected = None
         self.sizes.baseline = self.sizes.last_checked = None
 
     def to_send(self, view: list[M]) -> list[M]:
@@ -225,20 +223,21 @@ class Conversation(Generic[M]):
     def projection(self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""
         name = (record.id if record else None, history.log, history.log.replaced)
-        earlier: Projection[M] | None = None
-        if self.projected is not None and self.projected[0][1:] == name[1:]:
-            earlier = self.projected[1]
+        made_of, projected = self.projected or (None, None)
+        earlier = projected if made_of is not None and made_of[1:] == name[1:] else None
+        if (
+            earlier is not None
+            and made_of == name
+            and earlier.stale_runs == stale_runs
+            and earlier.is_settled
             # Another request may be the current one by now: a new process would not favour the one before.
-            is_same = self.projected[0] == name and earlier.stale_runs == stale_runs
-            if is_same and earlier.is_settled and earlier.favoured in (None, history.request):
-                return earlier
-        offered = self.offered[1] if self.offered is not None and self.offered[0] == name else None
-        if offered is not None and offered.stale_runs == stale_runs:
-            projection = offered
+            and earlier.favoured in (None, history.request)
+        ):
+            projection = earlier
         else:
             estimate = self.estimator.estimate_message_tokens
             projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
-        self.projected, self.offered = (name, projection), None
+            self.projected = name, projection
         history.log.show(projection.borrowed)
         return projection
 

@@ -13,9 +13,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from json.encoder import encode_basestring as _quoted
-from json.encoder import encode_basestring_ascii as _quoted_ascii
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from compaction_hooks.messages import Media, Message, Opaque, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import MOST_NESTED, parsed
@@ -73,37 +71,35 @@ def run_digest(
         rule: The rule by which the digest is made.
     """
     texts: list[str] = []
-    media: list[str] = []
-    calls: list[str] = []
-    results: list[tuple[int, str, str]] = []
+    media: list[object] = []
+    calls: list[object] = []
+    results: list[tuple[int | str, ...]] = []
     blocks: list[str] = []
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolResult):
                 ordinal = ordinals.get(part.call_id, -1)
                 digest = text_digest(part.text)
-                error = ',"error"' if part.is_error and rule != FIRST_RULE else ""
-                results.append((ordinal, originals.get(("result", run, ordinal, digest), digest), error))
-                if part.media:
-                    media += [_json(media_atom(item)) for item in part.media]
+                digest = originals.get(("result", run, ordinal, digest), digest)
+                results.append((ordinal, digest, *_error_atom(part, rule)))
+                media += map(media_atom, part.media)
             elif isinstance(part, Text):
                 texts.append(part.text)
             elif isinstance(part, ToolCall):
                 digest = text_digest(canonical_arguments(part.arguments, rule))
                 digest = originals.get(("arguments", run, len(calls), digest), digest)
-                calls.append(f'["call",{_quoted_ascii(part.name)},{_quoted_ascii(digest)}]')
+                calls.append(["call", part.name, digest])
             elif isinstance(part, Media):
-                media.append(_json(media_atom(part)))
+                media.append(media_atom(part))
             elif isinstance(part, Opaque) and part.content and rule != FIRST_RULE:
                 blocks.append(part.content)
-    results.sort()
-    atoms = [f'"{side}"', *[f"[{ordinal},{_quoted_ascii(digest)}{error}]" for ordinal, digest, error in results]]
+    atoms: list[object] = [side, *sorted(results)]
     if joined := "".join(texts):
-        atoms.append(f'["text","{text_digest(joined)}"]')
+        atoms.append(["text", text_digest(joined)])
     atoms += media + calls
     if blocks:  # joined, since frameworks write a call and its result as one block or as two
-        atoms.append(_json(_block_atom("\n".join(blocks))))
-    return text_digest(f"{before}[{','.join(atoms)}]")
+        atoms.append(_block_atom("\n".join(blocks)))
+    return text_digest(before + _json(atoms))
 
 
 def message_digest(message: Message, rule: int = DIGEST_RULE) -> str:
@@ -129,12 +125,15 @@ def _part_atom(part: object, rule: int) -> object:
         case ToolCall():
             return ["call", part.name, text_digest(canonical_arguments(part.arguments, rule))]
         case ToolResult():
-            error = ["error"] if part.is_error and rule != FIRST_RULE else []
-            return ["result", text_digest(part.text), *map(media_atom, part.media), *error]
+            return ["result", text_digest(part.text), *map(media_atom, part.media), *_error_atom(part, rule)]
         case Opaque(content=content) if content and rule != FIRST_RULE:
             return _block_atom(content)
         case _:
             return None
+
+
+def _error_atom(result: ToolResult, rule: int) -> list[str]:
+    return ["error"] if result.is_error and rule != FIRST_RULE else []
 
 
 def media_atom(media: Media) -> list[str]:
@@ -156,18 +155,6 @@ def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
         return arguments
     deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
     try:
-        value: object = parsed(arguments, deepest) if arguments.strip() else {}
-        if type(value) is not dict:
-            return _canonical_json(value)
-        # The commonest by far, at half the cost: an encoder takes longer to begin than to write a few words.
-        fields = cast("dict[str, object]", value)
-        return "{" + ",".join([f"{_quoted(key)}:{_canonical(fields[key])}" for key in sorted(fields)]) + "}"
+        return _canonical_json(parsed(arguments, deepest) if arguments.strip() else {})
     except (ValueError, RecursionError):
         return arguments
-
-
-def _canonical(value: object) -> str:
-    kind = type(value)
-    if kind is str:
-        return _quoted(cast(str, value))
-    return repr(value) if kind is int else _canonical_json(value)

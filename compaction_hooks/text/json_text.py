@@ -10,20 +10,15 @@ MOST_NESTED: Final = 64
 """Levels of objects and lists; deeper JSON is plain text everywhere. Tools' arguments have fewer than ten. The standard library
 takes a frame of the interpreter's 1,000 for each level: this leaves more than 900 to the host."""
 
-_decode = json.JSONDecoder().raw_decode
-_BEGINNINGS: Final = frozenset("{[")
-
 
 def parsed(text: str, most_nested: int = MOST_NESTED) -> object:
-    """Return the value of a JSON text, as `json.loads` does, in less time where no white space surrounds it.
+    """Return the value of a JSON text, as `json.loads` does.
 
     Raises:
         ValueError: it is not JSON, or nested in more than `most_nested` levels.
     """
     try:
-        value, end = _decode(text) if text[:1] in _BEGINNINGS else (None, -1)
-        if end != len(text):
-            value = json.loads(text)
+        value: object = json.loads(text)
     except RecursionError:
         raise ValueError("nested deeper than the interpreter allows") from None
     if may_be_nested(text, most_nested) and is_nested(value, most_nested):
