@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import cast
 
 from compaction_hooks import arguments
@@ -222,17 +223,20 @@ class CompactionSettings:
         """The parts of the trigger, each by how it is written here."""
         if self.trigger is not None:
             return {arguments.shown(part): part for part in parts_of(self.trigger)}
-        parts: dict[str, Trigger] = {f"reserve_tokens={self.reserve_tokens}": ReserveTrigger(self.reserve_tokens)}
-        if self.trigger_ratio is not None:
-            parts[f"trigger_ratio={self.trigger_ratio}"] = RatioTrigger(self.trigger_ratio)
-        if self.trigger_tokens is not None:
-            parts[f"trigger_tokens={self.trigger_tokens}"] = TokensTrigger(self.trigger_tokens)
-        return parts
+        names: dict[type[object], str] = {
+            ReserveTrigger: "reserve_tokens",
+            RatioTrigger: "trigger_ratio",
+            TokensTrigger: "trigger_tokens",
+        }
+        parts = {names[type(part)]: part for part in parts_of(self.effective_trigger)}
+        return {f"{name}={getattr(self, name)}": part for name, part in parts.items()}
 
     @property
     def effective_trigger(self) -> Trigger:
         """The trigger of these settings: the one given, or the one that the numbers are short for."""
-        return AnyTrigger(tuple(self.triggers.values())) if self.trigger is None else self.trigger
+        if self.trigger is not None:
+            return self.trigger
+        return _trigger_of(self.reserve_tokens, self.trigger_ratio, self.trigger_tokens)
 
     def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
         """Return the budget for a context window of `window` tokens.
@@ -261,3 +265,14 @@ class CompactionSettings:
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),
         )
+
+
+@lru_cache(maxsize=64)
+def _trigger_of(reserve_tokens: int, ratio: float | None, tokens: int | None) -> Trigger:
+    """Return the trigger that three numbers are short for."""
+    parts: list[Trigger] = [ReserveTrigger(reserve_tokens)]
+    if ratio is not None:
+        parts.append(RatioTrigger(ratio))
+    if tokens is not None:
+        parts.append(TokensTrigger(tokens))
+    return AnyTrigger(tuple(parts))

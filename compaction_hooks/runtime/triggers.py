@@ -7,7 +7,7 @@ from typing import cast
 
 from compaction_hooks.errors import described
 from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
-from compaction_hooks.triggers.thresholds import ThresholdTrigger
+from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -38,6 +38,5 @@ class GuardedTrigger:
 
 def guarded(trigger: Trigger) -> Trigger:
     """Return a trigger whose own parts are guarded; those of this package need no guard."""
-    if isinstance(trigger, AnyTrigger):
-        return AnyTrigger(tuple(map(guarded, trigger.triggers)))
-    return trigger if isinstance(trigger, ThresholdTrigger) else GuardedTrigger(trigger)
+    parts = (part if isinstance(part, ThresholdTrigger) else GuardedTrigger(part) for part in parts_of(trigger))
+    return AnyTrigger(tuple(parts))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compaction_hooks import arguments
@@ -11,10 +9,14 @@ from compaction_hooks.tokens.budget import RESERVE_RATIO, RESERVE_TOKENS
 from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
 
 
-class Combinable(Trigger):
+class Combinable:
     """A trigger that `|` combines with another one."""
 
     __slots__ = ()
+
+    def due(self, snapshot: SnapshotFigures, /) -> Due | None:
+        """Return why the view is to be compacted before the next model call, or None: not now."""
+        raise NotImplementedError
 
     def __or__(self, other: Trigger) -> AnyTrigger:
         return AnyTrigger((self, other))
@@ -28,9 +30,9 @@ class ThresholdTrigger(Combinable):
 
     __slots__ = ()
 
-    @abstractmethod
     def threshold(self, window: int) -> int:
         """Return the most tokens of the view that need no compaction."""
+        raise NotImplementedError
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return a reason if the view is above the threshold, or leaves the answer too little room."""
@@ -96,20 +98,21 @@ class AnyTrigger(Combinable):
 
     triggers: tuple[Trigger, ...]
 
+    def __post_init__(self) -> None:
+        parts = (part for trigger in self.triggers for part in parts_of(trigger))
+        object.__setattr__(self, "triggers", tuple(parts))  # what was combined before is not nested
+
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the first trigger that is due, or None."""
         return next((due for trigger in self.triggers if (due := trigger.due(snapshot))), None)
 
 
-def parts_of(trigger: Trigger) -> Iterator[Trigger]:
-    """Yield the triggers that were combined to this one; the trigger itself if it is a single one."""
-    for part in trigger.triggers if isinstance(trigger, AnyTrigger) else ():
-        yield from parts_of(part)
-    if not isinstance(trigger, AnyTrigger):
-        yield trigger
+def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
+    """Return the triggers that were combined to this one; the trigger itself if it is a single one."""
+    return trigger.triggers if isinstance(trigger, AnyTrigger) else (trigger,)
 
 
 def threshold_of(trigger: Trigger, window: int) -> int:
     """Return the lowest threshold that a trigger names for a window, in tokens; that of `ReserveTrigger()` if it names none."""
     thresholds = (part.threshold(window) for part in parts_of(trigger) if isinstance(part, ThresholdTrigger))
-    return min(thresholds, default=ReserveTrigger().threshold(window))
+    return min(thresholds, default=0) or ReserveTrigger().threshold(window)

@@ -70,7 +70,9 @@ def test_the_room_for_the_answer_stays_free(trigger: Trigger) -> None:
 
 
 def test_triggers_are_plain_values() -> None:
-    assert RatioTrigger(0.5) | TokensTrigger(9) == RatioTrigger(0.5) | TokensTrigger(9)
+    one, two, three = ReserveTrigger(), RatioTrigger(0.5), TokensTrigger(9)
+    assert (one | two) | three == one | (two | three)
+    assert hash(one | two) == hash(ReserveTrigger() | RatioTrigger(0.5))
     assert repr(ReserveTrigger()) == "ReserveTrigger(tokens=16384)"
 
 
