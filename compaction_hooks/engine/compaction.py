@@ -72,6 +72,8 @@ class Compaction(Generic[M]):
     def run(self, start: Instant) -> Flow[CompactionResult[M]]:
         """Try the strategies in turn; accept the first candidate that reaches the target, else the best that may be sent.
 
+        The view of a candidate that cannot reach the target is not made before the others have failed.
+
         Args:
             start: When the attempt began.
 
@@ -81,6 +83,7 @@ class Compaction(Generic[M]):
         goal = self._goal(start)
         if self._order.only_media:
             return (yield from self._leave_media_out(goal, start))
+        postponed: list[Candidate[M]] = []
         for strategy in self._strategies():
             if isinstance(strategy, SummaryStrategy):
                 candidate = yield from self._summarized(strategy, goal, start)
@@ -90,10 +93,18 @@ class Compaction(Generic[M]):
                 candidate = strategy.propose(self._snapshot, goal)
             if candidate is None:
                 continue
+            if candidate.least_tokens > goal.budget.target:
+                postponed.append(candidate)
+                goal = replace(goal, start=candidate, may_send_start=False)
+                continue
             passes = self._passes(candidate)
             goal = replace(goal, start=candidate, may_send_start=passes)
             if passes and (candidate.tokens <= goal.budget.target or candidate.is_enough):
                 return (yield from self._commit(candidate, start))
+        tried, self._rejections = self._rejections, []
+        for candidate in postponed:
+            self._passes(candidate)
+        self._rejections += tried
         best = min(self._passing, key=self._rank, default=None)
         if best is not None:
             return (yield from self._commit(best, start))
@@ -208,30 +219,26 @@ class Compaction(Generic[M]):
 
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Put the record in force, store it, tell."""
-        conversation = self._conversation
-        if candidate.record.parent in conversation.records.undone:
+        conversation, made = self._conversation, candidate.sized_record()
+        if made.parent in conversation.records.undone:
             return (yield from self._skip_undone(start))
-        conversation.add_own_record(candidate.record)
+        conversation.add_own_record(made)
         if self._may_be_answered:
-            conversation.reasoning.stale_runs = candidate.record.seen_runs + 1
+            conversation.reasoning.stale_runs = made.seen_runs + 1
         self._offer(candidate)
-        if not self._has_waited:
-            conversation.records.active_id = (
-                candidate.record.id
-            )  # every message was read again, and nobody had a turn since
-        rest_until = int(candidate.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
+        if not self._has_waited:  # every message was read again, and nobody had a turn since
+            conversation.records.active_id = made.id
+        rest_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.cooldown.begin(rest_until, "no progress", self._budget.window)
         snapshot = look(conversation, self._shared, self._call)
         self.last_sent = remember_sent(conversation, snapshot)
         view = self.last_sent.unmerged
         if self._shared.has_store:
-            conversation.queue.save(candidate.record)
-            conversation.queue.is_loaded = (
-                False  # another worker may have made one at the same time: the next call looks
-            )
+            conversation.queue.save(made)
+            conversation.queue.is_loaded = False  # another worker may have made one too: the next call looks
             yield from write(conversation)
         record = snapshot.record  # another worker's, if that was made of the same messages and comes first
-        if record is None or (record is not candidate.record and snapshot.tokens > self._budget.trigger):
+        if record is None or (record is not made and snapshot.tokens > self._budget.trigger):
             self.is_outdated, self._snapshot = snapshot.tokens > self._budget.trigger, snapshot
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
         end: Instant = yield Now()

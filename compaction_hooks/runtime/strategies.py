@@ -23,7 +23,7 @@ from compaction_hooks.strategies import (
     SummaryPlan,
     SummaryStrategy,
 )
-from compaction_hooks.strategies.candidate import evaluate, with_reductions
+from compaction_hooks.strategies.candidate import with_reductions
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionRecord
 
@@ -59,7 +59,7 @@ class GuardedStrategy:
         self._guard = _Guard(type(strategy).__name__)
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
-        """Return the candidate of the host's strategy, evaluated anew, or None."""
+        """Return the candidate of the host's strategy, made anew from its record, or None."""
         return self._guard.ask(lambda: _verify_candidate(snapshot, self._strategy.propose(snapshot, goal)))
 
 
@@ -77,7 +77,7 @@ class GuardedSummaryStrategy:
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
-        """Return the candidate of the host's strategy, evaluated anew, or None."""
+        """Return the candidate of the host's strategy, made anew from its record, or None."""
         return self._guard.ask(
             lambda: _verify_candidate(snapshot, self._strategy.from_summary(snapshot, goal, plan, summary))
         )
@@ -91,7 +91,7 @@ def guard_strategy(strategy: AnyStrategy) -> AnyStrategy:
 
 
 def _verify_candidate(snapshot: Snapshot[M], candidate: Any) -> Candidate[M] | None:
-    """Return a candidate whose view and size are those of its record.
+    """Return the candidate that its record gives for this snapshot.
 
     Raises:
         TypeError: it is no candidate.
@@ -107,7 +107,9 @@ def _verify_candidate(snapshot: Snapshot[M], candidate: Any) -> Candidate[M] | N
         raise ValueError("its record does not follow the active one: make it with reduce(snapshot, goal, ...)")
     if not is_true(snapshot.history, record):
         raise ValueError("its record is not true of this conversation")
-    return evaluate(snapshot, with_reductions(record, ()), is_enough=candidate.is_enough)
+    verified = Candidate(snapshot=snapshot, record=with_reductions(record, ()), is_enough=candidate.is_enough)
+    _ = verified.projection  # made here, where it may fail
+    return verified
 
 
 def _verify_plan(plan: Any) -> SummaryPlan | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Generic, Protocol
 
 from compaction_hooks.files import FileOperations
@@ -18,19 +19,44 @@ from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate(Generic[M]):
-    """A record that is not active yet, and the view that it would give.
+    """A record that is not active yet, and the view that it would give. The view is made when it is first asked for.
 
     Attributes:
-        tokens: Size of that view in tokens of the model, by estimate.
+        snapshot: The conversation that it is for.
+        record: The record, without the size of its view.
+        made_from: The parts that its reductions were made from, if they are at hand: they need not be looked for again.
+        least_tokens: The least that its view may have, in tokens of the model, as far as that is known without making it.
         is_enough: Whether to send it although it is above the target: what is left is the step that the agent is at.
     """
 
+    snapshot: Snapshot[M]
     record: CompactionRecord
-    projection: Projection[M]
-    tokens: int
+    made_from: Sequence[Reducible] = ()
+    least_tokens: int = 0
     is_enough: bool = False
+
+    @cached_property
+    def projection(self) -> Projection[M]:
+        """The view, as the record gives it."""
+        now = self.snapshot
+        estimate = now.estimator.estimate_message_tokens
+        stale_runs = stale_runs_of(self.record) if now.binds_reasoning else 0
+        return apply_record(now.history, self.record, now.format, estimate, now.projection, self.made_from, stale_runs)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Size of the view in tokens of the model, by estimate, which errs on the high side."""
+        return self.snapshot.model_tokens(self.projection.tokens(self.snapshot.history))
+
+    def sized_record(self) -> CompactionRecord:
+        """Return the record with the size of its view.
+
+        That is in proportion to the provider's count of the view before, so that the two numbers can be compared.
+        """
+        after = round(self.tokens * self.snapshot.tokens / self.snapshot.estimated_tokens)
+        return replace(self.record, tokens_after=after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,34 +98,23 @@ class Strategy(Protocol):
 
 
 def reduce(
-    snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], made_from: Iterable[Reducible] = ()
+    snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], made_from: Sequence[Reducible] = ()
 ) -> Candidate[M] | None:
     """Return the candidate so far, or the active view, with more of its parts shown smaller; None without reductions.
 
     Args:
-        made_from: The parts that the reductions were made from, as far as they are at hand: they need not be looked for again.
+        made_from: The parts that these reductions were made from, if they are at hand.
     """
     chosen = [*reductions]
-    return evaluate(snapshot, with_reductions(start_record(snapshot, goal), chosen), made_from) if chosen else None
-
-
-def evaluate(
-    snapshot: Snapshot[M], record: CompactionRecord, made_from: Iterable[Reducible] = (), *, is_enough: bool = False
-) -> Candidate[M]:
-    """Return the candidate that a record gives, with its size.
-
-    It is judged by the estimate, which errs on the high side. The size that the record reports is in proportion to the
-    provider's count of the view before, so that the two numbers can be compared.
-    """
-    estimate = snapshot.estimator.estimate_message_tokens
-    stale_runs = stale_runs_of(record) if snapshot.binds_reasoning else 0
-    projection = apply_record(
-        snapshot.history, record, snapshot.format, estimate, snapshot.projection, made_from, stale_runs
+    if not chosen:
+        return None
+    least = 0
+    if made_from and goal.start is None:
+        least = snapshot.estimated - sum(part.tokens + 1 for part in made_from)  # estimates of parts are rounded up
+    record = with_reductions(start_record(snapshot, goal), chosen)
+    return Candidate(
+        snapshot=snapshot, record=record, made_from=made_from, least_tokens=snapshot.model_tokens(least) if least else 0
     )
-    tokens = snapshot.model_tokens(projection.tokens(snapshot.history))
-    after = round(tokens * snapshot.tokens / snapshot.estimated_tokens)
-    record = replace(record, tokens_after=after)
-    return Candidate(record=record, projection=projection, tokens=tokens, is_enough=is_enough)
 
 
 def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from compaction_hooks import arguments
 from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
-from compaction_hooks.strategies.candidate import Candidate, Goal, evaluate, next_record, with_reductions
+from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
 from compaction_hooks.strategies.summary_plan import SPLIT_TURN_MIN_PREFIX, Summarized, SummaryPlan, plan_summary
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
@@ -89,4 +89,4 @@ def summary_candidate(
         reductions=(),
     )
     kept = [reduction for reduction in snapshot.reductions if reduction.run >= plan.cut]
-    return evaluate(snapshot, with_reductions(record, kept), is_enough=not plan.reaches_target)
+    return Candidate(snapshot=snapshot, record=with_reductions(record, kept), is_enough=not plan.reaches_target)

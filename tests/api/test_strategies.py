@@ -343,14 +343,3 @@ def _plan(snapshot: Snapshot[Any], goal: Goal[Any]) -> SummaryPlan:
     plan = plan_summary(snapshot, goal)
     assert plan is not None
     return plan
-
-
-def test_a_candidate_that_lies_about_its_size_is_measured() -> None:
-    def small(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
-        made = reduce(snapshot, goal, [unpinned_parts(snapshot, goal)[1].reduction()])
-        assert made is not None
-        return replace(made, tokens=1)
-
-    asked = Scripted()
-    hooks(Broken(small), Summarize(), asked=asked).transform_context_sync(AT_WORK)
-    assert asked.requests
