@@ -11,6 +11,8 @@ CompactionError
 
 from __future__ import annotations
 
+from compaction_hooks.foreign import text_of
+
 
 class CompactionError(Exception):
     """The root of every error this package raises."""
@@ -62,8 +64,5 @@ class ContextOverflowError(CompactionError):
 
 def described(error: BaseException) -> str:
     """Return an error's type and text in one line, for events and logs, at most 300 characters."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - a foreign error that cannot be written is named all the same
-        text = ""
+    text = " ".join(text_of(error).split())
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

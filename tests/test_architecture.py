@@ -1,6 +1,6 @@
 """The shape of the house, read from its imports.
 
-    errors  installed
+    foreign  errors  installed
     messages  arguments  text
     formats  files  history  overflow  stores  validity
     tokens  repair

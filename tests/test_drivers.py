@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -46,20 +45,6 @@ def test_an_event_of_another_loop_aborts_nothing() -> None:
     asyncio.run(wait_in_vain())
     messages = above_threshold()
     assert driven.transform(messages, signal) is not messages
-
-
-class BrokenSignal:
-    def is_set(self) -> bool:
-        raise RuntimeError("no answer")
-
-
-@BOTH
-def test_a_signal_that_raises_is_not_set_and_is_named_once(side: Side, caplog: pytest.LogCaptureFixture) -> None:
-    driven = rig(side, summarizer=works, settings=fallback_settings())
-    messages = above_threshold()
-    with caplog.at_level(logging.WARNING, logger="compaction_hooks"):
-        assert driven.transform(messages, BrokenSignal()) is not messages
-    assert [record.getMessage() for record in caplog.records] == ["a signal failed (RuntimeError: no answer)"]
 
 
 # -- another caller's compaction

@@ -19,7 +19,7 @@ from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
 from compaction_hooks.errors import ContextOverflowError, described
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
-from compaction_hooks.files import ask_host_files
+from compaction_hooks.files import merge
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, ShortenParts, SummaryStrategy
@@ -117,7 +117,7 @@ class Compaction(Generic[M]):
             keep_tokens=self._keep_tokens,
             at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
             tool_rules=self._settings.tool_rules,
-            host_files=ask_host_files(self._shared.host_files, self._conversation.host_files),
+            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
             limit_bytes=self._order.limit_bytes,
         )
 

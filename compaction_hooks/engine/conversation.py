@@ -12,6 +12,7 @@ from compaction_hooks.engine.records import Records
 from compaction_hooks.engine.sizes import LastSent, Sizes
 from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.files import FileOperations
+from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
@@ -63,7 +64,7 @@ class Conversation(Generic[M]):
     last_sent: LastSent[M] | None = None
     projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
     called_at: Instant | None = None
-    host_files: Callable[[], FileOperations] | None = None
+    host_files: Callable[[], FileOperations] = FileOperations
     reasoning: BoundReasoning = field(default_factory=BoundReasoning)
     merges_user_messages: bool = False
 
@@ -186,8 +187,8 @@ class Conversation(Generic[M]):
             known, self.made = self.made, {}
             for place, message in made:
                 name = tuple(self.format.read(message))
-                old = known.get(name)
-                if old is not None and old == message:
+                old = known.get(name, message)
+                if are_equal(old, message):
                     mended[place] = message = old
                 self.made[name] = message
         return mended

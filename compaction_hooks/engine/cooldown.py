@@ -44,8 +44,8 @@ class Breaker:
         self.failures, self.opened_at, self.why = 0, None, ""
 
     def allows(self, now: float, cooldown_seconds: float) -> bool:
-        """Whether the summariser may be asked at `now`: closed, or open long enough for one trial; a clock set back ends it."""
-        return self.opened_at is None or not 0 <= now - self.opened_at < cooldown_seconds
+        """Whether the summariser may be asked at `now`: closed, or open long enough for one trial."""
+        return self.opened_at is None or now - self.opened_at >= cooldown_seconds
 
 
 @dataclass(slots=True, eq=False)

@@ -160,7 +160,7 @@ def _report(event: StoreFailed) -> Flow[None]:
 
 def _rests(conversation: Conversation[M]) -> Flow[bool]:
     now: Instant = yield Now()
-    return 0 < conversation.queue.rests_until - now.monotonic <= STORE_REST_SECONDS  # a clock set back ends the wait
+    return now.monotonic < conversation.queue.rests_until
 
 
 def _failed(

@@ -21,7 +21,8 @@ from compaction_hooks.engine.orders import Order, emergency_order, lighter_order
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.formats.answers import is_cut_by_window, read_quietly
+from compaction_hooks.foreign import attribute
+from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.messages import M, Message
 from compaction_hooks.runtime.effects import (
@@ -218,7 +219,7 @@ class SendingFlow(Generic[M]):
         if isinstance(response, GuardedStream | GuardedAsyncStream):
             response.on_chunk = lambda chunk: self._record_chunk(chunk, sent, read)
             return None
-        answer = read_quietly(read, response)
+        answer = read(response)
         if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
             report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
             learn_from_answer(self._shared, sent.key.model, answer, sent.budget)
@@ -247,10 +248,7 @@ def _parsed(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
 
 def _named_model(error: BaseException) -> str | None:
     """Return the model that an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
-    try:
-        names = (getattr(error, "model", None), getattr(error, "model_name", None))
-    except Exception:  # noqa: BLE001 - properties of foreign errors may raise anything
-        return None
+    names = (attribute(error, "model"), attribute(error, "model_name"))
     return next((name for name in names if isinstance(name, str)), None)
 
 

@@ -1,7 +1,6 @@
 """Facts that code, not a model, carries over: which files were touched, and what the compacted part did."""
 
 from compaction_hooks.files.digest import MAX_LISTED, CommandOutcome, CompactionDigest, HiddenBlock, ToolUse, digest
-from compaction_hooks.files.host import ask_host_files
 from compaction_hooks.files.operations import (
     FileOperations,
     calls_made,
@@ -19,7 +18,6 @@ __all__ = [
     "FileOperations",
     "HiddenBlock",
     "ToolUse",
-    "ask_host_files",
     "calls_made",
     "digest",
     "file_operations",

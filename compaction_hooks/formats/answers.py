@@ -7,12 +7,12 @@ OpenAI-compatible services answer in the first shape.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from compaction_hooks.foreign import attribute
 from compaction_hooks.formats._reading import STOP_REASONS
-from compaction_hooks.formats.usage import is_counted, read_usage, usage_fields
+from compaction_hooks.formats.usage import read_usage, usage_fields
 from compaction_hooks.messages import Message, Usage
 
 logger = logging.getLogger("compaction_hooks")
@@ -53,25 +53,6 @@ def read_answer(response: object) -> Message | None:
     )
 
 
-def read_quietly(read: Callable[[object], object], response: object) -> Message | None:
-    """Return what a foreign reader makes of a response, less what is of no use of it; None where it fails or gives no message."""
-    try:
-        answer = read(response)
-    except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
-        logger.warning("an answer could not be read (%s)", type(error).__name__)
-        return None
-    if not isinstance(answer, Message):
-        if answer is not None:
-            logger.warning("an answer was read, but not into a Message (%s)", type(answer).__name__)
-        return None
-    model: object = answer.model
-    return replace(
-        answer,
-        usage=answer.usage if is_counted(answer.usage) else None,
-        model=model if isinstance(model, str) else None,
-    )
-
-
 def is_cut_by_window(answer: Message, *, requested: int | None, window: int | None) -> bool:
     """Whether the context window ended an answer, and not the answer's own limit.
 
@@ -108,8 +89,4 @@ def _field(value: object, name: str) -> object:
     """A key of a mapping or an attribute of an object; None without it, and where reading it fails."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, object]", value).get(name)
-    get: Callable[..., object] = getattr
-    try:
-        return get(value, name, None)
-    except Exception:  # noqa: BLE001 - properties of foreign objects may raise anything
-        return None
+    return attribute(value, name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Generic
 
+from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import CHAIN_START
 from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
@@ -176,12 +177,7 @@ class Log(Generic[M]):
         known, count = self.hosts, len(self.hosts)
         if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
             return False
-        try:
-            if not _begins(messages, known):
-                return False
-            return not self.shown or all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
-        except Exception:  # noqa: BLE001 - a host's objects may compare as they like, and only where they are not the same
-            return False
+        return _begins(messages, known) and all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
 
     def replace_hosts(self, messages: Sequence[M], count: int) -> None:
         """Take the first `count` messages of a list for those that stand here: they say the same."""
@@ -198,7 +194,7 @@ def _begins(messages: list[M], known: list[M]) -> bool:
     count = len(known)
     known.extend(messages[count:])
     try:
-        return known == messages
+        return are_equal(known, messages)
     finally:
         del known[count:]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import Final, Generic, cast
 
+from compaction_hooks.foreign import are_equal
 from compaction_hooks.history.digests import message_names, text_digest
 from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
 from compaction_hooks.history.history import History
@@ -84,10 +85,7 @@ class HistoryReader(Generic[M]):
         """Whether the messages that hosts still touch say what they said when they were read."""
         log = history.log
         if log.watched is not None:
-            try:
-                return messages[log.watched_from : history.host_count] == log.watched
-            except Exception:  # noqa: BLE001 - a host's objects may compare as they like: then they are read again
-                return False
+            return are_equal(messages[log.watched_from : history.host_count], log.watched)
         watched = range(log.watched_from, history.host_count)
         return all(self._is_unchanged(history, index, messages[index]) for index in watched)
 
@@ -217,11 +215,4 @@ def _touched(history: History[M]) -> int:
 
 def _is_equal_copy(history: History[M], index: int, message: M) -> bool:
     old = history.host(index)
-    return type(old) is type(message) and _are_equal(old, message)
-
-
-def _are_equal(one: object, other: object) -> bool:
-    try:
-        return bool(one == other)
-    except Exception:  # noqa: BLE001 - a host's objects may compare as they like: then they are read again
-        return False
+    return type(old) is type(message) and are_equal(old, message)

@@ -37,8 +37,9 @@ from compaction_hooks.runtime.effects import (
     Wait,
     Work,
 )
+from compaction_hooks.runtime.guards import GuardedSignal, Signal
 from compaction_hooks.runtime.streams import guarded, guarded_sync
-from compaction_hooks.runtime.timebox import POLL_SECONDS, QuietSignal, Signal, Timebox, in_thread, is_async, until_set
+from compaction_hooks.runtime.timebox import POLL_SECONDS, Timebox, in_thread, is_async, until_set
 from compaction_hooks.stores import RecordStore
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -105,7 +106,7 @@ class Caller:
 
     def __post_init__(self) -> None:
         if self.signal is not None:
-            object.__setattr__(self, "signal", QuietSignal(self.signal))
+            object.__setattr__(self, "signal", GuardedSignal(self.signal))
 
 
 NOBODY = Caller()
@@ -295,10 +296,7 @@ class Driver:
         told = [*zip(self._world.handlers, self._world.telling, strict=True)]
         if caller.on_event is not None:
             told.append((caller.on_event, self._telling))
-        # Where the clock was set back, the rest is over.
-        return (
-            (f, box) for f, box in told if not box.is_stuck and not 0 < box.rests_until - now <= HANDLER_REST_SECONDS
-        )
+        return ((f, box) for f, box in told if not box.is_stuck and box.rests_until <= now)
 
     def _note(self, box: Timebox, answer: object) -> None:
         """Report a handler that failed; leave one that did not answer in time alone for a while."""

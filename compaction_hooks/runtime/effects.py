@@ -40,8 +40,8 @@ class Instant:
     monotonic: float
 
     def seconds_since(self, earlier: Instant) -> float:
-        """Return how long ago an instant was, in seconds; 0 where the clock was set back meanwhile."""
-        return max(0.0, self.monotonic - earlier.monotonic)
+        """Return how long ago an instant was, in seconds."""
+        return self.monotonic - earlier.monotonic
 
 
 @dataclass(frozen=True, slots=True)

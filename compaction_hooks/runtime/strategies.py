@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from compaction_hooks.errors import described
 from compaction_hooks.messages import M, Message
+from compaction_hooks.runtime.guards import FirstWarning
 from compaction_hooks.strategies import (
     AnyStrategy,
     Candidate,
@@ -31,23 +30,19 @@ T = TypeVar("T")
 
 SHIPPED: Final = (ClearToolResults, Summarize, ShortenParts, DropOldest)
 
-logger = logging.getLogger("compaction_hooks")
 
-
-@dataclass(slots=True)
 class _Guard:
     """Asks a strategy, and passes over it if that fails; the first failure is logged."""
 
-    name: str
-    has_warned: bool = field(default=False, init=False)
+    def __init__(self, strategy: AnyStrategy) -> None:
+        self._name = type(strategy).__name__
+        self._warn = FirstWarning("strategy %s failed (%s): the others go on without it")
 
     def ask(self, question: Callable[[], T]) -> T | None:
         try:
             return question()
         except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything
-            if not self.has_warned:
-                self.has_warned = True
-                logger.warning("strategy %s failed (%s): the others go on without it", self.name, described(error))
+            self._warn(self._name, described(error))
             return None
 
 
@@ -56,7 +51,7 @@ class GuardedStrategy:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self._guard = _Guard(type(strategy).__name__)
+        self._guard = _Guard(strategy)
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate of the host's strategy, made anew from its record, or None."""
@@ -68,7 +63,7 @@ class GuardedSummaryStrategy:
 
     def __init__(self, strategy: SummaryStrategy) -> None:
         self._strategy = strategy
-        self._guard = _Guard(type(strategy).__name__)
+        self._guard = _Guard(strategy)
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of the host's strategy, or None."""

@@ -20,7 +20,7 @@ class _Guarded(Generic[Stream]):
     """A stream whose first chunk has been waited for; what is not about iterating is the stream's own.
 
     Attributes:
-        on_chunk: Called with every chunk that is handed on. Whatever it raises is logged, the reader goes on.
+        on_chunk: Called with every chunk that is handed on.
     """
 
     def __init__(self, stream: Stream, first: object) -> None:
@@ -37,10 +37,7 @@ class _Guarded(Generic[Stream]):
 
     def _seen(self, chunk: object) -> object:
         if self.on_chunk is not None:
-            try:
-                self.on_chunk(chunk)
-            except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
-                logger.warning("a chunk of a stream could not be read (%s)", type(error).__name__)
+            self.on_chunk(chunk)
         return chunk
 
 

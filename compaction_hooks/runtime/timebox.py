@@ -14,10 +14,10 @@ import logging
 import math
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from compaction_hooks.errors import described
 from compaction_hooks.runtime.effects import Aborted, Answered, Failure
+from compaction_hooks.runtime.guards import GuardedSignal, Signal
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
     from concurrent.futures import Future
@@ -26,32 +26,6 @@ logger = logging.getLogger("compaction_hooks")
 
 POLL_SECONDS = 0.05
 """How often a signal is looked at that cannot be awaited (a `threading.Event`, a flag)."""
-
-
-class Signal(Protocol):
-    """Tells that the caller gave up: `asyncio.Event`, `threading.Event`, or anything else with `is_set`."""
-
-    def is_set(self) -> bool:
-        """Whether the caller gave up."""
-        ...
-
-
-class QuietSignal:
-    """A signal of which errors count as "not set"; the first one is logged."""
-
-    def __init__(self, signal: Signal) -> None:
-        self.signal = signal
-        self._has_failed = False
-
-    def is_set(self) -> bool:
-        """Whether the caller gave up, as far as the signal can tell."""
-        try:
-            return bool(self.signal.is_set())
-        except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
-            if not self._has_failed:
-                logger.warning("a signal failed (%s)", described(error))
-            self._has_failed = True
-            return False
 
 
 class Timebox:
@@ -150,7 +124,7 @@ async def until_set(signal: Signal | None) -> None:
     if signal is None:
         await asyncio.Event().wait()
         return
-    event = signal.signal if isinstance(signal, QuietSignal) else signal
+    event = signal.signal if isinstance(signal, GuardedSignal) else signal
     if isinstance(event, asyncio.Event):
         try:
             await event.wait()

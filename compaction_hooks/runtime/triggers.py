@@ -6,6 +6,7 @@ import logging
 from typing import cast
 
 from compaction_hooks.errors import described
+from compaction_hooks.runtime.guards import FirstWarning
 from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
 from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
 
@@ -17,7 +18,7 @@ class GuardedTrigger:
 
     def __init__(self, trigger: Trigger) -> None:
         self._trigger = trigger
-        self._has_warned = False
+        self._warn = FirstWarning("trigger %s failed (%s): ReserveTrigger() decides")
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the host's trigger, or that of `ReserveTrigger`; the first failure is logged."""
@@ -30,9 +31,7 @@ class GuardedTrigger:
         return self._fall_back(snapshot, f"due() answered {type(due).__name__}, neither Due(...) nor None")
 
     def _fall_back(self, snapshot: SnapshotFigures, why: str) -> Due | None:
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning("trigger %s failed (%s): ReserveTrigger() decides", type(self._trigger).__name__, why)
+        self._warn(type(self._trigger).__name__, why)
         return ReserveTrigger().due(snapshot)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -20,12 +19,13 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.runtime.effects import Instant
+from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guarded_files, system_clock
 from compaction_hooks.runtime.triggers import guarded
 from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.stores import RecordStore
-from compaction_hooks.tokens.estimator import CharacterEstimator, GuardedEstimator, TokenEstimator
+from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
 from compaction_hooks.view.merging import check_merging
@@ -155,14 +155,14 @@ class CompactionController(ConversationMethods[M]):
             requested_outputs={},
             answer_limits={},
             calibrations={},
-            host_files=host_files or FileOperations,
+            host_files=guarded_files(host_files or FileOperations),
             has_store=store is not None,
         )
         self._world = World(
             summarizer=summarizer,
             store=store,
             handlers=_handlers(on_event),
-            clock=clock or _now,
+            clock=GuardedClock(clock) if clock else system_clock,
             summary_timeout_seconds=max(each.summary_timeout_seconds for each in self._settings.all),
         )
 
@@ -244,7 +244,7 @@ class CompactionController(ConversationMethods[M]):
             self._keep_by_hand(evicted)
         session.engine.take_in(by_hand)
         if host_files is not None:
-            session.engine.conversation.host_files = host_files
+            session.engine.conversation.host_files = guarded_files(host_files)
         for sibling in siblings:
             session.engine.conversation.merge_from(sibling.engine.conversation)
         return session
@@ -364,9 +364,3 @@ def _check_windows(model: str | None, context_window: int | None, of_models: Mod
                 f"{where}{written} is a part of the context window, and that of model={model!r} is unknown: "
                 f"set context_window=... (tokens), or default_context_window in the settings{unknown_window_advice()}"
             )
-
-
-def _now() -> Instant:
-    from datetime import UTC, datetime  # slow to import, and not needed before the first call
-
-    return Instant(datetime.now(UTC), time.monotonic())

@@ -19,7 +19,8 @@ from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import Caller, World
-from compaction_hooks.runtime.timebox import Signal, is_async
+from compaction_hooks.runtime.guards import Signal, guarded_reader
+from compaction_hooks.runtime.timebox import is_async
 from compaction_hooks.session.options import CallOptions, check_options
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
 from compaction_hooks.tokens.estimator import TokenEstimator
@@ -466,4 +467,4 @@ def _is_known(conversation: Conversation[M], fields: object) -> bool:
 
 
 def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
-    return cast("Callable[[object], Message | None]", answer or read_answer)  # it reads what `send` gives
+    return guarded_reader(cast("Callable[[object], object]", answer or read_answer))  # it reads the responses of `send`

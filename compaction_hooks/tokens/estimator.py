@@ -10,10 +10,8 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Final, Protocol, TypeVar
 
-from compaction_hooks.errors import described
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -80,47 +78,6 @@ class CharacterEstimator:
     def estimate_message_tokens(self, message: Message, /) -> int:
         """Return the tokens of a message with its frame."""
         return message_tokens(message, text_tokens)
-
-
-class GuardedEstimator:
-    """An estimator of the host's that cannot fail a call.
-
-    Where it raises, or gives what is no number of tokens (negative, not a number, above `MOST_TOKENS`, none for a message),
-    `CharacterEstimator` counts instead, and a warning says so once.
-    """
-
-    def __init__(self, estimator: TokenEstimator) -> None:
-        self._estimator = estimator
-        self._instead = CharacterEstimator()
-        self._has_failed = False
-
-    @property
-    def name(self) -> str:
-        """The host's estimator's name."""
-        return self._estimator.name
-
-    def estimate_tokens(self, text: str, /) -> int:
-        """Return the tokens of a bare text, rounded up."""
-        return self._tokens(self._estimator.estimate_tokens, self._instead.estimate_tokens, text, least=0)
-
-    def estimate_message_tokens(self, message: Message, /) -> int:
-        """Return the tokens of a message, rounded up."""
-        instead = self._instead.estimate_message_tokens
-        return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
-
-    def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], what: T, *, least: int) -> int:
-        try:
-            tokens = estimate(what)
-            number = float(tokens) if isinstance(tokens, Real) else math.nan
-            if 0 <= number <= MOST_TOKENS and math.ceil(number) >= least:
-                return math.ceil(number)
-            problem = f"gave {tokens if isinstance(tokens, Real) else type(tokens).__name__}"
-        except Exception as error:  # noqa: BLE001 - a failing helper never fails the agent
-            problem = f"raised {described(error)}"
-        if not self._has_failed:
-            self._has_failed = True
-            logger.warning("the token estimator %s: characters are counted instead", problem)
-        return instead(what)
 
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:

@@ -61,8 +61,8 @@ class LearnedMedia:
 
     @property
     def name(self) -> str:
-        """The estimator's name; a host's may have none."""
-        return str(getattr(self._estimator, "name", ""))
+        """The estimator's name."""
+        return self._estimator.name
 
     def learn(self, media: Media, tokens: int) -> None:
         """Take in that media hold so many tokens more than the estimator says."""

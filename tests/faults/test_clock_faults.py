@@ -49,6 +49,15 @@ def in_another_zone() -> Iterator[Instant]:
     return itertools.repeat(Instant(datetime(2026, 2, 10, tzinfo=timezone(timedelta(hours=-11))), 5.0))
 
 
+def that_fails() -> Iterator[Instant]:
+    raise OSError("no clock")
+    yield
+
+
+def of_no_instants() -> Iterator[Any]:
+    return itertools.repeat("noon")
+
+
 CLOCKS = [
     standing_still,
     back_by_a_year_each_time,
@@ -56,6 +65,8 @@ CLOCKS = [
     to_and_fro,
     at_the_ends_of_time,
     in_another_zone,
+    that_fails,
+    of_no_instants,
 ]
 
 

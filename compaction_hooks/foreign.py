@@ -1,0 +1,30 @@
+"""Objects of hosts and clients, read without letting them fail: their properties, texts and comparisons may raise anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def attribute(value: object, name: str) -> object:
+    """Return an attribute of an object; None without it, and if reading it fails (httpx: body not read yet)."""
+    read: Callable[..., object] = getattr
+    try:
+        return read(value, name, None)
+    except Exception:  # noqa: BLE001 - a property runs foreign code
+        return None
+
+
+def text_of(value: object) -> str:
+    """Return the text of an object, such as an error; "" if it cannot be written."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - `__str__` runs foreign code
+        return ""
+
+
+def are_equal(one: object, other: object) -> bool:
+    """Return whether two objects are surely equal; False if they cannot be compared."""
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - `__eq__` runs foreign code
+        return False

@@ -1,0 +1,97 @@
+"""Small helpers that fail: a list of files, a signal, a reader of answers, messages that refuse to be compared."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compaction_hooks.stores import MemoryStore
+from tests.conversations import assistant, talk, texts
+from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, rig, works
+
+
+class Incomparable(dict[str, Any]):
+    """A message that cannot be compared, as arrays cannot."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("the truth value of a message is ambiguous")
+
+
+class Signal:
+    def is_set(self) -> bool:
+        raise RuntimeError("no answer")
+
+
+def raises(*_: object) -> Any:
+    raise OSError("gone")
+
+
+def call(driven: Rig, answer: Callable[..., Any]) -> str:
+    """What the model is sent by `call` with this reader of answers."""
+    views: list[list[Chat]] = []
+
+    def send(view: list[Chat]) -> Chat:
+        views.append(view)
+        return assistant("done")
+
+    driven.session.call_sync(above_threshold(), send, answer=answer)
+    return texts(views[-1])
+
+
+Use = Callable[[Side], object]
+FAULTS: dict[str, tuple[Use, Use, str]] = {
+    "files fail": (
+        lambda side: texts(driver(side, host_files=raises).transform(above_threshold())),
+        lambda side: texts(driver(side).transform(above_threshold())),
+        "the host's file list could not be had (OSError: gone)",
+    ),
+    "files of another type": (
+        lambda side: texts(driver(side, host_files=lambda: ["a.py"]).transform(above_threshold())),
+        lambda side: texts(driver(side).transform(above_threshold())),
+        "the host's file list could not be had (AttributeError",
+    ),
+    "signal": (
+        lambda side: texts(driver(side).transform(above_threshold(), Signal())),
+        lambda side: texts(driver(side).transform(above_threshold())),
+        "a signal failed (RuntimeError: no answer)",
+    ),
+    "reader of answers": (
+        lambda side: call(driver(side), raises),
+        lambda side: call(driver(side), lambda _: None),
+        "an answer could not be read (OSError)",
+    ),
+    "reader gives no message": (
+        lambda side: call(driver(side), lambda _: "read"),
+        lambda side: call(driver(side), lambda _: None),
+        "an answer was read, but not into a Message (str)",
+    ),
+}
+
+
+def driver(side: Side, **keywords: Any) -> Rig:
+    return rig(side, summarizer=works, settings=fallback_settings(), store=MemoryStore(), **keywords)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_small_helper_that_fails_costs_one_warning(name: str, side: Side, caplog: pytest.LogCaptureFixture) -> None:
+    failing, sound, warning = FAULTS[name]
+    expected = sound(side)
+    with caplog.at_level(logging.WARNING, logger="compaction_hooks"):
+        assert failing(side) == expected
+    assert [record.getMessage()[: len(warning)] for record in caplog.records] == [warning]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_messages_that_cannot_be_compared_are_compacted_as_others(side: Side) -> None:
+    """New objects in each call, as hosts have them that rebuild their list."""
+    odd, plain = driver(side), driver(side)
+    messages: list[Chat] = above_threshold()
+    for n in range(20, 24):
+        messages = [*messages, *talk(1, 300, first=n)]
+        expected = texts(plain.transform([{**message} for message in messages]))
+        assert texts(odd.transform([Incomparable(message) for message in messages])) == expected
+    assert odd.hooks.state().compaction_count == plain.hooks.state().compaction_count > 0
