@@ -12,16 +12,12 @@ from typing import Literal, TypeAlias
 from compaction_hooks.files.operations import (
     EDIT_KEYS,
     PATH_KEYS,
+    CallMade,
     as_fields,
     as_items,
-    call_arguments,
-    command_line,
-    is_failure,
-    paired_calls,
     plain_key,
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
-from compaction_hooks.messages import Message, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import defuse, one_line, size
@@ -115,11 +111,9 @@ class Step:
         return f"{name}({' '.join(words[:SIGNATURE_WORDS])}"
 
 
-def steps(messages: Sequence[Message]) -> Iterator[Step]:
-    """Yield one step for each tool call that does something, oldest first; thinking and to-do lists do nothing."""
-    for call, result in paired_calls(messages):
-        if not _NO_STEP.match(_base_name(call.name)):
-            yield _step(call, result)
+def steps(calls: Iterable[CallMade]) -> Iterator[Step]:
+    """Return one step for each tool call that does something, oldest first; thinking and to-do lists do nothing."""
+    return (_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
 
 
 def parse_step(text: str) -> Step | None:
@@ -226,10 +220,8 @@ def _uncounted(step: Step | str) -> str:
     return step if isinstance(step, str) else replace(step, count=1).text
 
 
-def _step(call: ToolCall, result: ToolResult | None) -> Step:
-    arguments = call_arguments(call)
-    command = command_line(arguments)
-    failed = result is not None and is_failure(result)
+def _step(made: CallMade) -> Step:
+    call, result, arguments, command, failed = made
     shown = _command_text(command) if command is not None else _arguments_text(arguments)
     kind = _kind(call.name, command or shown, is_command=command is not None)
     if kind == "action" and _edits_file(arguments):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compaction_hooks.files import file_operations, without_file_tags
+from compaction_hooks.files import calls_made, touched_files, without_file_tags
 from compaction_hooks.messages import Message, Opaque, Text, ToolCall, ToolResult, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
 from compaction_hooks.summary.extractive.identifiers import collect, identifier_items
@@ -149,9 +149,9 @@ def _bounded(message: Message) -> Message:
 
 def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
     """Return everything worth carrying, in the order of the text's sections."""
-    # First, and let go of, because it takes the most memory.
-    known = frozenset(file_operations(messages).modified)
-    identifiers = [] if is_chat else identifier_items(collect(messages, earlier), known)
+    calls = calls_made(messages)
+    known = frozenset(touched_files(calls).modified)
+    identifiers = [] if is_chat else identifier_items(collect(messages, calls, earlier), known)
     asked = [item.text for item in _under(earlier, Section.GOAL)] + request_texts(messages)
     requests = request_items(asked, max_tokens * REQUESTS_SHARE)
     facts = _under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
@@ -161,8 +161,8 @@ def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int
     return [
         *requests,
         *constraint_items(asked, _under(earlier, Section.CONSTRAINTS)),
-        *step_items(_under(earlier, Section.DONE, Section.BLOCKED), steps(messages)),
-        *task_items(messages, _under(earlier, Section.IN_PROGRESS)),
+        *step_items(_under(earlier, Section.DONE, Section.BLOCKED), steps(calls)),
+        *task_items(messages, calls, _under(earlier, Section.IN_PROGRESS)),
         *decision_items(() if is_chat else messages, _under(earlier, Section.DECISIONS)),
         *next_items(messages, _under(earlier, Section.NEXT)),
         *fact_items(messages if is_chat else (), facts),

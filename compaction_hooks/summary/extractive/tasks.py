@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from compaction_hooks.files.operations import as_fields, as_items, call_arguments, is_failure, paired_calls
-from compaction_hooks.messages import Message, ToolCall, ToolResult
+from compaction_hooks.files.operations import CallMade, as_fields, as_items
+from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import one_line
 from compaction_hooks.text.escaping import neutralised
@@ -25,27 +25,27 @@ _BOX = re.compile(r"^[ \t]*[-*+] \[([ xX])\] +(.{3,300})$", re.MULTILINE)
 _CREATED = re.compile(r"#(\w{1,12})\b")
 
 
-def task_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
+def task_items(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> list[Item]:
     """Return the tasks that are still open, oldest first.
 
     A call that hands over a whole list (objects with a text and the state of a task) takes the place of what was known. A
     tool for single tasks, known by its name, adds one by its subject and closes it by its id, which stands before it as "#3".
     """
     tasks = {item.text: OPEN for item in earlier}
-    answered = {id(call): result for call, result in paired_calls(messages)}
+    known = {id(made.call): made for made in calls}
     for message in messages:
         if message.role == "assistant":
             _read_boxes(message.text, tasks)
         for call in message.calls:
-            _read_call(call, answered.get(id(call)), tasks)
+            _read_call(known[id(call)], tasks)
     return [Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items()]
 
 
-def _read_call(call: ToolCall, result: ToolResult | None, tasks: dict[str, float]) -> None:
+def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
     """Apply one call to the open tasks; a failed one changes nothing."""
-    if result is not None and is_failure(result):
+    call, result, arguments, _, has_failed = made
+    if has_failed:
         return
-    arguments = call_arguments(call)
     for value in arguments.values():
         rows = [fields for item in as_items(value) or () if (fields := as_fields(item)) is not None]
         if rows and all(_state(row) in _STATES and _text(row) for row in rows):

@@ -99,6 +99,11 @@ def one_line(text: str, max_chars: int) -> str:
     return text[: max(max_chars - tail - 3, 0)] + "..." + text[-tail:]
 
 
+def both_ends(text: str, max_chars: int) -> str:
+    """Return at most so many characters of a text from each of its ends, a line break between them."""
+    return text if len(text) <= 2 * max_chars else f"{text[:max_chars]}\n{text[-max_chars:]}"
+
+
 def bounded(text: str, max_chars: int) -> str:
     """Return the text word for word, of about `max_chars` characters: head and tail with a marker between them.
 
