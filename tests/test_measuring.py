@@ -312,6 +312,19 @@ def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
     assert size + 2_000 < tokens(hooks) < size + 2_100
 
 
+def test_usage_of_a_view_that_another_worker_compacted_is_not_taken_for_this_workers() -> None:
+    """The worker saw the list grow all the while: only its own view can have grown, so the smaller count is of another one."""
+    messages = [user("go"), *steps(20, 300)]
+    hooks = controller(200_000)
+    hooks.transform_context_sync(messages)
+    size = tokens(hooks)
+    messages = [*messages, counted(size), user("on")]
+    hooks.transform_context_sync(messages)
+    messages = [*messages, *steps(4, 300, first=20), counted(size // 3), user("and on")]
+    hooks.transform_context_sync(messages)
+    assert tokens(hooks) > size
+
+
 def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
     """The usage of answers from before the cut counted messages that are gone."""
     messages = [user("go"), counted(90_000), *steps(4, 300), counted(1_900), user("on")]

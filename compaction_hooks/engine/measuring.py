@@ -17,7 +17,7 @@ from compaction_hooks.formats.usage import context_tokens, is_usable
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, Budget
+from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Budget
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
 from compaction_hooks.tokens.media import media_in
@@ -354,18 +354,22 @@ def _take_embedded_usage(
     newest = next(counts, None)
     if newest is None:
         return
-    found = newest
-    if conversation.sizes.baseline is None or not conversation.sizes.baseline.key.is_prefix_of(key):
-        found = _of_this_view(newest, counts)
-    _observe(conversation, shared, found.baseline)
+    counted, before = newest.baseline, conversation.sizes.baseline
+    if before is not None and before.key.is_prefix_of(key):
+        # The view here only grew. A count as small as after a compaction is of a view that another worker made.
+        found = _of_this_view(counted, [before], TARGET_RATIO)
+    else:
+        found = _of_this_view(counted, (count.baseline for count in counts), 1 - MINIMUM_GAIN_RATIO)
+    if found is not before:
+        _observe(conversation, shared, found)
     # Only a compaction takes this back, as for usage that is reported.
-    if found is newest:
+    if found is counted:
         window = budget.window if budget is not None else None
-        is_over = window is not None and found.usage.input_tokens > window
+        is_over = window is not None and found.input_tokens > window
         # The call that gave it may have asked for less than the present one does: what it asked for is not known.
-        is_cut = is_cut_by_window(found.answer, requested=None, window=window)
+        is_cut = is_cut_by_window(newest.answer, requested=None, window=window)
         conversation.cooldown.has_overflowed |= is_over or is_cut
-        learn_from_answer(shared, key.model, found.answer, budget)
+        learn_from_answer(shared, key.model, newest.answer, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,13 +377,7 @@ class _Count:
     """A usage that an assistant message carries, held against the view up to it."""
 
     answer: Message
-    usage: Usage
     baseline: UsageBaseline
-
-    @property
-    def distance(self) -> float:
-        """How far the count is from the estimate; 0 where they are equal, the same for half of it and for twice of it."""
-        return abs(math.log(self.usage.input_tokens / max(self.baseline.key.estimated, 1)))
 
 
 def _counts(
@@ -399,18 +397,26 @@ def _counts(
         sent = replace(key, piece_count=index, estimated=key.estimated - history.tokens(index))
         if _is_impossible(usage, sent.estimated, budget):
             continue
-        yield _Count(message, usage, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
+        yield _Count(message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
 
 
-def _of_this_view(newest: _Count, older: Iterable[_Count]) -> _Count:
-    """The count to go by in a list that is seen for the first time, or has been changed: the newest, unless it is of another view.
+def _of_this_view(newest: UsageBaseline, older: Iterable[UsageBaseline], most_ratio: float) -> UsageBaseline:
+    """Return the count to go by: the newest, unless it is of another view.
 
-    Where an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not
-    here made a smaller view, while this list is whole. Which of the two, the estimate tells.
+    If an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not here
+    made a smaller view, while this list is whole. Which of the two, the estimate tells.
+
+    Args:
+        most_ratio: A count below this part of an older one is a sign of that.
     """
-    largest = max(older, key=lambda count: count.usage.input_tokens, default=newest)
-    has_shrunk = newest.usage.input_tokens < largest.usage.input_tokens * (1 - MINIMUM_GAIN_RATIO)
-    return largest if has_shrunk and largest.distance < newest.distance else newest
+    largest = max(older, key=lambda count: count.input_tokens, default=newest)
+    has_shrunk = newest.input_tokens < largest.input_tokens * most_ratio
+    return largest if has_shrunk and _distance(largest) < _distance(newest) else newest
+
+
+def _distance(count: UsageBaseline) -> float:
+    """Return how far a count is from the estimate: 0 if they are equal, the same for half of it and for twice of it."""
+    return abs(math.log(count.input_tokens / max(count.key.estimated, 1)))
 
 
 def _known_until(conversation: Conversation[M], key: ViewKey) -> int:
