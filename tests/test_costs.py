@@ -164,16 +164,17 @@ def test_while_the_objects_stay_the_same_no_text_is_estimated_twice() -> None:
     assert estimator.chars == whole
 
 
-def test_each_message_is_read_once() -> None:
+def test_each_message_is_read_once_and_the_newest_two_again_by_the_next_call() -> None:
+    """A host may have written into those since; older ones are the same objects."""
     format, messages = CountingFormat(), conversation(1_000)
     hooks = CompactionController(context_window=HUGE_WINDOW, format=format)
     for end in range(20, 1_001, 20):
         hooks.transform_context_sync(messages[:end])
-    assert format.reads == len(messages)
+    assert format.reads == len(messages) + 2 * 49
 
 
 def test_a_compaction_that_asks_nobody_reads_what_is_kept_once_again() -> None:
-    """To notice what was changed in place; no summariser took time in which more could have been."""
+    """To notice what was changed in place. A result that is cleared is read when it is rewritten, and as it is then."""
     format, messages = CountingFormat(), [system(), user("go")]
     hooks = CompactionController(context_window=50_000, format=format)
     view = messages
@@ -182,7 +183,7 @@ def test_a_compaction_that_asks_nobody_reads_what_is_kept_once_again() -> None:
         view = hooks.transform_context_sync(messages)
     cleared = sum(one is not other for one, other in zip(messages, view, strict=True))
     assert cleared > 5
-    assert format.reads < len(messages) + cleared + 10
+    assert format.reads < len(messages) + 2 * cleared + 10
 
 
 def test_clearing_hashes_and_writes_each_result_once_however_often_others_follow(

@@ -10,7 +10,6 @@ import pytest
 
 from compaction_hooks import CompactionSettings
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.history.snapshots import MOST_NESTED, NotPlainError, snapshot
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 FORMAT = OpenAIChatFormat()
@@ -80,31 +79,3 @@ def test_a_change_is_never_passed_over(number: int, edit: Callable[[dict[str, An
     edit(message)
     assert not FORMAT.is_read_as(message, pieces)
     assert FORMAT.read(message) != pieces
-
-
-def test_a_snapshot_shares_no_list_and_no_dict() -> None:
-    message: Any = {"content": [{"type": "text", "text": "a"}], "calls": [{"function": {"arguments": "{}"}}], "n": 1}
-    copied = snapshot(message)
-    assert copied == message
-    message["calls"][0]["function"]["arguments"] += "x"
-    assert copied != message
-
-
-def nested(depth: int, kind: Callable[[object], object]) -> object:
-    value: object = 1
-    for _ in range(depth):
-        value = kind(value)
-    return value
-
-
-@pytest.mark.parametrize("kind", [lambda value: {"a": value}, lambda value: [value]])
-def test_what_is_nested_no_deeper_than_messages_are_has_a_snapshot(kind: Callable[[object], object]) -> None:
-    assert snapshot(nested(MOST_NESTED, kind)) == nested(MOST_NESTED, kind)
-    with pytest.raises(NotPlainError):
-        snapshot(nested(MOST_NESTED + 1, kind))
-
-
-@pytest.mark.parametrize("value", [object(), {"a": (1, 2)}, [{1, 2}], ()])
-def test_what_is_not_plain_has_no_snapshot(value: object) -> None:
-    with pytest.raises(NotPlainError):
-        snapshot(value)

@@ -48,8 +48,7 @@ class Log(Generic[M]):
         shown: Host messages that a view holds beside its newest ones: of those, copies must not stand for the originals.
         shown_hosts: The same messages.
         replaced: How often the host's objects were replaced by copies of them.
-        watched: Copies of the newest messages, which hosts still touch; None where they cannot be copied, and are read again.
-        watched_from: The first of those.
+        watched_from: The first of the newest messages, which hosts still touch: they are read again.
     """
 
     hosts: list[M] = field(default_factory=list[M])
@@ -74,7 +73,6 @@ class Log(Generic[M]):
     shown: tuple[int, ...] = ()
     shown_hosts: tuple[M, ...] = ()
     replaced: int = 0
-    watched: list[object] | None = None
     watched_from: int = 0
 
     # -- growing

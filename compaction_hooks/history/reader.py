@@ -10,7 +10,6 @@ from compaction_hooks.history.digests import message_names, text_digest
 from compaction_hooks.history.facts import Known, Piece, Side, has_atoms
 from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
-from compaction_hooks.history.snapshots import NotPlainError, snapshot
 from compaction_hooks.messages import M, Message, MessageFormat, RecognizingFormat, is_declared_for
 
 MOST_READ_AGAIN: Final = 64
@@ -51,14 +50,11 @@ class HistoryReader(Generic[M]):
             return self.read(messages, known)
         log, count = previous.log, previous.host_count
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
-        if log.host_count == count and log.begins(listed):
-            is_as_read = self._is_as_read(previous, listed)
-            if is_as_read and len(listed) == count and known is previous.known:
-                return previous
-            watched = range(log.watched_from, count)
-            # What was written there need not be anything that is read: a cache mark is not.
-            if is_as_read or all(self._is_unchanged(previous, index, listed[index]) for index in watched):
-                return self._extend(log, listed, count, known)
+        is_longest = log.host_count == count
+        watched = range(log.watched_from, count)
+        if is_longest and log.begins(listed) and all(self._is_unchanged(previous, i, listed[i]) for i in watched):
+            is_same = len(listed) == count and known is previous.known
+            return previous if is_same else self._extend(log, listed, count, known)
         same = self._same_prefix(previous, listed)
         if same < count:
             return self._fork(previous, listed, same, known)
@@ -80,14 +76,6 @@ class HistoryReader(Generic[M]):
         return history
 
     # -- recognising
-
-    def _is_as_read(self, history: History[M], messages: list[M]) -> bool:
-        """Whether the messages that hosts still touch say what they said when they were read."""
-        log = history.log
-        if log.watched is not None:
-            return are_equal(messages[log.watched_from : history.host_count], log.watched)
-        watched = range(log.watched_from, history.host_count)
-        return all(self._is_unchanged(history, index, messages[index]) for index in watched)
 
     def _same_prefix(self, previous: History[M], messages: list[M]) -> int:
         """How many messages at the head of a list say what they said: the same objects, or copies of them.
@@ -156,10 +144,6 @@ class HistoryReader(Generic[M]):
             log.first_pieces.append(len(log.tokens_before) - 1)
         history = History(log, len(messages), len(log.tokens_before) - 1, known)
         log.watched_from = _touched(history)
-        try:
-            log.watched = [snapshot(message) for message in log.hosts[log.watched_from :]]
-        except NotPlainError:
-            log.watched = None
         return history
 
     def _append(
