@@ -22,26 +22,19 @@ PYTHONS = sorted({"3.11", "3.12", "3.13", THIS_PYTHON})
 """Versions the core is tried on; pyproject.toml names those on which all of it passed."""
 SERVERS = {"redis-server": "redis-server", "postgres": "postgresql"}
 """By program that the tests of stores start: Debian's package of it. No session installs any."""
-EXTRAS = "langgraph,langchain,pydantic-ai,tinyagent,litellm,tiktoken,cli,redis,postgres,otel,testing"
+EXTRAS = ",".join(extra for extra in PYPROJECT["project"]["optional-dependencies"] if extra != "all")
 """All extras: what the code of this repository imports."""
-
+_ADAPTERS = PYPROJECT["tool"]["compaction-hooks"]["adapters"]
 ADAPTERS = {
-    "langgraph": ("tests/adapters/test_langchain_core*.py", "tests/adapters/test_langgraph*.py"),
-    "langchain": ("tests/adapters/test_langchain*.py",),
-    "pydantic-ai": ("tests/adapters/test_pydantic_ai*.py",),
-    "litellm": ("tests/adapters/test_litellm*.py",),
-    "tinyagent": ("tests/adapters/test_tinyagent*.py", "tests/test_example_session.py"),
-    "redis": ("tests/adapters/test_redis*.py",),
-    "postgres": ("tests/adapters/test_postgres*.py",),
-    "otel": ("tests/adapters/test_otel*.py",),
+    extra: (f"tests/adapters/test_{extra.replace('-', '_')}*.py", *adapter.get("tests", ()))
+    for extra, adapter in _ADAPTERS.items()
 }
 """By extra: the test files that need its framework or client. What they need beside the extra stands in the dependency group named
-after it. The full matrix has an environment for each."""
+after it, if there is one. The full matrix has an environment for each."""
 
 TOGETHER = {
-    "langchain": ("langgraph", "langchain", "redis", "postgres", "otel"),
-    "pydantic-ai": ("pydantic-ai",),
-    "litellm": ("litellm", "tinyagent"),
+    name: [extra for extra, adapter in _ADAPTERS.items() if adapter["environment"] == name]
+    for name in {adapter["environment"]: None for adapter in _ADAPTERS.values()}
 }
 """By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
 
@@ -82,6 +75,11 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     """Install the project from this checkout with these extras, and the dependency groups."""
     project = f".[{extras}]" if extras else "."
     session.install("-e", project, *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+def groups_of(*extras: str) -> list[str]:
+    """Return the dependency groups that the tests of these extras need."""
+    return [group for extra in extras if (group := f"{extra}-tests") in PYPROJECT["dependency-groups"]]
 
 
 def install_rank_files(session: nox.Session) -> None:
@@ -127,7 +125,7 @@ def frameworks(session: nox.Session, environment: str) -> None:
     """The adapters at the latest versions of their frameworks, as many in one environment as go together; their examples."""
     extras = TOGETHER[environment]
     peers = ["deepagents"] if environment == "langchain" else []
-    install(session, "test", "provider", *(f"{extra}-tests" for extra in extras), *peers, extras=",".join(extras))
+    install(session, "test", "provider", *groups_of(*extras), *peers, extras=",".join(extras))
     install_rank_files(session)
     files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
@@ -159,7 +157,7 @@ def _install_adapter(session: nox.Session, framework: str, resolution: str) -> N
     constraints.write_text(str(frozen) if resolution == "lowest-direct" else "", encoding="utf-8")
     # deepagents asks for the newest langchain.
     peers = ["deepagents"] if (framework, resolution) == ("langchain", "highest") else []
-    groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", f"{framework}-tests", *peers)
+    groups = nox.project.dependency_groups(PYPROJECT, "test", "provider", *groups_of(framework), *peers)
     session.install("--constraint", str(constraints), *groups)
     install_rank_files(session)
 
@@ -173,7 +171,7 @@ def servers(session: nox.Session) -> None:
     """The stores on real servers, which must be installed: it fails where redis or PostgreSQL is missing."""
     if missing := [package for program, package in SERVERS.items() if not _is_installed(program)]:
         session.error(f"first, as root: apt-get install {' '.join(missing)}")
-    install(session, "test", "provider", "redis-tests", "postgres-tests", extras="redis,postgres")
+    install(session, "test", "provider", *groups_of("redis", "postgres"), extras="redis,postgres")
     session.run("pytest", "--full", *_files(*ADAPTERS["redis"], *ADAPTERS["postgres"]), *session.posargs)
 
 
@@ -192,7 +190,7 @@ def proxy(session: nox.Session) -> None:
 @nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
     """mypy and pyright, both strict: the packages, the tests, programs on the providers' clients, and those of README.md."""
-    groups = [f"{extra}-tests" for extra in ADAPTERS if extra != "pydantic-ai"]  # its openai client is not litellm's
+    groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
     install(session, "test", "property", "typing", "provider", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
     session.run("pyright")
@@ -274,7 +272,7 @@ def coverage(session: nox.Session, part: str) -> None:
         (wheel,) = Path(folder).glob("*.whl")
         extras = "cli,tiktoken" if part == "core" else part
         session.install(f"compaction-hooks[{extras}] @ {wheel.as_uri()}")
-        own = ["property", "clients"] if part == "core" else [f"{part}-tests"]
+        own = ["property", "clients"] if part == "core" else groups_of(part)
         peers = ["deepagents"] if part == "langchain" else []
         session.install(*nox.project.dependency_groups(PYPROJECT, "test", "coverage", "provider", *own, *peers))
         install_rank_files(session)

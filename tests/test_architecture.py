@@ -55,7 +55,7 @@ PUBLIC_MODULES = {
     "compaction_hooks.validity",
 }
 SHARED_BY_ADAPTERS = {
-    "compaction_adapters.controllers",
+    "compaction_adapters.kit",
     "compaction_adapters.langchain_core",
     "compaction_adapters.langchain_core.channels",
 }

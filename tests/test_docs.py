@@ -19,7 +19,8 @@ PAGES = [
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
 ]
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, TABLE, DOCS = PYPROJECT["project"], PYPROJECT["tool"]["compaction-hooks"]["adapters"], ROOT / "docs"
 ON_GITHUB = re.compile(rf"\]\({re.escape(PROJECT['urls']['Homepage'])}/(?:blob|tree)/main/")
 """How the README names files: a package page shows it too, from where a relative link leads nowhere."""
 
@@ -29,8 +30,8 @@ RUN_BY = {
     "docs/settings.md": "test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
     "docs/write-an-adapter.md": "test_write_an_adapter.py",
-    **{f"docs/{name}.md": "adapters/test_readme_snippets.py" for name in ("langgraph", "langchain", "pydantic-ai")},
-    **{f"docs/{name}.md": "adapters/test_readme_snippets.py" for name in ("litellm", "tinyagent", "tracing")},
+    **{f"docs/{extra}.md": "adapters/test_readme_snippets.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
+    "docs/tracing.md": "adapters/test_readme_snippets.py",
 }
 """Whose programs are run where, in tests/."""
 

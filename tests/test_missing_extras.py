@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 
 import pytest
 
 from compaction_hooks.errors import MissingExtraError
 
+PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 ADAPTERS = [
-    ("tinyagent", "tinyagent", "tinyagent"),
-    ("langgraph", "langgraph", "langgraph"),
-    ("langchain", "langchain", "langchain"),
-    ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
-    ("litellm", "litellm", "litellm"),
-    ("redis", "redis", "redis"),
-    ("postgres", "psycopg", "postgres"),
-    ("otel", "opentelemetry", "otel"),
+    (extra.replace("-", "_"), adapter["package"], extra)
+    for extra, adapter in PYPROJECT["tool"]["compaction-hooks"]["adapters"].items()
 ]
 """Module of `compaction_adapters`, the package it cannot do without, the extra."""
 
@@ -73,3 +71,12 @@ def test_what_the_framework_itself_misses_is_not_taken_for_it(
     with pytest.raises(ModuleNotFoundError, match="something_it_needs") as raised:
         importlib.import_module(f"compaction_adapters.{module}")
     assert not isinstance(raised.value, MissingExtraError)
+
+
+def test_every_adapter_is_in_the_table_and_every_extra_in_all() -> None:
+    folder = Path(__file__).parents[1] / "adapters" / "compaction_adapters"
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert found - {"__init__", "kit", "langchain_core"} == {module for module, _, _ in ADAPTERS}
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    (everything,) = extras["all"]
+    assert set(re.findall(r"[a-z-]+", everything.partition("[")[2])) == extras.keys() - {"all"}

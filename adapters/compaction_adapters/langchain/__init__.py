@@ -1,13 +1,8 @@
 """LangChain: `CompactionMiddleware` for `langchain.agents.create_agent` and for deep agents."""
 
-from compaction_hooks.errors import MissingExtraError
+from compaction_adapters.kit import require
 
-try:
-    import langchain as _langchain  # noqa: F401 # pyright: ignore[reportUnusedImport]
-except ModuleNotFoundError as error:
-    if error.name != "langchain":
-        raise
-    raise MissingExtraError("compaction_adapters.langchain", "LangChain", "langchain") from error
+require(__name__, "langchain", "LangChain", "langchain")
 
 from compaction_adapters.langchain.middleware import CompactionMiddleware
 from compaction_adapters.langchain.records import CompactionState

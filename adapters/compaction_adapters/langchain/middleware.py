@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Unpack, cast
-from weakref import WeakKeyDictionary
 
 from langchain.agents.middleware.types import (
     AgentMiddleware,
@@ -20,12 +19,12 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from compaction_adapters.controllers import PolicyKeywords, controller_from
+from compaction_adapters.kit import PolicyKeywords, controller_from
 from compaction_adapters.langchain.calls import Answered, ModelCall
 from compaction_adapters.langchain.compat import trace_policy, transformers
 from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
 from compaction_adapters.langchain.requests import call_options
-from compaction_adapters.langchain.sessions import Sessions, current_config
+from compaction_adapters.langchain.sessions import AgentSessions, current_config
 from compaction_adapters.langchain.sizes import controller_keywords
 from compaction_adapters.langchain_core import (
     FORMAT,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from compaction_adapters.langchain.sizes import Trigger
 
 
-class CompactionMiddleware(ThreadMethods, AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
+class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
     """Keeps an agent's conversation inside the context window of whichever model is called.
 
     The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record
@@ -103,9 +102,8 @@ class CompactionMiddleware(ThreadMethods, AgentMiddleware[AgentState[ResponseT],
         self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=True)
         self.tools = []
         self._name = name
-        self._sessions = Sessions(self.controller)
+        self._sessions = AgentSessions(self.controller)
         self._channel, self._messages_key = CHANNEL, "messages"
-        self._called: WeakKeyDictionary[CompactionSession[BaseMessage], CallOptions] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -123,17 +121,11 @@ class CompactionMiddleware(ThreadMethods, AgentMiddleware[AgentState[ResponseT],
     def _options_of(self, request: ModelRequest[ContextT], session: CompactionSession[BaseMessage]) -> CallOptions:
         """Return the options of a call, and remember those of its model for a compaction by hand."""
         options = call_options(request)
-        self._called[session] = {**options, "on_event": None}
+        self._sessions.remember_call(session, options)
         return options
 
-    def _session_of(self, thread: str) -> CompactionSession[BaseMessage]:
-        return self.session(thread)
-
     def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:  # noqa: ARG002
-        return {**self._called.get(session, {}), **given}
-
-    def _forget_carried(self, session: CompactionSession[BaseMessage]) -> None:
-        self._sessions.drop(session)
+        return {**self._sessions.last_call(session), **given}
 
     def wrap_model_call(
         self,
@@ -154,7 +146,7 @@ class CompactionMiddleware(ThreadMethods, AgentMiddleware[AgentState[ResponseT],
         except ContextOverflowError as error:
             raise ModelContextOverflowError.of(error) from error.__cause__
         finally:
-            self._sessions.carry(session, request)
+            self._sessions.keep(session, messages)
         return _with_records(answer, session)
 
     async def awrap_model_call(
@@ -172,7 +164,7 @@ class CompactionMiddleware(ThreadMethods, AgentMiddleware[AgentState[ResponseT],
         except ContextOverflowError as error:
             raise ModelContextOverflowError.of(error) from error.__cause__
         finally:
-            self._sessions.carry(session, request)
+            self._sessions.keep(session, messages)
         return _with_records(answer, session)
 
 

@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 
 from compaction_adapters.langchain.records import stored_records
-from compaction_adapters.langchain_core import FORMAT, CarriedRecords, conversation_id, thread_id
+from compaction_adapters.langchain_core import CarriedSessions, conversation_id, thread_id
 from compaction_hooks import CompactionController, CompactionSession
 
 MAX_RUNS: Final = 64
@@ -35,7 +35,7 @@ class _Run:
     session_ids: set[str] = field(default_factory=set[str])
 
 
-class Sessions:
+class AgentSessions(CarriedSessions):
     """Opens the session of the conversation a model call belongs to, with the records it can be given.
 
     A thread's own session is named by the thread, that of a subgraph by thread and checkpoint namespace, that of a run without a
@@ -44,31 +44,18 @@ class Sessions:
     """
 
     def __init__(self, controller: CompactionController[Any]) -> None:
-        self._controller = controller
-        self._lock = threading.Lock()
+        super().__init__(controller)
+        self._runs_lock = threading.Lock()
         self._runs: OrderedDict[int, _Run] = OrderedDict()
-        self._carried = CarriedRecords(controller)
-
-    def named(self, session_id: str) -> CompactionSession[BaseMessage]:
-        """Return the session with this name, with what it holds in memory."""
-        return self._controller.session(session_id, format=FORMAT)
 
     def of(self, request: ModelRequest[Any]) -> CompactionSession[BaseMessage]:
         """Return the session of the call that is asked for, with the records of the state it is asked in."""
         config = current_config()
-        return self._carried.open(self._name(request.runtime), request.messages, stored_records(config), config)
-
-    def carry(self, session: CompactionSession[BaseMessage], request: ModelRequest[Any]) -> None:
-        """Keep a session's records for conversations that begin with the same messages, whatever came of the call."""
-        self._carried.keep(session, request.messages)
-
-    def drop(self, session: CompactionSession[BaseMessage]) -> None:
-        """Forget a session's records for conversations that begin alike."""
-        self._carried.drop(session)
+        return self.open(self._name(request.runtime), request.messages, stored_records(config), config)
 
     def _name(self, runtime: object) -> str:
         config = current_config()
-        with self._lock:
+        with self._runs_lock:
             run = self._run(getattr(runtime, "control", None))
             name = conversation_id(config, run.name) or run.name
             if name != thread_id(config):
@@ -84,7 +71,7 @@ class Sessions:
         if len(self._runs) > MAX_RUNS:
             _, ended = self._runs.popitem(last=False)
             for session_id in ended.session_ids:
-                self._controller.close(session_id)
+                self.controller.close(session_id)
         return run
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 
-from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords, with_changes
+from compaction_adapters.kit import ControllerKeywords, PolicyKeywords, with_changes
 from compaction_adapters.langchain_core import summarizer
 from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError

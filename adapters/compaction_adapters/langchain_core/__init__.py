@@ -1,14 +1,11 @@
 """What the LangChain and the LangGraph adapter share: messages, chat models, runs. Needs langchain-core only."""
 
-from compaction_hooks.errors import MissingExtraError
+from compaction_adapters.kit import require
 
-try:
-    import langchain_core as _langchain_core  # noqa: F401 # pyright: ignore[reportUnusedImport]
-except ModuleNotFoundError as error:
-    raise MissingExtraError("compaction_adapters.langchain_core", "langchain-core", "langchain") from error
+require(__name__, "langchain_core", "langchain-core", "langchain")
 
 from compaction_adapters.langchain_core.calls import PassedOn, passed_on, read_answer
-from compaction_adapters.langchain_core.carried import CarriedRecords
+from compaction_adapters.langchain_core.carried import CarriedSessions
 from compaction_adapters.langchain_core.messages import FORMAT, LangChainFormat, without_response_ids
 from compaction_adapters.langchain_core.models import (
     ModelLike,
@@ -31,7 +28,7 @@ from compaction_adapters.langchain_core.watching import TokenWatch
 
 __all__ = [
     "FORMAT",
-    "CarriedRecords",
+    "CarriedSessions",
     "LangChainFormat",
     "ModelContextOverflowError",
     "ModelLike",

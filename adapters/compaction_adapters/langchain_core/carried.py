@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
+from compaction_adapters.kit import Sessions
 from compaction_adapters.langchain_core.messages import FORMAT
 from compaction_adapters.langchain_core.runs import begins_thread
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
@@ -19,8 +20,8 @@ MAX_CARRIED: Final = 64
 """Records that are kept, those used last: a few kilobytes each."""
 
 
-class CarriedRecords:
-    """Records that were made last, to be found by the messages they are true of.
+class CarriedSessions(Sessions[BaseMessage]):
+    """Sessions whose records are also found by the messages they are true of: those made last.
 
     A host that keeps the messages itself starts runs without a thread, an outer graph runs another as its node, a deep agent goes
     on in a fork, a thread begins as a copy of another: each brings the whole conversation along, and none the state of the run
@@ -28,7 +29,7 @@ class CarriedRecords:
     """
 
     def __init__(self, controller: CompactionController[Any]) -> None:
-        self._controller = controller
+        super().__init__(controller, FORMAT)
         self._lock = threading.Lock()
         self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
         self._records: OrderedDict[str, tuple[str, CompactionRecord]] = OrderedDict()
@@ -48,13 +49,13 @@ class CarriedRecords:
         Args:
             config: The configuration of the task.
         """
-        session = self._controller.session(name, format=FORMAT)
+        session = self.named(name)
         if held:
             self._checkpointed.add(session)
         elif session in self._checkpointed and begins_thread(config):
             self.drop(session)
-            self._controller.close(name)
-            session = self._controller.session(name, format=FORMAT)
+            self.controller.close(name)
+            session = self.named(name)
         self._fill(session, messages)
         session.import_records(held or ())
         return session

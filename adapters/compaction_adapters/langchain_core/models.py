@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -13,8 +12,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.configurable import DynamicRunnable
 
-from compaction_adapters.langchain_core.messages import SUMMARY_SOURCE
-from compaction_adapters.langchain_core.usage import finish_reason, usage_of
+from compaction_adapters.kit import asker, summary_of
+from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
+from compaction_adapters.langchain_core.usage import finish_reason
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 
@@ -43,35 +43,21 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
         ConfigurationError: `model` is neither.
         MissingExtraError: a name is given and langchain is not installed.
     """
-    return _ModelSummarizer(_runnable(model), config)
+    asked = _without_tools(_runnable(model))
+    limit = _limit_name(chat_model_in(model))
 
-
-class _ModelSummarizer:
-    """Asks a chat model, in the way its caller waits: async ones with `ainvoke`, sync ones with `invoke`."""
-
-    def __init__(self, model: ModelLike, config: RunnableConfig | None) -> None:
-        self._model = _without_tools(model)
-        self._config = config
-        self._limit = _limit_name(chat_model_in(model))
-
-    async def __call__(self, request: SummaryRequest) -> Summary:
+    def arguments(request: SummaryRequest) -> dict[str, Any]:
         messages: list[BaseMessage] = [SystemMessage(request.system), HumanMessage(request.prompt)]
-        limit: dict[str, Any] = {self._limit: request.max_tokens} if self._limit else {}
-        config = summary_config(self._config)
-        # A loop that runs nothing but this call was made for it by a sync caller, and may be blocked. The async client of a
-        # model must not be used there: it keeps its connections for later calls, and they die with this loop.
-        if len(asyncio.all_tasks()) == 1:
-            return _summary(self._model.invoke(messages, config, **limit))
-        return _summary(await self._model.ainvoke(messages, config, **limit))
+        limits = {limit: request.max_tokens} if limit else {}
+        return {"input": messages, "config": summary_config(config), **limits}
 
+    def read(answer: AIMessage) -> Summary:
+        return summary_of(FORMAT.read(answer)[0], finish_reason(answer))
 
-def _summary(answer: AIMessage) -> Summary:
-    calls = [*answer.tool_calls, *answer.invalid_tool_calls]
-    return Summary(
-        text=str(answer.text),
-        usage=usage_of(answer),
-        finish_reason=finish_reason(answer),
-        tool_calls=tuple(cast("list[Mapping[str, object]]", calls)),
+    return asker(
+        lambda request: asked.invoke(**arguments(request)),
+        lambda request: asked.ainvoke(**arguments(request)),
+        read,
     )
 
 

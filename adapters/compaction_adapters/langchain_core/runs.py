@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, EventHandler, PinMissing, StoreFailed
+from compaction_adapters.kit import fields_of
+from compaction_hooks.events import CompactionEvent, EventHandler
 
 _NAMESPACE_SEPARATOR: Final = "|"
 """`langgraph._internal._constants.NS_SEP`: between the segments of a checkpoint namespace, outermost first."""
@@ -61,28 +60,6 @@ def stream_events(write: Callable[[Any], object]) -> EventHandler:
     """Return an event handler that writes each event to a custom stream, as a dict of numbers and names without message text."""
 
     def handler(event: CompactionEvent) -> None:
-        write(_as_dict(event))
+        write(fields_of(event))
 
     return handler
-
-
-_STATUS: Final[Mapping[type[object], str]] = {
-    CompactionStarted: "started",
-    CompactionFinished: "finished",
-    CompactionSkipped: "skipped",
-    CompactionFailed: "failed",
-    StoreFailed: "store_failed",
-    PinMissing: "pin_missing",
-}
-
-
-def _as_dict(event: CompactionEvent) -> dict[str, object]:
-    values = {
-        field.name: getattr(event, field.name) for field in fields(event) if field.name not in ("record", "usage")
-    }
-    said: dict[str, object] = {"type": "compaction", "status": _STATUS[type(event)], **values}
-    if isinstance(event, StoreFailed | PinMissing):
-        return said
-    usage = getattr(event, "usage", None)
-    counted = {} if isinstance(event, CompactionStarted) else {"usage": None if usage is None else asdict(usage)}
-    return {**said, "reason": str(event.reason), **counted}

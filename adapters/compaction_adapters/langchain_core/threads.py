@@ -5,16 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from compaction_adapters.langchain_core.messages import FORMAT
+from compaction_adapters.langchain_core.carried import CarriedSessions
 from compaction_adapters.langchain_core.records import Records, records_update
 from compaction_adapters.langchain_core.runs import conversation_in, thread_id
 from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
+
+S = TypeVar("S", bound=CarriedSessions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Thread:
     messages: list[BaseMessage]
 
 
-class ThreadMethods(ABC):
+class ThreadMethods(ABC, Generic[S]):
     """Work by hand on a thread of a graph that is compiled with a checkpointer.
 
     `graph` is the compiled graph (an agent of LangChain is one), `config` names the thread, `{"configurable": {"thread_id": ...}}`.
@@ -40,6 +42,7 @@ class ThreadMethods(ABC):
     """
 
     controller: CompactionController[Any]
+    _sessions: S
     _channel: str
     """Where the graph keeps records."""
     _messages_key: str
@@ -136,7 +139,7 @@ class ThreadMethods(ABC):
         found = [saved async for saved in saver.alist(_whole(thread))]
         await saver.adelete_thread(thread)
         for session in self._sessions_of(thread, found):
-            self._forget_carried(session)
+            self._sessions.drop(session)
             await self.controller.forget(session.id)
 
     def forget_sync(self, graph: Any, config: RunnableConfig) -> None:
@@ -145,40 +148,36 @@ class ThreadMethods(ABC):
         found = [*saver.list(_whole(thread))]
         saver.delete_thread(thread)
         for session in self._sessions_of(thread, found):
-            self._forget_carried(session)
+            self._sessions.drop(session)
             self.controller.forget_sync(session.id)
 
     # -- for the adapter
 
     @abstractmethod
-    def _session_of(self, thread: str) -> CompactionSession[BaseMessage]:
+    def session(self, thread: str, /) -> CompactionSession[BaseMessage]:
         """Return the session of the thread with this id."""
 
     @abstractmethod
     def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
         """Return the options of a compaction by hand: those given, and what is known of the model otherwise."""
 
-    @abstractmethod
-    def _forget_carried(self, session: CompactionSession[BaseMessage]) -> None:
-        """Forget a session's records for conversations that begin alike."""
-
     # -- helpers
 
     def _sessions_of(self, thread: str, saved: Iterable[Any]) -> list[CompactionSession[BaseMessage]]:
         """Return the session of a thread, and those of the subgraphs that have checkpoints in it."""
-        own = self._session_of(thread)
+        own = self.session(thread)
         spaces = {str(one.config["configurable"].get("checkpoint_ns") or "") for one in saved} - {""}
         ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
-        return [own, *(self.controller.session(id, format=FORMAT) for id in ids)]
+        return [own, *map(self._sessions.named, ids)]
 
     def _read(self, graph: Any, config: RunnableConfig) -> Thread:
-        session, saver = self._session_of(_named(config)), _saver(graph)
+        session, saver = self.session(_named(config)), _saver(graph)
         snapshot = graph.get_state(config)
         session.load_sync()
         return self._thread(session, snapshot.values, saver.get_tuple(snapshot.config))
 
     async def _aread(self, graph: Any, config: RunnableConfig) -> Thread:
-        session, saver = self._session_of(_named(config)), _saver(graph)
+        session, saver = self.session(_named(config)), _saver(graph)
         snapshot = await graph.aget_state(config)
         await session.load()
         return self._thread(session, snapshot.values, await saver.aget_tuple(snapshot.config))

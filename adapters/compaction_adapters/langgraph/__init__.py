@@ -1,13 +1,8 @@
 """LangGraph: `CompactionNode`, a node in front of the model node, and around the model itself."""
 
-from compaction_hooks.errors import MissingExtraError
+from compaction_adapters.kit import require
 
-try:
-    import langgraph.graph as _graph  # noqa: F401 # pyright: ignore[reportUnusedImport, reportMissingTypeStubs]
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
-        raise
-    raise MissingExtraError("compaction_adapters.langgraph", "LangGraph", "langgraph") from error
+require(__name__, "langgraph.graph", "LangGraph", "langgraph")
 
 from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, summarizer
 from compaction_adapters.langgraph.channels import CompactionState, UntrackedView

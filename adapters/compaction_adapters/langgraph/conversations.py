@@ -13,14 +13,13 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.langchain_core import (
-    FORMAT,
-    CarriedRecords,
+    CarriedSessions,
     conversation_id,
     records_update,
     thread_id,
 )
 from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, Channels, Values
-from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_hooks import CompactionController, CompactionSession
 
 
 class RunName(str):
@@ -59,7 +58,7 @@ class Asked:
     prefix: list[BaseMessage]
 
 
-class Conversations:
+class Conversations(CarriedSessions):
     """Opens the session of the conversation a task works on, with the records its state holds.
 
     The session of a thread is kept in memory for the thread's next run. That of a subgraph, of a task started by `Send`, and of a
@@ -71,21 +70,15 @@ class Conversations:
     """
 
     def __init__(self, controller: CompactionController[Any], messages_key: str) -> None:
-        self._controller = controller
+        super().__init__(controller)
         self._messages_key = messages_key
         self._suffix = "" if messages_key == "messages" else f"#{messages_key}"
-        self._carried = CarriedRecords(controller)
         self._handed_out: _Lists = WeakKeyDictionary()
-        self._called: WeakKeyDictionary[CompactionSession[BaseMessage], CallOptions] = WeakKeyDictionary()
 
     def name(self, config: RunnableConfig) -> str | None:
         """Return the name of a thread's own conversation; None for any other, and without a thread."""
         name = conversation_id(config)
         return f"{name}{self._suffix}" if name is not None and name == thread_id(config) else None
-
-    def named(self, name: str) -> CompactionSession[BaseMessage]:
-        """Return the session with this name."""
-        return self._controller.session(name, format=FORMAT)
 
     def of(
         self, config: RunnableConfig, state: Mapping[str, Any], messages: list[BaseMessage], kind: str = ""
@@ -106,7 +99,7 @@ class Conversations:
             name = f"{conversation_id(config, run)}{self._suffix}"
             self._close_with(run, name + kind)
         records = cast("Sequence[Mapping[str, object]]", held or ())
-        session = self._carried.open(name + kind, messages, records, config)
+        session = self.open(name + kind, messages, records, config)
         return Conversation(session, channels, records, run)
 
     def asked(self, config: RunnableConfig, messages: list[BaseMessage]) -> Asked:
@@ -143,14 +136,10 @@ class Conversations:
         """Return what the channels must be told after a call, and remember it for conversations that begin alike."""
         update = records_update(conversation.session, conversation.held)
         values: Values = {RECORDS_KEY: update} if update else {}
-        self._carried.keep(conversation.session, messages)
+        self.keep(conversation.session, messages)
         if conversation.run is not None:
             values[RUN_KEY] = conversation.run
         return values
-
-    def drop(self, session: CompactionSession[BaseMessage]) -> None:
-        """Forget a session's records for conversations that begin alike."""
-        self._carried.drop(session)
 
     # -- what node and model tell one another
 
@@ -160,18 +149,10 @@ class Conversations:
         """Remember the view that a node handed out for a list."""
         self._handed_out[session] = (messages, view)
 
-    def note_call(self, session: CompactionSession[BaseMessage], options: CallOptions) -> None:
-        """Remember what a model was called with."""
-        self._called[session] = options
-
-    def last_call(self, session: CompactionSession[BaseMessage]) -> CallOptions:
-        """Return what the model was last called with in this conversation; empty before the first call."""
-        return self._called.get(session, {})
-
     def _close_with(self, run: RunName, name: str) -> None:
         if name not in run.sessions:
             run.sessions.add(name)
-            weakref.finalize(run, self._controller.close, name).atexit = False
+            weakref.finalize(run, self.controller.close, name).atexit = False
 
 
 _Lists: TypeAlias = "WeakKeyDictionary[CompactionSession[BaseMessage], tuple[list[BaseMessage], list[BaseMessage]]]"

@@ -156,7 +156,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
             options["tools"] = arguments.get("tools", options.get("tools"))
         if asked.prefix:
             options["system"] = [message.content for message in asked.prefix]
-        self._conversations.note_call(asked.conversation.session, options)
+        self._conversations.remember_call(asked.conversation.session, options)
         write = stream_writer(config)
         return _Call(
             self._model,

@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
 
-from compaction_adapters.controllers import ControllerKeywords, PolicyKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, PolicyKeywords, controller_from
 from compaction_adapters.langchain_core import (
     FORMAT,
     ThreadMethods,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
 Answer = TypeVar("Answer")
 
 
-class CompactionNode(ThreadMethods, Runnable[Any, Values]):
+class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
     """Keeps a conversation inside the context window: put it in front of the model node.
 
     `graph.add_node("compact", compact)`, or `create_react_agent(compact.wrap(model), ..., pre_model_hook=compact)`. The model node
@@ -98,7 +98,7 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
         self._channel, self._messages_key = RECORDS_KEY, messages_key
         self._output_key, self._trim = output_key, trim
-        self._conversations = Conversations(self.controller, messages_key)
+        self._sessions = Conversations(self.controller, messages_key)
         # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is known only now.
         setattr(self, "__call__", MethodType(_typed(type(self).__call__, self.schema), self))  # noqa: B010 - of this one
 
@@ -160,8 +160,8 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
             self._wrapped = model
         if is_chat_model(model):
             chat_model = cast("Runnable[LanguageModelInput, AIMessage]", model)
-            return cast("CompactingModel[Answer]", CompactingChatModel(chat_model, self._conversations, self._options))
-        return CompactingModel(model, self._conversations, self._options)
+            return cast("CompactingModel[Answer]", CompactingChatModel(chat_model, self._sessions, self._options))
+        return CompactingModel(model, self._sessions, self._options)
 
     def session(self, thread: str) -> CompactionSession[BaseMessage]:
         """Return the session of a thread: its state for a status line, its history, pins, undo.
@@ -170,19 +170,13 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
         node itself write it there at once. In a process that has not seen the thread, `load` fills the session.
         """
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
-        return self._conversations.named(cast(str, self._conversations.name(config)))
+        return self._sessions.named(cast(str, self._sessions.name(config)))
 
     # -- helpers
-
-    def _session_of(self, thread: str) -> CompactionSession[BaseMessage]:
-        return self.session(thread)
 
     def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
         known = self._called_model(session, config) if self._pick_model is None else CallOptions()
         return {**known, **self._options, **self._run_options(config), **given}
-
-    def _forget_carried(self, session: CompactionSession[BaseMessage]) -> None:
-        self._conversations.drop(session)
 
     def _opened(self, state: Mapping[str, Any], config: RunnableConfig) -> tuple[Conversation, list[BaseMessage]]:
         messages = state.get(self._messages_key)
@@ -192,7 +186,7 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
                 "name its key, CompactionNode(messages_key=...)"
             )
         messages = cast("list[BaseMessage]", messages)
-        return self._conversations.of(config, state, messages), messages
+        return self._sessions.of(config, state, messages), messages
 
     def _options_in(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
         write = stream_writer(config)
@@ -212,7 +206,7 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
     def _called_model(self, session: CompactionSession[BaseMessage], config: RunnableConfig) -> CallOptions:
         """Return what is known of the model that was called last, or of the first wrapped one."""
         wrapped = model_options(model_of_run(self._wrapped, config))
-        last = self._conversations.last_call(session)
+        last = self._sessions.last_call(session)
         # What a configurable model was in an earlier run says nothing about this one.
         return {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
 
@@ -246,7 +240,7 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
         *,
         puts_view: bool,
     ) -> Values:
-        update = self._conversations.kept(conversation, messages)
+        update = self._sessions.kept(conversation, messages)
         shown = self._shown(conversation, messages, view, config)
         if self._output_key is not None and puts_view:
             update[self._output_key] = shown
@@ -262,7 +256,7 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
     def _written(
         self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
     ) -> list[BaseMessage]:
-        conversation.channels.write(self._conversations.kept(conversation, messages))
+        conversation.channels.write(self._sessions.kept(conversation, messages))
         return self._shown(conversation, messages, view, config)
 
     def _shown(
@@ -272,7 +266,7 @@ class CompactionNode(ThreadMethods, Runnable[Any, Values]):
         if view is not messages:
             view = without_response_ids(view)
             keep_out_of_messages(config, view)
-        self._conversations.note_handed_out(conversation.session, messages, view)
+        self._sessions.note_handed_out(conversation.session, messages, view)
         return view
 
 

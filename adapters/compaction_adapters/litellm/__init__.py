@@ -5,13 +5,11 @@ Importing this imports litellm only where `CompactionCallback` is asked for, whi
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from compaction_hooks.errors import MissingExtraError
+from compaction_adapters.kit import require
 
-if find_spec("litellm") is None:
-    raise MissingExtraError("compaction_adapters.litellm", "LiteLLM", "litellm")
+require(__name__, "litellm", "LiteLLM", "litellm")
 
 from compaction_adapters.litellm.conversations import SessionId
 from compaction_adapters.litellm.summaries import summarizer

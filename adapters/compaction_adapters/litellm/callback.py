@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar, Unpack, cast
 
-from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, controller_from, is_curable
 from compaction_adapters.litellm.answers import usage_of
 from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, model_of, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
-from compaction_adapters.litellm.retries import is_curable
 from compaction_adapters.litellm.summaries import own_summarizer
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import CompactionError
@@ -95,7 +94,7 @@ class CompactionCallback(CustomLogger):
         Args:
             owner: In the proxy, the hash of the API key whose conversation it is.
         """
-        return self._conversations.named(conversation_id, owner)
+        return self._conversations.owned(conversation_id, owner)
 
     # -- before a call
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
+from compaction_adapters.kit import Sessions
 from compaction_adapters.litellm.calls import Arguments
 from compaction_hooks import CompactionController, CompactionSession
 from compaction_hooks.formats import OpenAIChatFormat
@@ -22,7 +23,7 @@ _METADATA: Final = ("metadata", "litellm_metadata")
 _KEYS: Final = ("conversation_id", "thread_id", "session_id")
 
 
-class Conversations:
+class Conversations(Sessions[ChatMessage]):
     """The sessions of a controller, found by what a call says of its conversation.
 
     The first of these that is there names it: the `session_id` given to the adapter; `conversation_id`, `thread_id` or `session_id`
@@ -31,12 +32,12 @@ class Conversations:
     """
 
     def __init__(self, controller: CompactionController[Any], session_id: SessionId | None) -> None:
-        self._controller = controller
+        super().__init__(controller, FORMAT)
         self._session_id = session_id
 
-    def named(self, conversation_id: str, owner: str = "") -> CompactionSession[ChatMessage]:
+    def owned(self, conversation_id: str, owner: str) -> CompactionSession[ChatMessage]:
         """Return the session with this id, of this owner's conversations if there are several owners."""
-        return self._controller.session(f"{owner}:{conversation_id}" if owner else conversation_id, format=FORMAT)
+        return self.named(f"{owner}:{conversation_id}" if owner else conversation_id)
 
     def session(
         self, arguments: Arguments, messages: Sequence[ChatMessage], owner: str = ""
@@ -47,7 +48,7 @@ class Conversations:
             owner: Who calls, where calls of several owners come together: their conversations stay apart.
         """
         given = self._session_id(arguments) if callable(self._session_id) else self._session_id
-        return self.named(given or _named(arguments) or opening_key(messages), owner)
+        return self.owned(given or _named(arguments) or opening_key(messages), owner)
 
 
 def _named(arguments: Arguments) -> str | None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, cast
 
+from compaction_adapters.kit import is_curable
 from compaction_adapters.litellm.answers import Ending, answer_of
 from compaction_adapters.litellm.calls import Arguments, Callee
-from compaction_hooks import ContextOverflowError, Message, is_context_overflow, parse_overflow
-from compaction_hooks.validity import is_reasoning_refusal
+from compaction_hooks import ContextOverflowError, Message, is_context_overflow
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -145,13 +145,6 @@ class _Retries:
         policies = _litellm("router_utils.get_retry_from_policy")
         number: int | None = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self.policy)
         return self.number if number is None else number
-
-
-def is_curable(error: Exception, patterns: Sequence[str]) -> bool:
-    """Whether the very same request would fail again, but not one without reasoning, or with fewer tokens or bytes."""
-    info = parse_overflow(error, patterns=patterns)
-    is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)
-    return is_too_large or is_reasoning_refusal(error)
 
 
 def _litellm(module: str) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final, cast
 
+from compaction_adapters.kit import asker
 from compaction_adapters.litellm.answers import summary_of
 from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model
 from compaction_adapters.litellm.imports import imported
@@ -39,22 +39,17 @@ def summarizer(model: str, **connection: object) -> Summarizer:
         model: As litellm names it, "openai/gpt-4o-mini".
         **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
     """
-    return _ModelSummarizer({"model": model, **connection})
+    arguments = {"model": model, **connection}
 
+    def ask(request: SummaryRequest) -> object:
+        callee = Callee(imported().completion)
+        return callee.send(_arguments(callee, arguments, request))
 
-class _ModelSummarizer:
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
+    async def ask_async(request: SummaryRequest) -> object:
+        callee = Callee(imported().acompletion)
+        return await callee.send_async(_arguments(callee, arguments, request))
 
-    async def __call__(self, request: SummaryRequest) -> Summary:
-        litellm = imported()
-        # A loop that runs nothing but this call was made for it by a sync caller. litellm keeps its async connections for
-        # later calls, and these would die with the loop.
-        if len(asyncio.all_tasks()) == 1:
-            callee = Callee(litellm.completion)
-            return summary_of(callee.send(_arguments(callee, self._arguments, request)))
-        callee = Callee(litellm.acompletion)
-        return summary_of(await callee.send_async(_arguments(callee, self._arguments, request)))
+    return asker(ask, ask_async, summary_of)
 
 
 def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
 
-from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, controller_from
 from compaction_adapters.litellm.calls import Arguments, Callee, model_of, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.retries import Sender, next_request

@@ -1,13 +1,8 @@
 """pydantic-ai: `Compaction` for `Agent(capabilities=[...])`, `history_processor` for `ProcessHistory`."""
 
-from compaction_hooks.errors import MissingExtraError
+from compaction_adapters.kit import require
 
-try:
-    import pydantic_ai as _framework  # noqa: F401 # pyright: ignore[reportUnusedImport]
-except ModuleNotFoundError as error:
-    if error.name != "pydantic_ai":
-        raise
-    raise MissingExtraError("compaction_adapters.pydantic_ai", "pydantic-ai", "pydantic-ai") from error
+require(__name__, "pydantic_ai", "pydantic-ai", "pydantic-ai")
 
 from compaction_adapters.pydantic_ai.capability import Compaction
 from compaction_adapters.pydantic_ai.events import CompactionStatusEvent

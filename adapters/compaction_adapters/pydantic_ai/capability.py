@@ -15,11 +15,12 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.tools import AgentDepsT
 
-from compaction_adapters.controllers import ControllerKeywords, Settings, controller_from
+from compaction_adapters.kit import ControllerKeywords, Settings, controller_from
 from compaction_adapters.pydantic_ai.events import telling
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
+    RunSessions,
     model_name,
     named_by,
     options_between,
@@ -27,7 +28,6 @@ from compaction_adapters.pydantic_ai.requests import (
     pin_evidence,
     replaced_by_provider,
     request_model,
-    session_for,
 )
 from compaction_adapters.pydantic_ai.summarizing import asked, check_writes_text, counted_in, summarizer, writes_text
 from compaction_hooks import (
@@ -99,7 +99,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     id: str | None = "compaction_hooks"
     """Part of the names of durable operations, so it must not change while workflows run."""
 
-    _controller: CompactionController[Any] = field(init=False, repr=False, compare=False)
+    _sessions: RunSessions = field(init=False, repr=False, compare=False)
     _focus: str | None = field(default=None, init=False, repr=False)
     _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
@@ -128,9 +128,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
         if self.controller is not None and self.summarizer is not None:
             given["summarizer"] = self.summarizer
         # The names and types are those of the fields above.
-        self._controller = controller_from(
+        controller = controller_from(
             self.controller, cast("ControllerKeywords", given), PydanticAIFormat(), taker=Compaction, sees_model=True
         )
+        self._sessions = RunSessions(controller)
 
     @classmethod
     def from_spec(
@@ -174,7 +175,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         if not messages or isinstance(messages[-1], ModelResponse):
             return request_context  # it goes on with an answer that the provider paused, and wants exactly what it had
         is_runs_own = _are_same(messages, ctx.messages)
-        session = self._session = self._session or session_for(self._controller, ctx, messages)
+        session = self._session = self._session or self._sessions.of(ctx, messages)
         self._seen = self._seen if self._seen < len(messages) else 0
         pin_evidence(session, messages[self._seen :])
         self._seen = len(messages)
@@ -211,9 +212,9 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
         """Return the model with its second attempt."""
-        if not self._controller.settings_for(model_name(model, [])).compact_on_overflow:
+        if not self._sessions.controller.settings_for(model_name(model, [])).compact_on_overflow:
             return None
-        return RecoveringModel(model, self._turn, self._controller)
+        return RecoveringModel(model, self._turn, self._sessions)
 
     async def after_model_request(
         self,
@@ -235,7 +236,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
         In a new process that has a store, `load()` it first.
         """
-        return self._controller.session(conversation_id, format=PydanticAIFormat())
+        return self._sessions.named(conversation_id)
 
     async def compact(
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
@@ -271,7 +272,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Return what to send for these messages, compacted when that is due; the very list while nothing was compacted."""
         if not messages or isinstance(messages[-1], ModelResponse):
             return messages
-        session = session_for(self._controller, ctx, messages)
+        session = self._sessions.of(ctx, messages)
         pin_evidence(session, messages)
         options = self._complete(options_between(ctx, messages), ctx, ctx.model)
         turn = await self._turned(ctx, session, messages, ctx.model, options)
@@ -297,7 +298,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     def _in_run(
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]
     ) -> tuple[CompactionSession[ModelMessage], object, CallOptions]:
-        session = session_for(self._controller, ctx, messages)
+        session = self._sessions.of(ctx, messages)
         return session, ctx.model, self._complete(options_between(ctx, messages), ctx, ctx.model)
 
     def _between_runs(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent
 
-from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
-from compaction_hooks.events import CompactionEvent, PinMissing, StoreFailed
+from compaction_adapters import kit
+from compaction_hooks import CompactionFinished
+from compaction_hooks.events import CompactionEvent
 
 SPAN_NAME: Final = "compact_messages"
 """The name pydantic-ai-harness gives to the same thing, so that traces of both read alike."""
@@ -22,18 +23,10 @@ SPAN_NAME: Final = "compact_messages"
 class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name="status"):
     """A compaction began or ended; `@agent.on_event(CompactionStatusEvent)` or any event handler gets it.
 
-    Attributes:
-        stage: "skipped" when one was due and was not made, "failed" when something went wrong.
-        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or kept, "pin" when pinned messages
-            are not in the list.
-        session_id: The conversation.
-        tokens: Size of the context in tokens: before it began, or as it is handed out; 0 for store and pin.
-        tokens_before: What a finished compaction began with, in tokens; None for other stages.
-        detail: Why it was skipped, or what failed; never text of the conversation.
-        duration_seconds: From its start; 0 for one that starts.
+    Its fields are those of `compaction_adapters.kit.Status`.
     """
 
-    stage: Literal["started", "finished", "skipped", "failed"]
+    stage: kit.Stage
     reason: str
     session_id: str
     tokens: int
@@ -44,55 +37,7 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
 
 def status_of(event: CompactionEvent) -> CompactionStatusEvent:
     """Return an event of the core as one of the framework."""
-    session_id = event.session_id
-    match event:
-        case CompactionStarted():
-            return CompactionStatusEvent(
-                stage="started", reason=str(event.reason), session_id=session_id, tokens=event.tokens_before
-            )
-        case CompactionFinished():
-            return CompactionStatusEvent(
-                stage="finished",
-                reason=str(event.reason),
-                session_id=session_id,
-                tokens=event.tokens_after,
-                tokens_before=event.tokens_before,
-                duration_seconds=event.duration_seconds,
-            )
-        case CompactionSkipped():
-            return CompactionStatusEvent(
-                stage="skipped",
-                reason=str(event.reason),
-                session_id=session_id,
-                tokens=event.tokens,
-                detail=event.why,
-                duration_seconds=event.duration_seconds,
-            )
-        case CompactionFailed():
-            return CompactionStatusEvent(
-                stage="failed",
-                reason=str(event.reason),
-                session_id=session_id,
-                tokens=event.tokens,
-                detail=event.error,
-                duration_seconds=event.duration_seconds,
-            )
-        case StoreFailed():
-            return CompactionStatusEvent(
-                stage="failed",
-                reason="store",
-                session_id=session_id,
-                tokens=0,
-                detail=f"{event.action}: {event.error}",
-            )
-        case PinMissing():
-            return CompactionStatusEvent(
-                stage="skipped",
-                reason="pin",
-                session_id=session_id,
-                tokens=0,
-                detail=f"pinned messages that are not in the list: {event.count}",
-            )
+    return CompactionStatusEvent(**asdict(kit.status_of(event)))
 
 
 def telling(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]]:

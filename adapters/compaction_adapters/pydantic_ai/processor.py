@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, Unpack
 from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage
 
-from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, controller_from
 from compaction_adapters.pydantic_ai.capability import Compaction
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_hooks import CompactionController

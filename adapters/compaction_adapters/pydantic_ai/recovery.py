@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pydantic_ai import RunContext
@@ -19,18 +19,16 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from compaction_adapters.kit import FirstAttempt, is_curable
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
-from compaction_adapters.pydantic_ai.requests import model_name, options_of
+from compaction_adapters.pydantic_ai.requests import RunSessions, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import counted_in
 from compaction_hooks import (
     CallOptions,
-    CompactionController,
     CompactionSession,
     ContextOverflowError,
     Message,
-    parse_overflow,
 )
-from compaction_hooks.validity import is_reasoning_refusal
 
 R = TypeVar("R")
 
@@ -79,12 +77,12 @@ class Turn:
         return [*self.head, *self.session.unmerged(view)]
 
     async def once_more(
-        self, model: Model[Any], first: Callable[[], R], send: Callable[[list[ModelMessage]], Awaitable[R]]
+        self, model: Model[Any], first: FirstAttempt[R], send: Callable[[list[ModelMessage]], Awaitable[R]]
     ) -> R:
         """Let the session decide what follows from a first attempt, and send what it hands out.
 
         Args:
-            first: Gives what the first attempt gave: its response, or its error raised.
+            first: What the first attempt gave.
             send: Sends messages that are not yet prepared for the wire.
 
         Raises:
@@ -93,7 +91,7 @@ class Turn:
 
         async def attempt(view: list[ModelMessage]) -> R:
             if view[: len(self.view)] == self.view:
-                return first()
+                return first.outcome()
             if self.persist and self.is_runs_own and self.ctx is not None:
                 self.ctx.messages[:] = self.to_keep(view)
             return await send([*self.head, *view, *self._added_by_others(view)])
@@ -130,10 +128,10 @@ class RecoveringModel(WrapperModel):
         turn: The request that is to be sent. None: the request itself is all there is to compact, and nothing is kept of that.
     """
 
-    def __init__(self, wrapped: Model[Any], turn: Turn | None, controller: CompactionController[Any]) -> None:
+    def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: RunSessions) -> None:
         super().__init__(wrapped)
         self._turn = turn
-        self._controller = controller
+        self._sessions = sessions
 
     async def request(
         self,
@@ -177,11 +175,11 @@ class RecoveringModel(WrapperModel):
         except Exception as error:
             if not self._is_curable(error, messages):
                 raise
-            first = _raising(error)
+            first = FirstAttempt[R](error=error)
         else:
             if not _is_cut_short(response) or _is_continuation(messages):
                 return response
-            first = _giving(response)
+            first = FirstAttempt(response)
 
         async def send_view(view: list[ModelMessage]) -> R:
             # Repaired and merged, then rewritten for this model, then merged again: as the framework does it.
@@ -191,25 +189,20 @@ class RecoveringModel(WrapperModel):
         return await turn.once_more(self.wrapped, first, send_view)
 
     def _is_curable(self, error: Exception, messages: Sequence[ModelMessage]) -> bool:
-        """Whether an error is an overflow or a refusal of reasoning, of a request that may be sent in another form.
+        """Whether a request failed that may be sent in another form.
 
         The framework itself repeats a request whose reasoning is refused, where it knows that the model binds it.
         """
         if _is_continuation(messages):
             return False
-        if is_reasoning_refusal(error):
-            return True
-        settings = self._controller.settings_for(model_name(self.wrapped, messages))
-        info = parse_overflow(error, patterns=settings.overflow_patterns)
-        return info is not None and info.is_recoverable
+        settings = self._sessions.controller.settings_for(model_name(self.wrapped, messages))
+        return is_curable(error, settings.overflow_patterns)
 
     def _request_alone(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Turn:
         """What is sent, as a conversation of its own: a worker that sends requests for a durable run knows no more."""
-        name = f"pydantic-ai:{uuid4()}"
-        session = self._controller.session(name, format=PydanticAIFormat())
-        self._controller.close(name)  # it is used, and not to be found again
+        session = self._sessions.once(f"pydantic-ai:{uuid4()}")
         options = options_of(self.wrapped, messages, settings, parameters, is_shown=lambda _: True)
         return Turn(ctx=None, session=session, options=options, messages=messages, view=messages)
 
@@ -221,14 +214,3 @@ def _is_continuation(messages: Sequence[ModelMessage]) -> bool:
 
 def _is_cut_short(response: object) -> bool:
     return isinstance(response, ModelResponse) and response.finish_reason == "length"
-
-
-def _raising(error: Exception) -> Callable[[], Any]:
-    def again() -> NoReturn:
-        raise error
-
-    return again
-
-
-def _giving(response: R) -> Callable[[], R]:
-    return lambda: response

@@ -23,6 +23,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from compaction_adapters.kit import Sessions
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 
@@ -30,20 +31,22 @@ EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
 """Tool kinds whose results are what the framework knows of: which tools were found, which capabilities were loaded."""
 
 
-def session_for(
-    controller: CompactionController[Any], ctx: RunContext[Any], messages: Sequence[ModelMessage]
-) -> CompactionSession[ModelMessage]:
-    """Return the session of a conversation: the framework's own id, or the newest one that the messages carry.
+class RunSessions(Sessions[ModelMessage]):
+    """The sessions of agents' runs."""
 
-    Where neither tells, the session is the run's; outside a run it is used once. In a durable workflow it is this very run's:
-    a replay must not find what the run it replays has left in memory, or it would do something else.
-    """
-    known = ctx.conversation_id or named_by(messages) or ctx.run_id
-    if known is not None and not ctx.in_durable_context:
-        return controller.session(known, format=PydanticAIFormat())
-    session = controller.session(f"{known or uuid4()}:{ctx.run_id}", format=PydanticAIFormat())
-    controller.close(session.id)  # whoever holds it uses it, and nobody else finds it
-    return session
+    def __init__(self, controller: CompactionController[Any]) -> None:
+        super().__init__(controller, PydanticAIFormat())
+
+    def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CompactionSession[ModelMessage]:
+        """Return the session of a conversation: the framework's own id, or the newest one that the messages carry.
+
+        If neither tells, the session is the run's; outside a run it is used once. In a durable workflow it is this very run's:
+        a replay must not find what the run it replays has left in memory, or it would do something else.
+        """
+        known = ctx.conversation_id or named_by(messages) or ctx.run_id
+        if known is not None and not ctx.in_durable_context:
+            return self.named(known)
+        return self.once(f"{known or uuid4()}:{ctx.run_id}")
 
 
 def named_by(messages: Sequence[ModelMessage]) -> str | None:

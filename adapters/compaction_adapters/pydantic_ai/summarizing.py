@@ -13,7 +13,8 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
-from compaction_adapters.pydantic_ai.messages import usage_of
+from compaction_adapters.kit import summary_of
+from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import leaf_models, request_model
 from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
@@ -68,7 +69,7 @@ async def asked(
         conversation_id=ctx.conversation_id if ctx else None,
     )
     response = result.response
-    return Summary(text=result.output, usage=usage_of(response), finish_reason=response.finish_reason)
+    return summary_of(PydanticAIFormat().read(response)[0], response.finish_reason)
 
 
 def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:

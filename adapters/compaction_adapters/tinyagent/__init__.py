@@ -1,13 +1,8 @@
 """tinyagent (distribution `tiny-agent-os`): the hook for `AgentOptions(transform_context=...)`, and recovery from overflows."""
 
-from compaction_hooks.errors import MissingExtraError
+from compaction_adapters.kit import require
 
-try:
-    import tinyagent as _tinyagent  # noqa: F401 # pyright: ignore[reportUnusedImport]
-except ModuleNotFoundError as error:
-    if error.name != "tinyagent":
-        raise
-    raise MissingExtraError("compaction_adapters.tinyagent", "tinyagent", "tinyagent") from error
+require(__name__, "tinyagent", "tinyagent", "tinyagent")
 
 from compaction_adapters.tinyagent.hook import CompactionHook, compaction_hook
 from compaction_adapters.tinyagent.messages import TinyAgentFormat, usage_of

@@ -20,7 +20,7 @@ from tinyagent.agent_types import (
     Model,
 )
 
-from compaction_adapters.controllers import ControllerKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, Sessions, controller_from
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_adapters.tinyagent.models import ModelCallError, summarizer
 from compaction_adapters.tinyagent.recovery import (
@@ -83,11 +83,7 @@ def compaction_hook(
         given["system"] = system
     if tools is not None:
         given["tools"] = tools
-
-    def open_session(id: str) -> CompactionSession[AgentMessage]:
-        return chosen.session(id, format=TinyAgentFormat())
-
-    return CompactionHook(open_session, session_id, given)
+    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, given)
 
 
 class CompactionHook:
@@ -103,13 +99,8 @@ class CompactionHook:
     model is another one by now, and with `compact_on_overflow=False`.
     """
 
-    def __init__(
-        self,
-        open_session: Callable[[str], CompactionSession[AgentMessage]],
-        session_id: str | None,
-        given: CallOptions,
-    ) -> None:
-        self._open_session = open_session
+    def __init__(self, sessions: Sessions[AgentMessage], session_id: str | None, given: CallOptions) -> None:
+        self._sessions = sessions
         self._session_id = session_id
         self._own_id = f"tinyagent-{uuid4()}"
         self._given = given
@@ -126,7 +117,7 @@ class CompactionHook:
     def session(self) -> CompactionSession[AgentMessage]:
         """The controller's session of this conversation: its state, pins, undo and records."""
         named = self._agent.session_id if self._agent else None
-        return self._open_session(self._session_id or named or self._own_id)
+        return self._sessions.named(self._session_id or named or self._own_id)
 
     async def __call__(self, messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
         """Return the list to send, see `CompactionSession.transform_context`. `signal` is the run's.

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from tinyagent.agent import extract_text
 from tinyagent.agent_types import (
     AssistantMessage,
     Context,
@@ -14,11 +13,11 @@ from tinyagent.agent_types import (
     SimpleStreamOptions,
     StreamFn,
     TextContent,
-    ToolCallContent,
     UserMessage,
 )
 
-from compaction_adapters.tinyagent.messages import usage_of
+from compaction_adapters.kit import summary_of
+from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_hooks import Summarizer, Summary, SummaryRequest
 
 ApiKeyResolver: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
@@ -64,9 +63,4 @@ def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver
 def _summary(message: AssistantMessage) -> Summary:
     if message.stop_reason in ("error", "aborted"):
         raise ModelCallError(message)
-    return Summary(
-        text=extract_text(message),
-        usage=usage_of(message.usage, message.api),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        finish_reason=message.stop_reason,
-        tool_calls=tuple({"name": block.name} for block in message.content if isinstance(block, ToolCallContent)),
-    )
+    return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason)

@@ -1,0 +1,77 @@
+"""The controller's events, for a framework's own stream of events. Nothing here quotes the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Final, Literal, TypeAlias
+
+from compaction_hooks import CompactionFailed, CompactionFinished, CompactionSkipped, CompactionStarted
+from compaction_hooks.events import CompactionEvent, PinMissing, StoreFailed
+
+Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An event in the few words that a status line needs.
+
+    Attributes:
+        stage: "skipped" when a compaction was due and was not made, "failed" when something went wrong.
+        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or kept, "pin" when pinned messages
+            are not in the list.
+        session_id: The conversation.
+        tokens: Size of the context in tokens: before it began, or as it is handed out; 0 for store and pin.
+        detail: Why it was skipped, or what failed; never text of the conversation.
+        duration_seconds: From its start; 0 for one that starts.
+        tokens_before: What a finished compaction began with, in tokens; None for other stages.
+    """
+
+    stage: Stage
+    reason: str
+    session_id: str
+    tokens: int = 0
+    detail: str = ""
+    duration_seconds: float = 0.0
+    tokens_before: int | None = None
+
+
+def status_of(event: CompactionEvent) -> Status:
+    """Return an event in a few words."""
+    session = event.session_id
+    match event:
+        case CompactionStarted():
+            return Status("started", str(event.reason), session, event.tokens_before)
+        case CompactionFinished():
+            reason, seconds = str(event.reason), event.duration_seconds
+            return Status("finished", reason, session, event.tokens_after, "", seconds, event.tokens_before)
+        case CompactionSkipped():
+            return Status("skipped", str(event.reason), session, event.tokens, event.why, event.duration_seconds)
+        case CompactionFailed():
+            return Status("failed", str(event.reason), session, event.tokens, event.error, event.duration_seconds)
+        case StoreFailed():
+            return Status("failed", "store", session, detail=f"{event.action}: {event.error}")
+        case PinMissing():
+            return Status("skipped", "pin", session, detail=f"pinned messages that are not in the list: {event.count}")
+
+
+_NAMES: Final[Mapping[type[object], str]] = {
+    CompactionStarted: "started",
+    CompactionFinished: "finished",
+    CompactionSkipped: "skipped",
+    CompactionFailed: "failed",
+    StoreFailed: "store_failed",
+    PinMissing: "pin_missing",
+}
+
+
+def fields_of(event: CompactionEvent) -> dict[str, object]:
+    """Return an event as plain JSON, with all its figures and without its record."""
+    values = {one.name: getattr(event, one.name) for one in fields(event) if one.name not in ("record", "usage")}
+    found: dict[str, object] = {"type": "compaction", "status": _NAMES[type(event)], **values}
+    if isinstance(event, StoreFailed | PinMissing):
+        return found
+    found["reason"] = str(event.reason)
+    if not isinstance(event, CompactionStarted):
+        found["usage"] = None if event.usage is None else asdict(event.usage)
+    return found

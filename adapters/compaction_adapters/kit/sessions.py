@@ -1,0 +1,43 @@
+"""The sessions of one adapter."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat
+
+N = TypeVar("N")
+"""The type of a framework's messages."""
+
+
+class Sessions(Generic[N]):
+    """The sessions of a controller in one framework's format, and the options of the last call of each.
+
+    Args:
+        controller: A controller, shared or not, whatever its own format.
+        format: How the framework writes its messages.
+    """
+
+    def __init__(self, controller: CompactionController[Any], format: MessageFormat[N]) -> None:
+        self.controller = controller
+        self.format = format
+        self._calls: WeakKeyDictionary[CompactionSession[N], CallOptions] = WeakKeyDictionary()
+
+    def named(self, session_id: str) -> CompactionSession[N]:
+        """Return the session with this id, and what it holds in memory."""
+        return self.controller.session(session_id, format=self.format)
+
+    def once(self, session_id: str) -> CompactionSession[N]:
+        """Return a session that its caller uses and nothing else finds again."""
+        session = self.named(session_id)
+        self.controller.close(session_id)
+        return session
+
+    def remember_call(self, session: CompactionSession[N], options: CallOptions) -> None:
+        """Remember the options of a call, for work by hand between calls; the handler of its events belongs to the call alone."""
+        self._calls[session] = {**options, "on_event": None}
+
+    def last_call(self, session: CompactionSession[N]) -> CallOptions:
+        """Return the options of a session's last call; empty before the first."""
+        return self._calls.get(session, {})
