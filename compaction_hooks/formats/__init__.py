@@ -3,7 +3,7 @@
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
 `json_object` write and read a call's arguments; `last_cache_mark` and `marked_content` do so for `cache_control`; `merge_rows`
-and `merged_content` write user messages in a row as one.
+and `merged_content` write user messages in a row as one. `read_answer` reads the usage and the end of a provider's response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ from compaction_hooks.formats._json import as_json_text, block_content
 from compaction_hooks.formats._media import media_from_base64, media_from_url
 from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
 from compaction_hooks.formats._written import register, written_in
+from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
@@ -32,6 +33,7 @@ __all__ = [
     "media_from_url",
     "merge_rows",
     "merged_content",
+    "read_answer",
 ]
 
 FORMATS: Final[Sequence[DictFormat]] = (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())

@@ -2,6 +2,7 @@
 
     controller_from     the controller that a user gave, or the one that their keywords make
     Sessions            the sessions of a controller in one framework's format, and the last call of each
+    tool_schema, positive   a tool and a limit as a call's options take them
     asker, summary_of   asks a model for a summary, in the way the caller waits, and reads the answer
     is_curable          whether an error is worth a second request; FirstAttempt, a request whose outcome is known already
     status_of           an event in the few words that a status line needs; fields_of, all its figures, as JSON
@@ -10,9 +11,16 @@
 Needs no framework, and uses nothing but what every user of compaction_hooks can import.
 """
 
-from compaction_adapters.kit.controllers import ControllerKeywords, PolicyKeywords, Settings, controller_from, with_changes
+from compaction_adapters.kit.controllers import (
+    ControllerKeywords,
+    PolicyKeywords,
+    Settings,
+    controller_from,
+    with_changes,
+)
 from compaction_adapters.kit.events import Stage, Status, fields_of, status_of
 from compaction_adapters.kit.extras import require
+from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.recovery import FirstAttempt, is_curable
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import asker, summary_of
@@ -29,8 +37,10 @@ __all__ = [
     "controller_from",
     "fields_of",
     "is_curable",
+    "positive",
     "require",
     "status_of",
     "summary_of",
+    "tool_schema",
     "with_changes",
 ]

@@ -11,6 +11,7 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from compaction_adapters.kit import tool_schema
 from compaction_adapters.langchain.sessions import current_config
 from compaction_adapters.langchain_core import (
     chat_model_in,
@@ -54,7 +55,7 @@ def _answer_schemas(form: object) -> list[object]:
     elif not isinstance(form, ToolStrategy | ProviderStrategy):
         strategy = ToolStrategy(strategy)  # a bare schema, which middleware may put there
     specs: Sequence[Any] = strategy.schema_specs if isinstance(strategy, ToolStrategy) else [strategy.schema_spec]
-    return [{"name": spec.name, "description": spec.description, "parameters": spec.json_schema} for spec in specs]
+    return [tool_schema(spec.name, spec.description, spec.json_schema) for spec in specs]
 
 
 def with_view(request: ModelRequest[Any], view: list[BaseMessage]) -> ModelRequest[Any]:

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.configurable import DynamicRunnable
 
-from compaction_adapters.kit import asker, summary_of
+from compaction_adapters.kit import asker, positive, summary_of
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
 from compaction_adapters.langchain_core.usage import finish_reason
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
@@ -155,8 +155,7 @@ def model_options(model: object) -> CallOptions:
 
 def max_input_tokens(model: object) -> int | None:
     """Return the window a model's profile states, in tokens; None when unknown."""
-    tokens = _profile(model).get("max_input_tokens")
-    return tokens if isinstance(tokens, int) and tokens > 0 else None
+    return positive(_profile(model).get("max_input_tokens"))
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
@@ -168,7 +167,7 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     bound = {**bound_arguments(model), **(settings or {})}
     for source in (bound, _set_by_user(chat_model_in(model))):
         for key in ("max_completion_tokens", *_LIMITS):
-            if isinstance(limit := source.get(key), int) and limit > 0:  # some take -1 for no limit
+            if limit := positive(source.get(key)):
                 return limit
     return None
 

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from dataclasses import replace
+from typing import cast
 
 from langchain_core.messages import AIMessage
 
 from compaction_hooks import Message, Usage
-from compaction_hooks.formats import OpenAIChatFormat
-
-_OPENAI: Final = OpenAIChatFormat()
+from compaction_hooks.formats import read_answer
 
 
 def call_facts(message: AIMessage) -> Message:
-    """Return an assistant message without parts that carries usage, model and stop reason."""
-    facts = response_facts(message)
-    return _OPENAI.read(facts)[0] if message.usage_metadata is None else _counted(message, facts)
-
-
-def _counted(message: AIMessage, facts: Mapping[str, object]) -> Message:
-    read = _OPENAI.read({key: value for key, value in facts.items() if key != "usage"})[0]
-    return Message(role="assistant", parts=(), usage=usage_of(message), model=read.model, stop_reason=read.stop_reason)
-
-
-def response_facts(message: AIMessage) -> dict[str, object]:
-    """Return usage, model and finish reason under OpenAI's names, from wherever the integration put them."""
+    """Return an assistant message without parts that carries usage, model and stop reason, wherever the integration put them."""
     metadata = message.response_metadata
-    usage = metadata.get("token_usage") or metadata.get("usage")
-    return {
-        "role": "assistant",
-        "model": metadata.get("model_name") or metadata.get("model"),
-        "finish_reason": (finish_reason(message) or "").lower(),
-        **({"usage": usage} if isinstance(usage, Mapping) else {}),
-    }
+    model = metadata.get("model_name") or metadata.get("model")
+    ending, usage = finish_reason(message) or "", metadata.get("token_usage") or metadata.get("usage")
+    read = read_answer({"stop_reason": ending.lower(), "usage": usage}) or Message(role="assistant", parts=())
+    return replace(read, usage=usage_of(message) or read.usage, model=model if isinstance(model, str) else None)
 
 
 def finish_reason(message: AIMessage) -> str | None:

@@ -30,7 +30,7 @@ from compaction_adapters.langchain_core import (
 from compaction_adapters.langgraph.conversations import Asked, Conversations
 from compaction_adapters.langgraph.run_options import run_options
 from compaction_adapters.langgraph.streams import stream_writer
-from compaction_hooks import CallOptions, ContextOverflowError, Message
+from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
 from compaction_hooks.errors import ConfigurationError
 
 Answer = TypeVar("Answer")
@@ -78,6 +78,11 @@ class _Call(Generic[Answer]):
         return read_answer(answer, self.watch) if isinstance(answer, AIMessage) else None
 
     @property
+    def session(self) -> CompactionSession[BaseMessage]:
+        """The session of the conversation."""
+        return self.asked.conversation.session
+
+    @property
     def _watched(self) -> RunnableConfig:
         return merge_configs(self.config, {"callbacks": [self.watch]})
 
@@ -101,17 +106,15 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     def invoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """Return the model's answer."""
         call = self._call(input, config, kwargs)
-        session, messages = call.asked.conversation.session, call.asked.messages
         with self._kept(call):
-            answer = session.call_sync(messages, call.send, answer=call.read, **call.options)
+            answer = call.session.call_sync(call.asked.messages, call.send, answer=call.read, **call.options)
         return _answered(answer)
 
     async def ainvoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """As `invoke`, awaited."""
         call = self._call(input, config, kwargs)
-        session, messages = call.asked.conversation.session, call.asked.messages
         with self._kept(call):
-            answer = await session.call(messages, call.asend, answer=call.read, **call.options)
+            answer = await call.session.call(call.asked.messages, call.asend, answer=call.read, **call.options)
         return _answered(answer)
 
     def stream(
@@ -119,9 +122,8 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     ) -> Iterator[Answer]:
         """Yield the answer's chunks."""
         call = self._call(input, config, kwargs)
-        session, messages = call.asked.conversation.session, call.asked.messages
         with self._kept(call):
-            chunks = session.call_sync(messages, call.open, answer=call.read, **call.options)
+            chunks = call.session.call_sync(call.asked.messages, call.open, answer=call.read, **call.options)
         with closing(cast(Any, chunks)):
             yield from chunks
 
@@ -130,9 +132,8 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     ) -> AsyncIterator[Answer]:
         """As `stream`, awaited."""
         call = self._call(input, config, kwargs)
-        session, messages = call.asked.conversation.session, call.asked.messages
         with self._kept(call):
-            chunks = await session.call(messages, call.aopen, answer=call.read, **call.options)
+            chunks = await call.session.call(call.asked.messages, call.aopen, answer=call.read, **call.options)
         async with aclosing(cast(Any, chunks)):
             async for chunk in chunks:
                 yield chunk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import isfunction, ismethod
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
@@ -40,6 +41,21 @@ if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
     from langchain_core.tools import BaseTool
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One call of the node.
+
+    Attributes:
+        messages: The messages of the state.
+        options: What its session is told beside them.
+    """
+
+    config: RunnableConfig
+    conversation: Conversation
+    messages: list[BaseMessage]
+    options: CallOptions
 
 
 class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
@@ -110,11 +126,10 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         Raises:
             ConfigurationError: the state has no messages, the graph lacks a channel that is written, or no model can read the view.
         """
-        config = ensure_config(config)
-        conversation, messages = self._opened(input, config)
-        puts_view = self._puts_view(conversation.channels)
-        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, input, config))
-        return self._update(conversation, messages, view, config, puts_view=puts_view)
+        task = self._opened(input, config)
+        puts_view = self._puts_view(task.conversation.channels)
+        view = task.conversation.session.transform_context_sync(task.messages, **task.options)
+        return self._update(task, view, puts_view=puts_view)
 
     async def ainvoke(
         self,
@@ -123,11 +138,10 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         **kwargs: Any,  # noqa: ARG002 - the signature is langchain's
     ) -> Values:
         """As `invoke`, for graphs that are awaited."""
-        config = ensure_config(config)
-        conversation, messages = self._opened(input, config)
-        puts_view = self._puts_view(conversation.channels)
-        view = await conversation.session.transform_context(messages, **self._options_in(conversation, input, config))
-        return self._update(conversation, messages, view, config, puts_view=puts_view)
+        task = self._opened(input, config)
+        puts_view = self._puts_view(task.conversation.channels)
+        view = await task.conversation.session.transform_context(task.messages, **task.options)
+        return self._update(task, view, puts_view=puts_view)
 
     def __call__(self, state: Any, config: RunnableConfig | None = None) -> Values:
         """As `invoke`."""
@@ -137,17 +151,13 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
 
     def view(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
         """Return the list for a model that `wrap` did not return, from within the model node, as the state is now."""
-        config = ensure_config(config)
-        conversation, messages = self._opened(state, config)
-        view = conversation.session.transform_context_sync(messages, **self._options_in(conversation, state, config))
-        return self._written(conversation, messages, view, config)
+        task = self._opened(state, config)
+        return self._written(task, task.conversation.session.transform_context_sync(task.messages, **task.options))
 
     async def aview(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
         """As `view`, for nodes that are awaited."""
-        config = ensure_config(config)
-        conversation, messages = self._opened(state, config)
-        view = await conversation.session.transform_context(messages, **self._options_in(conversation, state, config))
-        return self._written(conversation, messages, view, config)
+        task = self._opened(state, config)
+        return self._written(task, await task.conversation.session.transform_context(task.messages, **task.options))
 
     def wrap(self, model: Runnable[LanguageModelInput, Answer]) -> CompactingModel[Answer]:
         """Return the model with recovery: when it rejects a request as too long, the request is compacted and sent once more.
@@ -178,7 +188,8 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         known = self._called_model(session, config) if self._pick_model is None else CallOptions()
         return {**known, **self._options, **self._run_options(config), **given}
 
-    def _opened(self, state: Mapping[str, Any], config: RunnableConfig) -> tuple[Conversation, list[BaseMessage]]:
+    def _opened(self, state: Mapping[str, Any], config: RunnableConfig | None) -> _Task:
+        config = ensure_config(config)
         messages = state.get(self._messages_key)
         if not isinstance(messages, list):
             raise ConfigurationError(
@@ -186,7 +197,8 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
                 "name its key, CompactionNode(messages_key=...)"
             )
         messages = cast("list[BaseMessage]", messages)
-        return self._sessions.of(config, state, messages), messages
+        conversation = self._sessions.of(config, state, messages)
+        return _Task(config, conversation, messages, self._options_in(conversation, state, config))
 
     def _options_in(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
         write = stream_writer(config)
@@ -231,42 +243,30 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         return channels.takes_view(self._output_key, is_found=is_found)
 
-    def _update(
-        self,
-        conversation: Conversation,
-        messages: list[BaseMessage],
-        view: list[BaseMessage],
-        config: RunnableConfig,
-        *,
-        puts_view: bool,
-    ) -> Values:
-        update = self._sessions.kept(conversation, messages)
-        shown = self._shown(conversation, messages, view, config)
+    def _update(self, task: _Task, view: list[BaseMessage], *, puts_view: bool) -> Values:
+        channels = task.conversation.channels
+        update = self._sessions.kept(task.conversation, task.messages)
+        shown = self._shown(task, view)
         if self._output_key is not None and puts_view:
             update[self._output_key] = shown
-        elif self._output_key is not None and conversation.channels.get(self._output_key):
-            update[
-                self._output_key
-            ] = []  # an earlier view, in a checkpoint of `create_react_agent`, would be read again
-        if self._trim and view is not messages:
-            adds_up = conversation.channels.adds_up(self._messages_key) is not False
+        elif self._output_key is not None and channels.get(self._output_key):
+            # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
+            update[self._output_key] = []
+        if self._trim and view is not task.messages:
+            adds_up = channels.adds_up(self._messages_key) is not False
             update[self._messages_key] = Overwrite(view) if adds_up else view
         return update
 
-    def _written(
-        self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
-    ) -> list[BaseMessage]:
-        conversation.channels.write(self._sessions.kept(conversation, messages))
-        return self._shown(conversation, messages, view, config)
+    def _written(self, task: _Task, view: list[BaseMessage]) -> list[BaseMessage]:
+        task.conversation.channels.write(self._sessions.kept(task.conversation, task.messages))
+        return self._shown(task, view)
 
-    def _shown(
-        self, conversation: Conversation, messages: list[BaseMessage], view: list[BaseMessage], config: RunnableConfig
-    ) -> list[BaseMessage]:
+    def _shown(self, task: _Task, view: list[BaseMessage]) -> list[BaseMessage]:
         """The view as it goes to the model node."""
-        if view is not messages:
+        if view is not task.messages:
             view = without_response_ids(view)
-            keep_out_of_messages(config, view)
-        self._sessions.note_handed_out(conversation.session, messages, view)
+            keep_out_of_messages(task.config, view)
+        self._sessions.note_handed_out(task.conversation.session, task.messages, view)
         return view
 
 

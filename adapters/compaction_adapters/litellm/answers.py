@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from compaction_adapters.litellm.conversations import FORMAT
 from compaction_hooks import Message, Summary, Usage
+from compaction_hooks.formats import read_answer
 
 _WINDOW_WORDS: Final = ("model_context_window_exceeded", "model_length")
 """Raw responses without them are not parsed once more."""
@@ -21,11 +21,8 @@ def answer_of(response: object, *, names_model: bool = False) -> Message | None:
         names_model: Whether to take the model's name from the response. Providers answer with another name than they were asked
             by (a deployment of Azure's is called as its owner likes), and the count would be taken for another model's.
     """
-    ending, usage = _field(_choice(response), "finish_reason"), _field(response, "usage")
-    if ending is None and usage is None:
-        return None
-    model = _field(response, "model") if names_model else None
-    return FORMAT.read({"role": "assistant", "finish_reason": ending, "usage": usage, "model": model})[0]
+    answer = read_answer(response)
+    return answer if answer is None or names_model else replace(answer, model=None)
 
 
 class Ending:
@@ -58,11 +55,10 @@ def _says_window(text: str) -> bool:
     if not any(word in text for word in _WINDOW_WORDS):
         return False
     try:
-        raw: object = json.loads(text)
+        answer = read_answer(json.loads(text))
     except ValueError:
         return False
-    ending = _field(raw, "stop_reason") or _field(_choice(raw), "finish_reason")
-    return FORMAT.read({"role": "assistant", "finish_reason": ending})[0].stop_reason == "window"
+    return answer is not None and answer.stop_reason == "window"
 
 
 def usage_of(response: object) -> Usage | None:

@@ -12,11 +12,11 @@ from typing import Any, Final, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, controller_from, is_curable
 from compaction_adapters.litellm.answers import usage_of
-from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, model_of, options_of
+from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, messages_of, model_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
-from compaction_adapters.litellm.summaries import own_summarizer
-from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_adapters.litellm.summaries import call_options
+from compaction_hooks import CompactionController, CompactionSession
 from compaction_hooks.errors import CompactionError
 
 with local_table():
@@ -100,7 +100,7 @@ class CompactionCallback(CustomLogger):
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: object) -> dict[str, Any] | None:
         """Called by litellm when it is known which model of which provider is asked: change the messages."""
-        messages = _messages(kwargs)
+        messages = messages_of(kwargs)
         if is_own_call() or not _is_chat(call_type) or messages is None:
             return None
         known = self._under_way.get(_call_id(kwargs))
@@ -124,7 +124,7 @@ class CompactionCallback(CustomLogger):
         call_type: object,
     ) -> dict[str, Any] | None:
         """Called by the proxy for each request, before its router looks for a deployment: change the messages."""
-        messages = _messages(data)
+        messages = messages_of(data)
         if not _is_chat(call_type) or messages is None:
             return None
         router = getattr(sys.modules.get(_PROXY), "llm_router", None)
@@ -143,10 +143,7 @@ class CompactionCallback(CustomLogger):
         arguments: Arguments,
     ) -> list[ChatMessage]:
         """The messages to send. After an error that other messages cure, they are those."""
-        options: CallOptions = {
-            **options_of(arguments, callee.router),
-            "summarizer": own_summarizer(callee, arguments),
-        }
+        options = call_options(callee, arguments)
         curable = self._curable.pop(session.id, None)
         if curable is not None:
             try:
@@ -230,8 +227,3 @@ def _is_counted(arguments: Arguments) -> bool:
 
 def _call_id(arguments: Arguments) -> str:
     return str(arguments.get("litellm_call_id"))
-
-
-def _messages(arguments: Arguments) -> list[ChatMessage] | None:
-    messages = arguments.get("messages")
-    return cast("list[ChatMessage]", messages) if isinstance(messages, list) and messages else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeAlias, cast
 
+from compaction_adapters.kit import positive
 from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError
 
@@ -143,6 +144,15 @@ def is_own_call() -> bool:
 # -- what the arguments say
 
 
+def messages_of(arguments: Arguments) -> list[Mapping[str, object]] | None:
+    """Return the messages of a call; None without any, which is for the function to complain of."""
+    messages = arguments.get("messages")
+    if not messages or not isinstance(messages, list | tuple):
+        return None
+    found = cast("Sequence[Mapping[str, object]]", messages)
+    return found if isinstance(found, list) else list(found)
+
+
 def options_of(arguments: Arguments, router: Router | None = None) -> CallOptions:
     """Return the model of a call, its window where litellm knows it, its tools and the most it may answer."""
     name, window = _model(arguments, router)
@@ -150,7 +160,7 @@ def options_of(arguments: Arguments, router: Router | None = None) -> CallOption
     return CallOptions(
         model=name,
         context_window=window,
-        max_output_tokens=_positive(limit),
+        max_output_tokens=positive(limit),
         tools=arguments.get("tools") or arguments.get("functions"),
     )
 
@@ -187,7 +197,7 @@ def _deployment(entry: Mapping[str, object]) -> Arguments:
 def _window(arguments: Arguments) -> int | None:
     """The input limit of a call's model in tokens, as far as litellm knows it."""
     limits = [entry.get("max_input_tokens") for entry in known_of_model(arguments)]
-    return next(filter(None, map(_positive, limits)), None)
+    return next(filter(None, map(positive, limits)), None)
 
 
 def known_of_model(arguments: Arguments) -> Iterator[Arguments]:
@@ -204,7 +214,3 @@ def known_of_model(arguments: Arguments) -> Iterator[Arguments]:
         if isinstance(name, str):
             found = [table.get(key) for key in (name, name.partition("/")[2])]
             yield from (cast("Arguments", entry) for entry in found if isinstance(entry, Mapping))
-
-
-def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -7,9 +7,9 @@ from typing import Final, cast
 
 from compaction_adapters.kit import asker
 from compaction_adapters.litellm.answers import summary_of
-from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model
+from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model, options_of
 from compaction_adapters.litellm.imports import imported
-from compaction_hooks import Summarizer, Summary, SummaryRequest
+from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 
 MARK: Final = {"compaction_hooks": "summary"}
 """In the metadata of every call for a summary, so that a callback can tell it from the user's own."""
@@ -50,6 +50,11 @@ def summarizer(model: str, **connection: object) -> Summarizer:
         return await callee.send_async(_arguments(callee, arguments, request))
 
     return asker(ask, ask_async, summary_of)
+
+
+def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
+    """Return what a session is told of a call: its model, window, limit and tools, and how to ask that model for a summary."""
+    return {**options_of(arguments, callee.router), "summarizer": own_summarizer(callee, arguments)}
 
 
 def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:

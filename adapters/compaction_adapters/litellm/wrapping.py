@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, controller_from
-from compaction_adapters.litellm.calls import Arguments, Callee, model_of, options_of
+from compaction_adapters.litellm.calls import Arguments, Callee, messages_of, model_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.retries import Sender, next_request
-from compaction_adapters.litellm.summaries import own_summarizer
-from compaction_hooks import CallOptions, CompactionController, CompactionSession
+from compaction_adapters.litellm.summaries import call_options
+from compaction_hooks import CompactionController, CompactionSession
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,13 +85,15 @@ class _Wrapped:
 
     async def answer(self, arguments: Arguments) -> object:
         """Make one call."""
-        messages = _messages(arguments)
+        messages = messages_of(arguments)
         if messages is None:
             return await self._callee.send_async(arguments)
         session = self._conversations.session(arguments, messages)
         sender = Sender(self._callee, arguments, self._patterns(arguments))
         try:
-            return await session.call(messages, sender.send_async, answer=sender.reader, **self._options(arguments))
+            return await session.call(
+                messages, sender.send_async, answer=sender.reader, **call_options(self._callee, arguments)
+            )
         except Exception as error:
             following = self._following(arguments, error)
             if following is None:
@@ -100,22 +102,20 @@ class _Wrapped:
 
     def answer_sync(self, arguments: Arguments) -> object:
         """As `answer`, for a function that is not async."""
-        messages = _messages(arguments)
+        messages = messages_of(arguments)
         if messages is None:
             return self._callee.send(arguments)
         session = self._conversations.session(arguments, messages)
         sender = Sender(self._callee, arguments, self._patterns(arguments))
         try:
-            return session.call_sync(messages, sender.send, answer=sender.reader, **self._options(arguments))
+            return session.call_sync(
+                messages, sender.send, answer=sender.reader, **call_options(self._callee, arguments)
+            )
         except Exception as error:
             following = self._following(arguments, error)
             if following is None:
                 raise
         return self.answer_sync(following)
-
-    def _options(self, arguments: Arguments) -> CallOptions:
-        options = options_of(arguments, self._callee.router)
-        return {**options, "summarizer": own_summarizer(self._callee, arguments)}
 
     def _following(self, arguments: Arguments, error: Exception) -> Arguments | None:
         return next_request(arguments, error, self._patterns(arguments)) if self._callee.is_sdk else None
@@ -123,11 +123,3 @@ class _Wrapped:
     def _patterns(self, arguments: Arguments) -> Sequence[str]:
         """Return the texts that mark an overflow of the model asked."""
         return self._controller.settings_for(model_of(arguments, self._callee.router)).overflow_patterns
-
-
-def _messages(arguments: Arguments) -> list[ChatMessage] | None:
-    """The messages of a call; None where there are none, which is for the function to complain of."""
-    messages = arguments.get("messages")
-    if isinstance(messages, list) and messages:
-        return cast("list[ChatMessage]", messages)
-    return list(cast("Sequence[ChatMessage]", messages)) if isinstance(messages, tuple) and messages else None

@@ -49,6 +49,9 @@ from compaction_hooks.stores import RecordStore
 _LastCalls: TypeAlias = WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]]
 """By session, the model that was last called, and what counted beside the messages."""
 
+_KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
+"""Those of a controller that are fields here under their own names."""
+
 
 @checked({}, {"on_event": "on_compaction"})
 @dataclass
@@ -114,19 +117,11 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """
         if isinstance(self.summarizer, Model):
             check_writes_text(self.summarizer)
-        keywords: dict[str, object] = {
-            "model": self.model,
-            "context_window": self.context_window,
-            "summarizer": None if isinstance(self.summarizer, Model | str) else self.summarizer,
-            "settings": self.settings,
-            "store": self.store,
-            "on_event": self.on_compaction or None,
-            "estimator": self.estimator,
-            "summary_prompt": self.summary_prompt,
-        }
+        keywords: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
+        keywords["on_event"] = self.on_compaction or None
+        if self.controller is None and isinstance(self.summarizer, Model | str):
+            del keywords["summarizer"]
         given = {name: value for name, value in keywords.items() if value is not None}
-        if self.controller is not None and self.summarizer is not None:
-            given["summarizer"] = self.summarizer
         # The names and types are those of the fields above.
         controller = controller_from(
             self.controller, cast("ControllerKeywords", given), PydanticAIFormat(), taker=Compaction, sees_model=True

@@ -23,7 +23,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from compaction_adapters.kit import Sessions
+from compaction_adapters.kit import Sessions, positive, tool_schema
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 
@@ -70,16 +70,10 @@ def options_of(
     return CallOptions(
         model=model_name(model, messages),
         context_window=model.context_window,
-        max_output_tokens=_limit(settings),
+        max_output_tokens=positive((settings or {}).get("max_tokens")),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
         tools=[_schema(tool) for tool in tools if not tool.defer_loading or is_shown(tool)],
     )
-
-
-def _limit(settings: Mapping[str, object] | None) -> int | None:
-    """Return the most an answer may hold, in tokens; None for no limit, which some write as -1."""
-    limit = (settings or {}).get("max_tokens")
-    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
@@ -90,7 +84,7 @@ def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> C
     if model is not None:
         options["model"], options["context_window"] = model_name(model, messages), model.context_window
     if ctx.model_settings is not None:
-        options["max_output_tokens"] = _limit(ctx.model_settings)
+        options["max_output_tokens"] = positive(ctx.model_settings.get("max_tokens"))
     if ctx.tool_manager is not None:
         shown = [tool.tool_def for tool in (ctx.tool_manager.tools or {}).values()]
         options["tools"] = [_schema(tool) for tool in shown if not tool.defer_loading or ctx.is_tool_available(tool)]
@@ -98,7 +92,7 @@ def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> C
 
 
 def _schema(tool: ToolDefinition) -> Mapping[str, object]:
-    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters_json_schema}
+    return tool_schema(tool.name, tool.description, tool.parameters_json_schema)
 
 
 def request_model(model: object) -> Model[Any] | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import TypeVar, Unpack, overload
+from typing import Any, Unpack
 from uuid import uuid4
 
 from tinyagent import Agent
@@ -20,7 +20,7 @@ from tinyagent.agent_types import (
     Model,
 )
 
-from compaction_adapters.kit import ControllerKeywords, Sessions, controller_from
+from compaction_adapters.kit import ControllerKeywords, Sessions, controller_from, positive, tool_schema
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_adapters.tinyagent.models import ModelCallError, summarizer
 from compaction_adapters.tinyagent.recovery import (
@@ -33,32 +33,9 @@ from compaction_adapters.tinyagent.recovery import (
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 
-N = TypeVar("N")
-
-
-@overload
-def compaction_hook(
-    controller: CompactionController[N],
-    *,
-    session_id: str | None = ...,
-    system: str | None = ...,
-    tools: object = ...,
-) -> CompactionHook: ...
-
-
-@overload
-def compaction_hook(
-    controller: None = ...,
-    *,
-    session_id: str | None = ...,
-    system: str | None = ...,
-    tools: object = ...,
-    **keywords: Unpack[ControllerKeywords],
-) -> CompactionHook: ...
-
 
 def compaction_hook(
-    controller: CompactionController[N] | None = None,
+    controller: CompactionController[Any] | None = None,
     *,
     session_id: str | None = None,
     system: str | None = None,
@@ -306,14 +283,10 @@ class CompactionHook:
         return answer
 
 
-def _schemas(tools: list[AgentTool]) -> list[dict[str, object]]:
-    return [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}  # pyright: ignore[reportUnknownMemberType]
-        for tool in tools
-    ]
+def _schemas(tools: list[AgentTool]) -> list[Mapping[str, object]]:
+    return [tool_schema(tool.name, tool.description, tool.parameters) for tool in tools]  # pyright: ignore[reportUnknownMemberType]
 
 
 def _set_by_user(model: Model, field: str) -> int | None:
     """A number of the model's metadata; None where it is tinyagent's default, the same for every model."""
-    value = getattr(model, field, None)
-    return value if isinstance(value, int) and value > 0 and field in model.model_fields_set else None
+    return positive(getattr(model, field, None)) if field in model.model_fields_set else None
