@@ -11,7 +11,7 @@ pytest.importorskip("langchain_core")
 pytest.importorskip("langgraph.graph")
 
 from compaction_adapters.langchain_core import (
-    CarriedRecords,
+    CarriedSessions,
     LangChainFormat,
     conversation_id,
     records_update,
@@ -230,7 +230,7 @@ def test_carried_records_are_given_to_conversations_they_are_true_of_only() -> N
         (talk(first=1), []),
         ([], []),
     ):
-        carried = CarriedRecords(CompactionController())
+        carried = CarriedSessions(CompactionController())
         carried.keep(made, talk())
         session = carried.open("another", messages, None, {})
         assert session.export_records() == records
@@ -238,7 +238,7 @@ def test_carried_records_are_given_to_conversations_they_are_true_of_only() -> N
 
 def test_a_session_is_asked_about_once_for_each_beginning() -> None:
     """A session may be shown what a model is given before it is shown the conversation itself."""
-    carried, made = CarriedRecords(CompactionController()), compacted(talk())
+    carried, made = CarriedSessions(CompactionController()), compacted(talk())
     early = carried.open("early", talk(), None, {})
     late = carried.open("late", talk(first=1), None, {})
     carried.keep(made, talk())

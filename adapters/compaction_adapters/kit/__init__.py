@@ -1,6 +1,7 @@
 """The part of an adapter that does not depend on its framework.
 
     controller_from     the controller that a user gave, or the one that their keywords make
+    PartsFormat         the writing half of a message format; a subclass reads, and changes one part
     Sessions            the sessions of a controller in one framework's format, and the last call of each
     tool_schema, positive   a tool and a limit as a call's options take them
     asker, summary_of   asks a model for a summary, in the way the caller waits, and reads the answer
@@ -21,6 +22,7 @@ from compaction_adapters.kit.controllers import (
 from compaction_adapters.kit.events import Stage, Status, fields_of, status_of
 from compaction_adapters.kit.extras import require
 from compaction_adapters.kit.options import positive, tool_schema
+from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.recovery import FirstAttempt, is_curable
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import asker, summary_of
@@ -28,6 +30,8 @@ from compaction_adapters.kit.summaries import asker, summary_of
 __all__ = [
     "ControllerKeywords",
     "FirstAttempt",
+    "PartsFormat",
+    "Pieces",
     "PolicyKeywords",
     "Sessions",
     "Settings",

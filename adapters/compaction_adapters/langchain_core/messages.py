@@ -21,6 +21,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_adapters.langchain_core.blocks import (
     Block,
     blocks_of,
@@ -32,7 +33,7 @@ from compaction_adapters.langchain_core.blocks import (
 )
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
-from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import (
     as_json_text,
     json_object,
@@ -47,7 +48,7 @@ SUMMARY_SOURCE: Final = "summarization"
 """What LangChain, deep agents and their frontends know a summary by: `additional_kwargs["lc_source"]`."""
 
 
-class LangChainFormat:
+class LangChainFormat(PartsFormat[BaseMessage, object]):
     """langchain-core's messages. One message is one piece, but a human message that mixes Anthropic tool results with words.
 
     Calls stand in `tool_calls`; where list content repeats them (`tool_use`, `function_call`, `tool_call` blocks) both are
@@ -105,49 +106,32 @@ class LangChainFormat:
         Raises:
             ConfigurationError: the address names no call.
         """
-        part = self.read(message)[call[0]].parts[call[1]]
-        if not isinstance(part, ToolCall):
-            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
+        part = self.call_at(message, call)
         if isinstance(message, AIMessage) and _assistant_places(message)[call[1]][1].field == "function_call":
             return FunctionMessage(content=text, name=part.name)
         return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
 
     def take(self, message: BaseMessage, pieces: Sequence[int], /) -> BaseMessage:
         """Return the message itself, or a copy with the blocks of these pieces."""
-        read = self.read(message)
-        if len(pieces) == len(read):
+        if len(pieces) == len(self.read(message)):
             return message
-        blocks = iter(blocks_of(message.content))
-        runs = [[next(blocks) for _ in piece.parts] for piece in read]
-        return message.model_copy(update={"content": [block for index in pieces for block in runs[index]]})
+        own = self.pieces_of(message)
+        return self.with_pieces(message, [own[index] for index in pieces])
 
     def rewrite(self, message: BaseMessage, texts: Mapping[PartAddress, str], /) -> BaseMessage:
         """Return a copy with other texts, result texts or call arguments; the rest are the same objects."""
-        if not texts:
-            return message
-        if isinstance(message, AIMessage):
+        if isinstance(message, AIMessage) and texts:
             return _rewritten_assistant(message, {index: text for (_, index), text in texts.items()})
-        if isinstance(message, ToolMessage | FunctionMessage):
+        if isinstance(message, ToolMessage | FunctionMessage) and texts:
             (text,) = texts.values()
             return message.model_copy(update={"content": rewritten_result(message.content, text)})
-        if isinstance(message.content, str):
-            (text,) = texts.values()
-            return message.model_copy(update={"content": text})
-        starts = _starts(self.read(message))
-        blocks = list(blocks_of(message.content))
-        for (number, index), text in texts.items():
-            place = starts[number] + index
-            blocks[place] = rewritten_block(blocks[place], text)
-        return message.model_copy(update={"content": blocks})
+        return super().rewrite(message, texts)
 
     def drop(self, message: BaseMessage, parts: Collection[PartAddress], /) -> BaseMessage:
         """Return a copy without these blocks, or without the reasoning that stands beside the content."""
         if isinstance(message, AIMessage):
             return _less_said(message, {index for _, index in parts})
-        starts = _starts(self.read(message))
-        gone = {starts[piece] + index for piece, index in parts}
-        left = [block for index, block in enumerate(blocks_of(message.content)) if index not in gone]
-        return message.model_copy(update={"content": left})
+        return super().drop(message, parts)
 
     def rename(self, message: BaseMessage, ids: Mapping[PartAddress, str], /) -> BaseMessage:
         """Return a copy whose named calls or results have these ids, wherever it repeats its calls. Legacy calls have none."""
@@ -155,14 +139,26 @@ class LangChainFormat:
             return _renamed_calls(message, {index: id_ for (_, index), id_ in ids.items()})
         if isinstance(message, ToolMessage):
             return message.model_copy(update={"tool_call_id": ids[0, 0]})
-        if isinstance(message, FunctionMessage):
-            return message
-        starts = _starts(self.read(message))
-        blocks = list(blocks_of(message.content))
-        for (piece, index), id_ in ids.items():
-            place = starts[piece] + index
-            blocks[place] = {**cast(Block, blocks[place]), "tool_use_id": id_}
-        return message.model_copy(update={"content": blocks})
+        return message if isinstance(message, FunctionMessage) else super().rename(message, ids)
+
+    def pieces_of(self, message: BaseMessage, /) -> Pieces[object]:
+        """Return the blocks of each piece of a message that is no assistant's."""
+        blocks = iter(blocks_of(message.content))
+        return [[next(blocks) for _ in piece.parts] for piece in self.read(message)]
+
+    def with_pieces(self, message: BaseMessage, pieces: Pieces[object], /) -> BaseMessage:
+        """Return a copy that holds these blocks."""
+        blocks = [block for piece in pieces for block in piece if block is not None]
+        is_text = isinstance(message.content, str) and len(blocks) == 1
+        return message.model_copy(update={"content": blocks[0] if is_text else blocks})
+
+    def with_text(self, part: object, text: str, /) -> object:
+        """Return a block with another text."""
+        return rewritten_block(part, text)
+
+    def with_id(self, part: object, call_id: str, /) -> object:
+        """Return a block of Anthropic's that answers the call with this id."""
+        return {**cast(Block, part), "tool_use_id": call_id}
 
 
 FORMAT: Final = LangChainFormat()
@@ -172,14 +168,6 @@ def _merge_pair(first: BaseMessage, second: BaseMessage) -> BaseMessage | None:
     if not (isinstance(first, HumanMessage) and isinstance(second, HumanMessage)):
         return None
     return second.model_copy(update={"content": merged_content(first.content, second.content)})
-
-
-def _starts(pieces: Sequence[Message]) -> list[int]:
-    """The index of each piece's first block."""
-    starts = [0]
-    for piece in pieces:
-        starts.append(starts[-1] + len(piece.parts))
-    return starts
 
 
 def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from operator import is_
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, cast
 
 from pydantic_ai.messages import (
     BinaryContent,
@@ -34,6 +34,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import OpenAIChatFormat, as_json_text, block_content, media_from_url, merge_rows
@@ -42,8 +43,11 @@ from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReas
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
 """In the metadata of a request: it holds our summary."""
 
+Item: TypeAlias = ModelRequestPart | ModelResponsePart | UserContent
+"""A part, or one thing that a user's prompt holds."""
 
-class PydanticAIFormat:
+
+class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
     """`ModelRequest` and `ModelResponse`. Each part of a request is a piece of its own, a response is one piece.
 
     What the framework notes in requests for itself (changed instructions and settings, prompts for one request) and its feedback
@@ -101,12 +105,9 @@ class PydanticAIFormat:
         Raises:
             ConfigurationError: the address names no call.
         """
-        part = message.parts[call[1]] if isinstance(message, ModelResponse) else None
-        if not isinstance(part, ToolCallPart) or not isinstance(message, ModelResponse):
-            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
-        returned = ToolReturnPart(
-            part.tool_name, text, part.tool_call_id, timestamp=message.timestamp, outcome="interrupted"
-        )
+        part = self.call_at(message, call)
+        said = cast("ModelResponse", message).timestamp
+        returned = ToolReturnPart(part.name, text, part.id, timestamp=said, outcome="interrupted")
         return ModelRequest(parts=[returned])
 
     def take(self, message: ModelMessage, pieces: Sequence[int], /) -> ModelMessage:
@@ -115,43 +116,53 @@ class PydanticAIFormat:
             return message
         return replace(message, parts=[message.parts[index] for index in pieces])
 
-    def rewrite(self, message: ModelMessage, texts: Mapping[PartAddress, str], /) -> ModelMessage:
-        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
+    def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
+        """Return the parts of a response as one piece; of a request each part, or what is in a user's prompt."""
+        if isinstance(message, ModelResponse):
+            return [[*message.parts]]
+        return [[*_held(part)] for part in message.parts]
+
+    def with_pieces(self, message: ModelMessage, pieces: Pieces[Item], /) -> ModelMessage:
+        """Return a copy that holds these parts."""
+        if isinstance(message, ModelResponse):
+            said = cast("list[ModelResponsePart | None]", pieces[0])
+            return replace(message, parts=[part for part in said if part is not None])
+        parts = map(_with_items, message.parts, pieces)
+        return replace(message, parts=[part for part in parts if part is not None])
+
+    def with_text(self, part: Item, text: str, /) -> Item:
+        """Return a copy with another text, result text or arguments; a text for a user's image or file.
 
         Raises:
-            ConfigurationError: an address names neither a text nor a call nor a result.
+            ConfigurationError: it has no text.
         """
-        if not texts:
-            return message
-        if isinstance(message, ModelResponse):
-            said = list(message.parts)
-            for (_, number), text in texts.items():
-                said[number] = _other_answer(said[number], text)
-            return replace(message, parts=said)
-        parts = list(message.parts)
-        for (piece, number), text in texts.items():
-            parts[piece] = _other_request(parts[piece], number, text)
-        return replace(message, parts=parts)
+        match part:
+            case ToolReturnPart():
+                # A plain part: what remains of the text need not have the shape that a typed one promises.
+                return ToolReturnPart(
+                    part.tool_name,
+                    text,
+                    part.tool_call_id,
+                    metadata=part.metadata,
+                    timestamp=part.timestamp,
+                    outcome=part.outcome,
+                )
+            case TextPart() | CompactionPart():
+                return replace(part, content=text)
+            case ToolCallPart():
+                return replace(part, args=text)
+            case SpeechPart():
+                return replace(part, transcript=text)
+            case TextContent():
+                return TextContent(text, metadata=part.metadata)
+            case _:
+                return _other_retry(part, text) if hasattr(part, "part_kind") else text
 
-    def drop(self, message: ModelMessage, parts: Collection[PartAddress], /) -> ModelMessage:
-        """Return a copy without these parts; the rest are the same objects."""
-        if isinstance(message, ModelResponse):
-            said = [part for number, part in enumerate(message.parts) if (0, number) not in parts]
-            return replace(message, parts=said)
-        kept: list[ModelRequestPart] = []
-        for index, part in enumerate(message.parts):
-            gone = {number for piece, number in parts if piece == index}
-            if left := _without(part, gone):
-                kept.append(left)
-        return replace(message, parts=kept)
-
-    def rename(self, message: ModelMessage, ids: Mapping[PartAddress, str], /) -> ModelMessage:
-        """Return a copy whose named calls and results have these ids; the rest are the same objects."""
-        if isinstance(message, ModelResponse):
-            said = [_renamed(part, ids.get((0, number))) for number, part in enumerate(message.parts)]
-            return replace(message, parts=said)
-        told = [_renamed(part, ids.get((index, 0))) for index, part in enumerate(message.parts)]
-        return replace(message, parts=told)
+    def with_id(self, part: Item, call_id: str, /) -> Item:
+        """Return a copy of a call or a result with another id."""
+        made = copy(part)  # the deprecated retry could not be made anew without a warning
+        setattr(made, "tool_call_id", call_id)  # noqa: B010 - every kind that `read` takes for a call or a result has the field
+        return made
 
 
 # -- requests
@@ -246,65 +257,32 @@ def _speech(part: SpeechPart) -> Part:
     return Text(part.content) if part.content or audio is None else cast("Media", _media(audio))  # bytes always read
 
 
-def _other_request(part: ModelRequestPart, number: int, text: str) -> ModelRequestPart:
-    match part:
-        case ToolReturnPart():
-            # A plain part: what remains of the text need not have the shape that a typed one promises.
-            return ToolReturnPart(
-                part.tool_name,
-                text,
-                part.tool_call_id,
-                metadata=part.metadata,
-                timestamp=part.timestamp,
-                outcome=part.outcome,
-            )
-        case UserPromptPart() if isinstance(part.content, str):
-            return replace(part, content=text)
-        case UserPromptPart():
-            items = list(part.content)
-            place = [index for index, item in enumerate(items) if not isinstance(item, CachePoint)][number]
-            items[place] = _other_item(items[place], text)
-            return replace(part, content=items)
-        case CompactionPart():
-            return replace(part, content=text)
-        case SpeechPart():
-            return replace(part, transcript=text)
-        case _:
-            return _other_retry(part, text)
+def _held(part: ModelRequestPart) -> Sequence[Item]:
+    """What a user's prompt holds; any other part, and an empty prompt, as it is."""
+    return (_items(part) if isinstance(part, UserPromptPart) else ()) or [part]
 
 
-def _without(part: ModelRequestPart, gone: Collection[int]) -> ModelRequestPart | None:
-    """The part without these of its pieces; None when none is left."""
-    if not gone:
-        return part
-    if not isinstance(part, UserPromptPart) or isinstance(part.content, str) or len(gone) >= len(_items(part)):
+def _with_items(part: ModelRequestPart, items: Sequence[Item | None]) -> ModelRequestPart | None:
+    """Return a part that holds these items, a user's prompt with the marks of a cache between them; None when none is left."""
+    if all(item is None for item in items):
         return None
-    places = [index for index, item in enumerate(part.content) if not isinstance(item, CachePoint)]
-    left_out = {places[number] for number in gone}
-    return replace(part, content=[item for index, item in enumerate(part.content) if index not in left_out])
-
-
-_P = TypeVar("_P", bound=ModelRequestPart | ModelResponsePart)
-
-
-def _renamed(part: _P, call_id: str | None) -> _P:
-    if call_id is None:
+    if not isinstance(part, UserPromptPart):
+        return cast("ModelRequestPart", items[0])
+    if all(map(is_, items, _held(part))):
         return part
-    made = copy(part)  # the deprecated retry could not be made anew without a warning
-    setattr(made, "tool_call_id", call_id)  # noqa: B010 - every kind that `read` takes for a call or a result has the field
-    return made
+    if isinstance(part.content, str):
+        return replace(part, content=cast("str", items[0]))
+    said = iter(cast("Sequence[UserContent | None]", items))
+    content = [item if isinstance(item, CachePoint) else next(said) for item in part.content]
+    return replace(part, content=[item for item in content if item is not None])
 
 
-def _other_item(item: UserContent, text: str) -> UserContent:
-    return TextContent(text, metadata=item.metadata) if isinstance(item, TextContent) else text
-
-
-def _other_retry(part: ModelRequestPart, text: str) -> ModelRequestPart:
+def _other_retry(part: object, text: str) -> ToolReturnPart:
     """The deprecated retry as the part it became: its own text would be written around any other."""
     tool, call_id = getattr(part, "tool_name", None), getattr(part, "tool_call_id", None)
     if not isinstance(tool, str) or not isinstance(call_id, str):
         raise ConfigurationError(
-            f"a {part.part_kind} part has no text that could be another: take addresses from read()"
+            f"a {type(part).__name__} has no text that could be another: take addresses from read()"
         )
     return ToolReturnPart(tool, text, call_id, outcome="retried")
 
@@ -399,20 +377,6 @@ def _answer_part(part: ModelResponsePart) -> Part:
 
 def _arguments(part: ToolCallPart) -> str:
     return as_json_text(part.args) if part.args else ""
-
-
-def _other_answer(part: ModelResponsePart, text: str) -> ModelResponsePart:
-    match part:
-        case TextPart():
-            return replace(part, content=text)
-        case ToolCallPart():
-            return replace(part, args=text)
-        case SpeechPart():
-            return replace(part, transcript=text)
-        case _:
-            raise ConfigurationError(
-                f"a {part.part_kind} part has no text that could be another: take addresses from read()"
-            )
 
 
 def usage_of(message: ModelResponse) -> Usage | None:

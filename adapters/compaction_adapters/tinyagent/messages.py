@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
 
 from tinyagent.agent_types import (
     AgentMessage,
@@ -16,15 +16,17 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
+from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
-from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import as_json_text, json_object, media_from_url, merge_rows
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
-Block = TypeVar("Block", bound=TextContent | ImageContent | ThinkingContent | ToolCallContent)
+Item: TypeAlias = TextContent | ImageContent | ThinkingContent | ToolCallContent | AgentMessage
+"""A block, or a message that has none."""
 
 
-class TinyAgentFormat:
+class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
     """tinyagent's message models."""
 
     name = "tinyagent"
@@ -57,9 +59,7 @@ class TinyAgentFormat:
 
     def answer(self, message: AgentMessage, call: PartAddress, text: str, /) -> AgentMessage:
         """Return a failed tool result for this call."""
-        part = self.read(message)[0].parts[call[1]]
-        if not isinstance(part, ToolCall):
-            raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
+        part = self.call_at(message, call)
         content: list[TextContent | ImageContent] = [TextContent(text=text)]
         return ToolResultMessage(tool_call_id=part.id, tool_name=part.name, content=content, is_error=True)
 
@@ -67,37 +67,38 @@ class TinyAgentFormat:
         """Return the message itself: each holds what one speaker said."""
         return message
 
-    def rewrite(self, message: AgentMessage, texts: Mapping[PartAddress, str], /) -> AgentMessage:
-        """Return a copy with other texts, result text or call arguments; all else is shared."""
-        if isinstance(message, ToolResultMessage):
-            text = texts.get((0, 0))
-            return message if text is None else message.model_copy(update={"content": [TextContent(text=text)]})
-        if isinstance(message, AssistantMessage):
-            blocks = [block for block in message.content if block is not None]
-            new = [_rewritten(block, texts.get((0, index))) for index, block in enumerate(blocks)]
-            return message.model_copy(update={"content": new})
-        if isinstance(message, UserMessage):
-            words = [_rewritten(block, texts.get((0, index))) for index, block in enumerate(message.content)]
-            return message.model_copy(update={"content": words})
-        return message
+    def pieces_of(self, message: AgentMessage, /) -> Pieces[Item]:
+        """Return the blocks of what is said; any other message is its only part."""
+        if isinstance(message, AssistantMessage | UserMessage):
+            return [[block for block in message.content if block is not None]]
+        return [[message]]
 
-    def drop(self, message: AgentMessage, parts: Collection[PartAddress], /) -> AgentMessage:
-        """Return a copy without these blocks; the rest are the same objects."""
-        if not isinstance(message, AssistantMessage | UserMessage):
-            return message
-        blocks = [block for block in message.content if block is not None]
-        gone = {index for _, index in parts}
-        return message.model_copy(update={"content": [b for index, b in enumerate(blocks) if index not in gone]})
+    def with_pieces(self, message: AgentMessage, pieces: Pieces[Item], /) -> AgentMessage:
+        """Return a copy that holds these blocks."""
+        kept = [part for part in pieces[0] if part is not None]
+        if isinstance(message, AssistantMessage | UserMessage):
+            return message.model_copy(update={"content": kept})
+        return cast("AgentMessage", kept[0]) if kept else message
 
-    def rename(self, message: AgentMessage, ids: Mapping[PartAddress, str], /) -> AgentMessage:
-        """Return a copy whose named calls, or whose result, have these ids."""
-        if isinstance(message, ToolResultMessage):
-            return message.model_copy(update={"tool_call_id": ids[0, 0]})
-        if not isinstance(message, AssistantMessage):
-            return message
-        blocks = [block for block in message.content if block is not None]
-        new = [block.model_copy(update={"id": ids[0, i]}) if (0, i) in ids else block for i, block in enumerate(blocks)]
-        return message.model_copy(update={"content": new})
+    def with_text(self, part: Item, text: str, /) -> Item:
+        """Return a copy with another text, result text or arguments; a text for an image."""
+        match part:
+            case TextContent():
+                return part.model_copy(update={"text": text})
+            case ImageContent():
+                return TextContent(text=text)
+            case ToolCallContent():
+                return part.model_copy(update={"arguments": json_object(text), "partial_json": None})
+            case ToolResultMessage():
+                return part.model_copy(update={"content": [TextContent(text=text)]})
+            case _:
+                return part
+
+    def with_id(self, part: Item, call_id: str, /) -> Item:
+        """Return a copy of a call or a result with another id."""
+        if isinstance(part, ToolResultMessage):
+            return part.model_copy(update={"tool_call_id": call_id})
+        return part.model_copy(update={"id": call_id}) if isinstance(part, ToolCallContent) else part
 
 
 def _merge_pair(first: AgentMessage, second: AgentMessage) -> AgentMessage | None:
@@ -165,18 +166,6 @@ def _result(message: ToolResultMessage) -> ToolResult:
         message.is_error,
         tuple(part for part in parts if isinstance(part, Media)),
     )
-
-
-def _rewritten(block: Block, text: str | None) -> Block | TextContent:
-    if text is None:
-        return block
-    if isinstance(block, TextContent):
-        return block.model_copy(update={"text": text})
-    if isinstance(block, ImageContent):
-        return TextContent(text=text)
-    if isinstance(block, ToolCallContent):
-        return block.model_copy(update={"arguments": json_object(text), "partial_json": None})
-    return block
 
 
 def _dumped(message: object) -> str:
