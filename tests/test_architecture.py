@@ -59,7 +59,7 @@ SHARED_BY_ADAPTERS = {
     "compaction_adapters.langchain_core",
     "compaction_adapters.langchain_core.channels",
 }
-"""What several adapters need; LangChain and LangGraph share langchain-core's messages."""
+"""What several adapters need: the kit, and langchain-core's messages for LangChain and LangGraph."""
 CONTRACT = {
     "CompactionController", "CompactionSession", "CompactionSettings", "CompactionRecord", "CompactionReason",
     "CompactionResult", "CompactionOutcome", "SessionState", "project",
@@ -160,6 +160,14 @@ def test_last_row_uses_public_names_only(module: str) -> None:
     own_package = ".".join(module.split(".")[:2])
     foreign = {name for name in _imports(module) if _is_ours(name) and not f"{name}.".startswith(f"{own_package}.")}
     assert foreign - SHARED_BY_ADAPTERS <= PUBLIC_MODULES
+
+
+@folded("module", sorted(name for name in MODULES if name.startswith("compaction_adapters.kit")))
+def test_the_kit_of_adapters_needs_no_framework(module: str) -> None:
+    foreign = {
+        name for name in _imports(module) if not name.startswith(("compaction_hooks", "compaction_adapters.kit"))
+    }
+    assert {name.split(".")[0] for name in foreign} <= sys.stdlib_module_names
 
 
 @folded("module", sorted(name for name in MODULES if _room(name) == "adapters"))

@@ -1,0 +1,104 @@
+"""The kit of the adapters, without any framework."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from compaction_adapters.kit import FirstAttempt, PartsFormat, Pieces, asker, positive, summary_of
+
+from compaction_hooks import Message, Summary, SummaryRequest
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.messages import Text, ToolCall
+from tests.conversations import Scripted, controller, system, talk
+
+Line = tuple[str, ...]
+
+
+class LinesFormat(PartsFormat[Line, str]):
+    """A message is a tuple of texts; one that begins with "call " is a tool call."""
+
+    def read(self, message: Line, /) -> Sequence[Message]:
+        parts = [ToolCall(text[5:], "read", "{}") if text.startswith("call ") else Text(text) for text in message]
+        return (Message(role="assistant", parts=tuple(parts)),)
+
+    def pieces_of(self, message: Line, /) -> Pieces[str]:
+        return [[*message]]
+
+    def with_pieces(self, message: Line, pieces: Pieces[str], /) -> Line:
+        return tuple(text for text in pieces[0] if text is not None)
+
+    def with_text(self, part: str, text: str, /) -> str:
+        return text
+
+    def with_id(self, part: str, call_id: str, /) -> str:
+        return f"call {call_id}"
+
+
+FORMAT = LinesFormat()
+MESSAGE = ("first", "call a", "second", "call b")
+
+
+def test_parts_are_changed_at_their_addresses() -> None:
+    assert FORMAT.rewrite(MESSAGE, {(0, 0): "1st", (0, 2): "2nd"}) == ("1st", "call a", "2nd", "call b")
+    assert FORMAT.rename(MESSAGE, {(0, 3): "c"}) == ("first", "call a", "second", "call c")
+    assert FORMAT.drop(MESSAGE, [(0, 0), (0, 1)]) == ("second", "call b")
+
+
+def test_a_message_without_changes_is_the_same_object() -> None:
+    assert FORMAT.rewrite(MESSAGE, {}) is MESSAGE
+    assert FORMAT.drop(MESSAGE, []) is MESSAGE
+
+
+def test_only_a_tool_call_is_answered() -> None:
+    assert FORMAT.call_at(MESSAGE, (0, 3)).id == "b"
+    with pytest.raises(ConfigurationError, match=r"read\(\)"):
+        FORMAT.call_at(MESSAGE, (0, 2))
+
+
+def test_a_model_is_asked_in_the_way_its_caller_waits() -> None:
+    ways: list[str] = []
+
+    def ask(request: SummaryRequest) -> str:
+        ways.append("sync")
+        return "- kept"
+
+    async def ask_async(request: SummaryRequest) -> str:
+        ways.append("async")
+        return "- kept"
+
+    def read(text: str) -> Summary:
+        return summary_of(Message(role="assistant", parts=(Text(text),)), "stop")
+
+    messages = [system(), *talk(20)]
+
+    async def compact() -> None:
+        another_task = asyncio.create_task(asyncio.Event().wait())
+        hooks = controller(100_000, summarizer=asker(ask, ask_async, read))
+        assert (await hooks.compact(messages, keep_recent_tokens=300)).record is not None
+        another_task.cancel()
+
+    hooks = controller(100_000, summarizer=asker(ask, ask_async, read))
+    assert hooks.compact_sync(messages, keep_recent_tokens=300).record is not None
+    asyncio.run(compact())
+    assert ways == ["sync", "async"]
+
+
+def test_the_call_of_a_tool_refuses_a_summary() -> None:
+    read = summary_of(Message(role="assistant", parts=(Text("text"), ToolCall("1", "read", "{}"))), "tool_calls")
+    assert (read.text, read.finish_reason) == ("text", "tool_calls")
+    assert [call["name"] for call in read.tool_calls] == ["read"]
+
+
+def test_a_first_attempt_ends_as_the_framework_saw_it() -> None:
+    hooks = controller(100_000, summarizer=Scripted("- kept"))
+    messages = [system(), *talk(3)]
+    assert hooks.call_sync(messages, lambda view: FirstAttempt("answer").outcome()) == "answer"
+    with pytest.raises(ValueError, match="broken"):
+        hooks.call_sync(messages, lambda view: FirstAttempt[str](error=ValueError("broken")).outcome())
+
+
+@pytest.mark.parametrize(("value", "tokens"), [(5, 5), (0, None), (-1, None), (True, None), ("5", None), (None, None)])
+def test_a_limit_is_a_positive_whole_number(value: object, tokens: int | None) -> None:
+    assert positive(value) == tokens
