@@ -68,8 +68,8 @@ def test_of_a_long_result_both_ends_are_read(at: str) -> None:
     assert "order_4711" in identifiers(step("{}", at.format('"order_id": "order_4711"')))
 
 
-def test_listings_cost_little_more_memory_than_their_text() -> None:
-    """A hundred listings of names that never come again."""
+def test_listings_cost_at_most_four_times_the_memory_of_their_text() -> None:
+    """A hundred listings of names that never come again, the worst case: each of the names is remembered."""
     listings = ["\n".join(f"src/part{n}/file_{n}_{k}.py" for k in range(100)) for n in range(100)]
     messages = [message for listing in listings for message in step("{}", listing)]
     summary(messages[:4])
@@ -79,4 +79,4 @@ def test_listings_cost_little_more_memory_than_their_text() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 3 * sum(map(len, listings))
+    assert peak < 4 * sum(map(len, listings))
