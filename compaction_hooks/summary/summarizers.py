@@ -22,15 +22,8 @@ SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
 """A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
 
 
-_END_OF_TRANSCRIPT = "</conversation>"
-"""What a prompt has once, for nothing in a transcript or a focus can be it: they are escaped."""
-
-
 class _Filling:
-    """What a request shows of its messages, made when somebody looks at it; the copies of a request share it.
-
-    Prompt and transcript are two texts of nearly the same length, and most summarisers read one of them. The first that is read
-    is joined from pieces, which are let go then, and the other is made from it.
+    """The texts of a request, made when they are first read: one transcript for prompt and transcript.
 
     Args:
         blank: The request without what is made here.
@@ -39,56 +32,28 @@ class _Filling:
 
     def __init__(self, blank: SummaryRequest, room: Callable[[Prompt], int], estimate: Callable[[str], int]) -> None:
         self._blank, self._room, self._estimate = blank, room, estimate
-        self._prompt: str | None = None
-        self._transcript: str | None = None
-        self._chars = self._tokens = 0
-        self._shown_messages = len(blank.messages)
+        self._shown: Transcript | None = None
+
+    @property
+    def shown(self) -> Transcript:
+        """The transcript; from now on it counts as read."""
+        if self._shown is None:
+            room = self._room(_prompt(self._blank))
+            self._shown = transcript(self._blank.messages, max_tokens=room, estimate=self._estimate)
+        return self._shown
 
     def prompt(self) -> str:
-        if self._prompt is None:
-            prompt = _prompt(self._blank)
-            pieces = self._shown(prompt).pieces if self._transcript is None else (self._transcript,)
-            self._prompt = prompt.around(pieces)
-        return self._prompt
+        return _prompt(self._blank).around(self.shown.pieces)
 
     def transcript(self) -> str:
-        if self._transcript is None and self._prompt is not None:
-            end = self._prompt.rindex(f"\n{_END_OF_TRANSCRIPT}")
-            self._transcript = self._prompt[end - self._chars : end]
-        elif self._transcript is None:
-            self._transcript = self._shown(_prompt(self._blank)).text
-        return self._transcript
+        return self.shown.text
 
     def omitted_items(self) -> int:
-        self._fill()
-        return len(self._blank.messages) - self._shown_messages
+        return len(self._blank.messages) - self.shown.shown_messages
 
     def shown_messages(self) -> int:
         """How many messages a summariser saw: those in the text it read; all of them when it read no text."""
-        return self._shown_messages
-
-    def tokens(self) -> int:
-        """Size of the transcript."""
-        self._fill()
-        return self._tokens
-
-    def is_empty(self) -> bool:
-        """Whether the transcript shows nothing."""
-        self._fill()
-        return not self._chars
-
-    def instructions(self) -> str:
-        """What the prompt says behind the transcript."""
-        return _behind_transcript(_prompt(replace(self._blank, previous_summary=None)).behind)
-
-    def _fill(self) -> None:
-        if self._transcript is None:
-            self.prompt()
-
-    def _shown(self, prompt: Prompt) -> Transcript:
-        shown = transcript(self._blank.messages, max_tokens=self._room(prompt), estimate=self._estimate)
-        self._chars, self._tokens, self._shown_messages = shown.chars, shown.tokens, shown.shown_messages
-        return shown
+        return len(self._blank.messages) if self._shown is None else self._shown.shown_messages
 
 
 class _Fillable:
@@ -238,10 +203,10 @@ def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRe
     Results are cut harder first, then the newest items go, a call with its results. None when nothing would be left.
     """
     filling = _filling_of(request)
-    tokens = (estimate(request.transcript) if filling is None else filling.tokens()) // 2
+    tokens = (estimate(request.transcript) if filling is None else filling.shown.tokens) // 2
     blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold what overflowed
     smaller = _Filling(blank, lambda _: tokens, estimate)
-    return None if smaller.is_empty() else _filled(blank, smaller)
+    return _filled(blank, smaller) if smaller.shown.pieces else None
 
 
 def shown_messages(request: SummaryRequest) -> int:
@@ -426,15 +391,5 @@ def _says_nothing(line: str) -> bool:
 
 def _is_echo(text: str, request: SummaryRequest) -> bool:
     """Whether a text is made of the prompt's own parts. One quoted label is no echo."""
-    repeats_instructions = len(text) >= _ECHO_CHARS and text in _instructions(request)
+    repeats_instructions = len(text) >= _ECHO_CHARS and text in _prompt(request).behind
     return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(turns(text)) > 1
-
-
-def _instructions(request: SummaryRequest) -> str:
-    """What a prompt says behind the transcript, which is not made for that."""
-    filling = _filling_of(request)
-    return _behind_transcript(request.prompt) if filling is None else filling.instructions()
-
-
-def _behind_transcript(prompt: str) -> str:
-    return prompt.rpartition(_END_OF_TRANSCRIPT)[2]

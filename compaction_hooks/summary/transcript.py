@@ -12,12 +12,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import Media, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.text.shortening import shortened
+from compaction_hooks.text.shortening import shortened, without_blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,6 @@ class Transcript:
         """The whole text, joined anew each time."""
         return "".join(self.pieces)
 
-    @property
-    def chars(self) -> int:
-        """How long the text is."""
-        return sum(map(len, self.pieces))
-
 
 @dataclass(frozen=True, slots=True)
 class _Caps:
@@ -63,8 +59,6 @@ is escaped, which takes seconds for tens of megabytes."""
 _NOISE_CHARS = 50_000
 """So much more than it may show is read of each end of a text, in case noise is taken out; a pattern that runs over 100 MB stops
 every thread for seconds."""
-_MOST_CHARS_WRITTEN = 6
-"""For one character of JSON, the most that Python writes for the same value: `1e15` becomes `1000000000000000.0`."""
 _PLAINLY_OVER = 1.25
 """So far above the bound, by what the whole took for each character, caps are not tried."""
 _SEPARATOR = "\n\n"
@@ -92,55 +86,23 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
             same characters a few times at most, however many messages there are.
     """
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    steps = [_Caps(caps.result_chars, min(caps.text_chars, most_chars)) for caps in _STEPS]
-    shown = _Shown(messages, steps[0])
-    density = 0.0  # tokens a character; 0 while not known
-    for caps in steps:
-        if density and _least_chars(shown.spoken, caps) * density > max_tokens * _PLAINLY_OVER:
+    density, last_chars = 0.0, -1  # tokens a character, 0 while not known; and how many were shown last
+    for step in _STEPS:
+        caps = _Caps(step.result_chars, min(step.text_chars, most_chars))
+        least_chars = _least_chars(messages, caps)
+        if least_chars == last_chars or least_chars * density > max_tokens * _PLAINLY_OVER:
             continue
-        if caps is not steps[0] and not shown.cut(caps):
-            continue
-        chars = sum(map(len, shown.pieces))
+        last_chars = least_chars
+        pieces = _begin([piece for message in messages for piece in _block(message, caps)])
+        chars = sum(map(len, pieces))
         if chars <= most_chars:
-            tokens = estimate("".join(shown.pieces))  # joined for this alone: kept, it would be there beside the prompt
+            tokens = estimate(
+                "".join(pieces)
+            )  # joined for this alone: kept, it would be held in addition to the prompt
             if tokens <= max_tokens:
-                return Transcript(pieces=shown.pieces, tokens=tokens, shown_messages=len(messages))
+                return Transcript(pieces=pieces, tokens=tokens, shown_messages=len(messages))
             density = tokens / max(chars, 1)
-    shown.pieces.clear()
     return _oldest(messages, max_tokens, estimate)
-
-
-class _Shown:
-    """All that messages have to show, under caps that can be made harder.
-
-    Attributes:
-        spoken: The messages that have something to show.
-        pieces: What their text is joined from.
-    """
-
-    def __init__(self, messages: Iterable[Message], caps: _Caps) -> None:
-        self.spoken: list[Message] = []
-        self.pieces: list[str] = []
-        self._counts: list[int] = []
-        for message in messages:
-            if block := _block(message, caps):
-                self.spoken.append(message)
-                self.pieces += block
-                self._counts.append(len(block))
-        _begin(self.pieces)
-
-    def cut(self, caps: _Caps) -> bool:
-        """Cut the messages that these caps leave less of; return whether there are any."""
-        start, is_cut = 0, False
-        for number, message in enumerate(self.spoken):
-            if _is_cut(message, caps):
-                block = _block(message, caps)
-                self.pieces[start : start + self._counts[number]] = block
-                self._counts[number] = len(block)
-                is_cut = True
-            start += self._counts[number]
-        _begin(self.pieces)
-        return is_cut
 
 
 def _begin(pieces: list[str]) -> list[str]:
@@ -152,7 +114,11 @@ def _begin(pieces: list[str]) -> list[str]:
 def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
     """Show the oldest of these messages that fit."""
     overhead = estimate("")
-    cost = _costs(estimate, overhead)
+
+    @cache
+    def cost(text: str) -> int:
+        return estimate(text) - overhead + _SEPARATOR_TOKENS
+
     # The parts are measured one by one: if their sum says too little for the whole, less is tried.
     budget = max_tokens - overhead
     while budget > 0:
@@ -194,35 +160,6 @@ def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
                 case _:
                     pass
     return chars
-
-
-def _costs(estimate: Callable[[str], int], overhead: int) -> Callable[[str], int]:
-    """What a text adds to a transcript, in tokens; each text is measured once."""
-    memo: dict[str, int] = {}
-
-    def cost(text: str) -> int:
-        if text not in memo:
-            memo[text] = estimate(text) - overhead + _SEPARATOR_TOKENS
-        return memo[text]
-
-    return cost
-
-
-def _is_cut(message: Message, caps: _Caps) -> bool:
-    """Whether caps may leave less of a message than milder ones do."""
-    for part in message.parts:
-        match part:
-            case ToolResult(text=text) | Opaque(content=text):
-                is_over = len(text) > caps.result_chars
-            case ToolCall(arguments=arguments):
-                is_over = len(arguments) * _MOST_CHARS_WRITTEN > caps.result_chars
-            case Text(text):
-                is_over = len(text) > caps.text_chars
-            case _:
-                is_over = False
-        if is_over:
-            return True
-    return False
 
 
 def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
@@ -346,19 +283,6 @@ def _clean(text: str) -> str:
     return text
 
 
-def _without_reminders(text: str) -> str:
-    """The text without `<system-reminder>` blocks: the host puts them in anew, a summary would repeat them for good."""
-    opening, closing = "<system-reminder>", "</system-reminder>"
-    if opening not in text:
-        return text
-    kept: list[str] = []
-    position = 0
-    while (start := text.find(opening, position)) >= 0 and (end := text.find(closing, start)) >= 0:
-        kept.append(text[position:start])
-        position = end + len(closing)
-    return "".join([*kept, text[position:]])
-
-
 # -- cutting
 
 
@@ -373,7 +297,7 @@ def _readable(text: str, max_chars: int) -> str:
 
 
 def _without_noise(text: str) -> str:
-    return _without_reminders(_clean(text)).strip()
+    return without_blocks(_clean(text), "system-reminder").strip()
 
 
 def _limited(text: str, max_chars: int) -> str:

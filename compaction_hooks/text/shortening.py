@@ -1,4 +1,4 @@
-"""A text cut in its middle, so that no character that is seen as one is split."""
+"""Texts made shorter: cut in the middle, so that no character that is seen as one is split, or freed of blocks."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def shortened(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0
     if gone <= len(marker):
         return text
     return text[:head] + marker + text[tail:]
+
+
+def without_blocks(text: str, tag: str) -> str:
+    """Return the text without the blocks between `<tag>` and `</tag>`; one that is never closed stays.
+
+    >>> without_blocks("a<note>b</note>c<note>d", "note")
+    'ac<note>d'
+    """
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    kept: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+        kept.append(text[at:start])
+        at = end + len(closing)
+    return "".join([*kept, text[at:]]) if kept else text
 
 
 def _boundary(text: str, index: int, step: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from compaction_hooks.text.shortening import shortened
+from compaction_hooks.text.shortening import shortened, without_blocks
 
 HARNESS_TAGS = (
     "system-reminder",
@@ -68,7 +68,7 @@ def strip_harness(text: str) -> str:
     """Return the text without the blocks a harness put into it."""
     if "<" in text:
         for tag in HARNESS_TAGS:
-            text = _without_block(text, tag)
+            text = without_blocks(text, tag)
     return text.strip("\r\n")
 
 
@@ -155,13 +155,3 @@ def sentences(text: str) -> list[str]:
 def without_code(text: str) -> str:
     """Return the text without its fenced blocks."""
     return "\n".join(text.split("```")[::2]) if "```" in text else text
-
-
-def _without_block(text: str, tag: str) -> str:
-    opening, closing = f"<{tag}>", f"</{tag}>"
-    kept: list[str] = []
-    at = 0
-    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
-        kept.append(text[at:start])
-        at = end + len(closing)
-    return "".join([*kept, text[at:]]) if kept else text
