@@ -11,7 +11,7 @@ CompactionError
 
 from __future__ import annotations
 
-from compaction_hooks.foreign import text_of
+from compaction_hooks.foreign import read_text
 
 
 class CompactionError(Exception):
@@ -64,5 +64,5 @@ class ContextOverflowError(CompactionError):
 
 def described(error: BaseException) -> str:
     """Return an error's type and text in one line, for events and logs, at most 300 characters."""
-    text = " ".join(text_of(error).split())
+    text = " ".join(read_text(error).split())
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

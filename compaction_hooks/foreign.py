@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def attribute(value: object, name: str) -> object:
+def read_attribute(value: object, name: str) -> object:
     """Return an attribute of an object; None without it, and if reading it fails (httpx: body not read yet)."""
     read: Callable[..., object] = getattr
     try:
@@ -14,7 +14,7 @@ def attribute(value: object, name: str) -> object:
         return None
 
 
-def text_of(value: object) -> str:
+def read_text(value: object) -> str:
     """Return the text of an object, such as an error; "" if it cannot be written."""
     try:
         return str(value)

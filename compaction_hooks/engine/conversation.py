@@ -16,10 +16,9 @@ from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
-from compaction_hooks.messages import M, Media, Message, MessageFormat
+from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
 from compaction_hooks.runtime.effects import Flight, Instant
 from compaction_hooks.tokens.media import LearnedMedia
-from compaction_hooks.view.merging import merge_user_messages
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import BoundReasoning
@@ -163,7 +162,7 @@ class Conversation(Generic[M]):
     def to_send(self, view: list[M]) -> list[M]:
         """Return a view as it is sent."""
         # Its size is that of the messages apart: a merge saves a few tokens each, so what fits apart fits merged.
-        return merge_user_messages(view, self.format) if self.merges_user_messages else view
+        return cast("MergingFormat[M]", self.format).merge(view) if self.merges_user_messages else view
 
     def remember_sent(self, last_sent: LastSent[M]) -> None:
         """Remember the view a caller gets."""

@@ -21,7 +21,7 @@ from compaction_hooks.engine.orders import Order, emergency_order, lighter_order
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.foreign import attribute
+from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.messages import M, Message
@@ -248,7 +248,7 @@ def _parsed(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
 
 def _named_model(error: BaseException) -> str | None:
     """Return the model that an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
-    names = (attribute(error, "model"), attribute(error, "model_name"))
+    names = (read_attribute(error, "model"), read_attribute(error, "model_name"))
     return next((name for name in names if isinstance(name, str)), None)
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from compaction_hooks.foreign import attribute
+from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats._reading import STOP_REASONS
 from compaction_hooks.formats.usage import read_usage, usage_fields
 from compaction_hooks.messages import Message, Usage
@@ -89,4 +89,4 @@ def _field(value: object, name: str) -> object:
     """A key of a mapping or an attribute of an object; None without it, and where reading it fails."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, object]", value).get(name)
-    return attribute(value, name)
+    return read_attribute(value, name)

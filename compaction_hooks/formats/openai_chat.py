@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple, cast
 
 from compaction_hooks.formats._dict_format import CHAT_ROLES, DictFormat
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
@@ -60,19 +60,12 @@ class OpenAIChatFormat(DictFormat):
             FormatError: "role" is missing, "content" is neither text, list nor null, or a part is of another format.
         """
         fields = message_fields(message)
-        role, content = fields.get("role"), fields.get("content")
+        role = fields.get("role")
         if not isinstance(role, str):
             wanted = 'a chat message needs "role": one of system, developer, user, assistant, tool'
             raise self._unreadable(fields, wanted)
         neutral = _ROLES.get(role, "other")
-        if neutral == "assistant":
-            parts = _assistant_parts(fields, content)
-        elif neutral == "tool":
-            parts = (_result(fields, content),)
-        else:
-            parts = read_content(content, PARTS)
-        if content == "" and all(isinstance(part, Thinking) for part in parts):
-            parts += (Text(""),)  # what OpenAI takes; null or an empty list it refuses where nothing else is said
+        parts = (_result(fields),) if neutral == "tool" else tuple([located.part for located in _located(fields)])
         return (build_message(neutral, parts, fields),)
 
     def is_read_as(self, message: Fields, pieces: Sequence[Message], /) -> bool:
@@ -113,35 +106,31 @@ class OpenAIChatFormat(DictFormat):
             ConfigurationError: the address names no call.
         """
         asked = call_at(self.read(message), call)
-        if _legacy_call(message_fields(message)) and not asked.id:
+        if message_fields(message).get("function_call") and not asked.id:
             return {"role": "function", "name": asked.name, "content": text}
         return {"role": "tool", "tool_call_id": asked.id, "content": text}
 
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
-        match part_at(pieces, address):
-            case ToolResult():
-                return {"content": result_content(fields.get("content"), text, "text")}
-            case ToolCall():
-                return _other_call(fields, address[1] - len(pieces[0].parts), text)
-            case Text() | Media():
-                return _other_text(fields, address[1], text)
+        part = part_at(pieces, address)
+        if isinstance(part, ToolResult):
+            return {"content": result_content(fields.get("content"), text, "text")}
+        field, index, _ = _located(fields)[address[1]]
+        if isinstance(part, ToolCall):
+            return {field: _with_arguments(fields.get(field), index, text)}
+        return {field: text if field == "refusal" else spoken_content(fields.get(field), index, text)}
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
         """Return a copy without these parts of reasoning, content, audio or refusal; the rest are the same objects."""
         fields = message_fields(message)
-        gone = {index for _, index in parts}
-        content = fields.get("content")
-        start = len(_thinking(fields)) if fields.get("role") == "assistant" else 0
-        end = start + len(read_content(content, PARTS))
-        changes: dict[str, object] = {}
-        if gone & set(range(start)):
-            changes = _less_thinking(fields, gone)
-        if gone & set(range(start, max(end, start + (content == "")))):
-            changes["content"] = without_items(content, {index - start for index in gone})
-        said = [name for name, _ in _beside_content(fields)] if fields.get("role") == "assistant" else []
-        changes.update({name: None for index, name in enumerate(said, end) if index in gone})
-        made = {**fields, **changes}
-        return {key: value for key, value in made.items() if key == "content" or key not in changes or value}
+        places = _located(fields)
+        gone: dict[str, set[int]] = {}
+        for _, number in parts:
+            gone.setdefault(places[number].field, set()).add(places[number].at)
+        left = {field: without_items(fields.get(field), indexes) for field, indexes in gone.items()}
+        if any(field in left and left[field] is None for field in _REASONING_FIELDS):
+            left.update(dict.fromkeys(_REASONING_FIELDS))  # the same reasoning in another form
+        made = {**fields, **{field: value for field, value in left.items() if field in fields}}
+        return {key: value for key, value in made.items() if key == "content" or key not in left or value}
 
     def tidy(self, message: Fields, /) -> Fields:
         """Return a copy without an empty list of calls; the message itself where it has none.
@@ -160,45 +149,56 @@ class OpenAIChatFormat(DictFormat):
         fields = message_fields(message)
         if fields.get("role") != "assistant":
             return {**fields, "tool_call_id": ids[0, 0]}
-        calls = list(list_of(fields.get("tool_calls")) or ())
-        first = len(self.read(message)[0].parts) - len(calls) - bool(_legacy_call(fields))
-        for (_, index), id_ in ids.items():
-            if index - first < len(calls):
-                calls[index - first] = {**(fields_of(calls[index - first]) or {}), "id": id_}
+        calls, places = list(list_of(fields.get("tool_calls")) or ()), _located(fields)
+        for (_, number), id_ in ids.items():
+            field, index, _ = places[number]
+            if field == "tool_calls":
+                calls[index] = {**(fields_of(calls[index]) or {}), "id": id_}
         return {**fields, "tool_calls": calls} if calls else message
 
 
-def _assistant_parts(fields: Fields, content: object) -> tuple[Part, ...]:
-    """Thinking first, then content, audio and refusal, then one part for each entry of `tool_calls`, then `function_call`."""
-    parts = read_content(content, PARTS)
-    is_plain = _RARE_FIELDS.isdisjoint(fields)
-    if not is_plain and (thinking := _thinking(fields)):
-        parts = thinking + parts
-    if not is_plain and (said := _beside_content(fields)):
-        parts += tuple([part for _, part in said])
-    if calls := list_of(fields.get("tool_calls")):
-        parts += tuple([_call(call) for call in calls])
-    if not is_plain and (legacy := _legacy_call(fields)):
-        parts += (ToolCall("", text_of(legacy.get("name")), as_json_text(legacy.get("arguments"))),)
-    return parts
+class _Located(NamedTuple):
+    """A part, the field of the message that it is written in, and its index there (`at`; 0 if the field is no list)."""
+
+    field: str
+    at: int
+    part: Part
 
 
-def _beside_content(fields: Fields) -> list[tuple[str, Part]]:
-    """Return the parts that an assistant's message holds outside its content, each with the name of its field.
+def _located(fields: Fields) -> list[_Located]:
+    """Return the parts of a message: thinking, content, audio and refusal, each entry of `tool_calls`, then `function_call`."""
+    content = fields.get("content")
+    found = [_Located("content", index, part) for index, part in enumerate(read_content(content, PARTS))]
+    if fields.get("role") == "assistant":
+        is_plain = _RARE_FIELDS.isdisjoint(fields)
+        if not is_plain:
+            found = [*_thinking(fields), *found, *_beside_content(fields)]
+        if calls := list_of(fields.get("tool_calls")):
+            found += [_Located("tool_calls", index, _call(call)) for index, call in enumerate(calls)]
+        if not is_plain and (legacy := fields_of(fields.get("function_call"))):
+            found.append(_Located("function_call", 0, _function_call(legacy)))
+    if content == "" and all(isinstance(located.part, Thinking) for located in found):
+        # OpenAI takes an empty text; null or an empty list it refuses if nothing else is said.
+        found.append(_Located("content", 0, Text("")))
+    return found
+
+
+def _beside_content(fields: Fields) -> list[_Located]:
+    """Return the parts that an assistant's message holds next to its content.
 
     Audio goes back by its id alone, with a null content or none (https://platform.openai.com/docs/guides/audio); the answer it
     came in holds the sound too.
     """
-    said: list[tuple[str, Part]] = []
+    said: list[_Located] = []
     if audio := fields_of(fields.get("audio")):
         id_, data = text_of(audio.get("id")), text_of(audio.get("data"))
         part = media_from_base64(data, "audio") if data and not id_ else Media("audio", id_, is_reference=True)
-        said.append(("audio", part))
+        said.append(_Located("audio", 0, part))
     if refusal := text_of(fields.get("refusal")):
-        said.append(("refusal", Text(refusal)))
+        said.append(_Located("refusal", 0, Text(refusal)))
     added = fields_of(fields.get("provider_specific_fields")) or {}
     blocks = [block for name in _HOSTED_RESULTS for block in list_of(added.get(name)) or ()]
-    return said + [("provider_specific_fields", _hosted_result(block)) for block in blocks]
+    return said + [_Located("provider_specific_fields", 0, _hosted_result(block)) for block in blocks]
 
 
 _HOSTED_RESULTS: Final = ("web_search_results", "tool_results")
@@ -211,37 +211,28 @@ def _hosted_result(block: object) -> Opaque:
     return Opaque("hosted_tool_result", to_json(block), name=name, content=block_content(block))
 
 
-def _thinking(fields: Fields) -> tuple[Part, ...]:
+def _thinking(fields: Fields) -> list[_Located]:
     # LiteLLM gives the same reasoning twice, OpenRouter too: the blocks with their signatures are what is sent back.
     for key in ("thinking_blocks", "reasoning_details"):
-        found = [block for block in map(fields_of, list_of(fields.get(key)) or ()) if block is not None]
+        blocks = enumerate(map(fields_of, list_of(fields.get(key)) or ()))
+        found = [
+            _Located(key, index, thinking_block(block) or opaque(block)) for index, block in blocks if block is not None
+        ]
         if found:
-            return tuple([thinking_block(block) or opaque(block) for block in found])
-    text = text_of(fields.get("reasoning_content")) or text_of(fields.get("reasoning"))
-    return (Thinking(text),) if text else ()
+            return found
+    texts = ((key, text_of(fields.get(key))) for key in ("reasoning_content", "reasoning"))
+    return [_Located(key, 0, Thinking(text)) for key, text in texts if text][:1]
 
 
-def _less_thinking(fields: Fields, gone: Container[int]) -> dict[str, object]:
-    """The fields in which reasoning is written, without these parts of it; all of them emptied when none is left."""
-    for key in ("thinking_blocks", "reasoning_details"):
-        found = [block for block in list_of(fields.get(key)) or () if fields_of(block) is not None]
-        if found and (left := without_items(found, gone)):
-            return {key: left}
-        if found:
-            break
-    return {key: None for key in _REASONING_FIELDS if key in fields}
-
-
-def _legacy_call(fields: Fields) -> Fields | None:
-    return fields_of(fields.get("function_call"))
+def _function_call(function: Fields, id_: str = "", opaque_chars: int = 0) -> ToolCall:
+    return ToolCall(id_, text_of(function.get("name")), as_json_text(function.get("arguments")), opaque_chars)
 
 
 def _call(entry: object) -> Part:
     fields = fields_of(entry) or {}
     function = fields_of(fields.get("function"))
     if function is not None:
-        name, arguments = text_of(function.get("name")), as_json_text(function.get("arguments"))
-        return ToolCall(text_of(fields.get("id")), name, arguments, _signature_chars(fields, function))
+        return _function_call(function, text_of(fields.get("id")), _signature_chars(fields, function))
     custom = fields_of(fields.get("custom"))
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
@@ -272,37 +263,20 @@ def _signature_chars(call: Fields, function: Fields) -> int:
     return len(text_of((fields or {}).get("thought_signature")) or id_.partition("__thought__")[2])
 
 
-def _other_text(fields: Fields, index: int, text: str) -> Fields:
-    """The field in which part `index` of a message is written, with another text there."""
-    place = index - len(_thinking(fields) if fields.get("role") == "assistant" else ())
-    content = fields.get("content")
-    if place < len(read_content(content, PARTS)) or not text_of(fields.get("refusal")):
-        return {"content": spoken_content(content, place, text)}
-    return {"refusal": text}
+def _with_arguments(written: object, index: int, text: str) -> object:
+    """Return `tool_calls`, or the fields of `function_call`, with other arguments in the call at an index."""
+    calls = list_of(written)
+    if calls is None:
+        return {**(fields_of(written) or {}), "arguments": text}
+    entry = fields_of(calls[index]) or {}
+    name, key = ("function", "arguments") if fields_of(entry.get("function")) is not None else ("custom", "input")
+    made = {**entry, name: {**(fields_of(entry.get(name)) or {}), key: text}}
+    return [*calls[:index], made, *calls[index + 1 :]]
 
 
-def _other_call(fields: Fields, from_end: int, text: str) -> Fields:
-    """The field in which a call is written, with other arguments there; it is part `from_end` (below 0) of its message."""
-    legacy = _legacy_call(fields)
-    if legacy and from_end == -1:
-        return {"function_call": {**legacy, "arguments": text}}
-    calls = list(list_of(fields.get("tool_calls")) or ())
-    index = from_end + (1 if legacy else 0)
-    calls[index] = _with_arguments(calls[index], text)
-    return {"tool_calls": calls}
-
-
-def _with_arguments(entry: object, text: str) -> Fields:
-    fields = fields_of(entry) or {}
-    function = fields_of(fields.get("function"))
-    if function is not None:
-        return {**fields, "function": {**function, "arguments": text}}
-    return {**fields, "custom": {**(fields_of(fields.get("custom")) or {}), "input": text}}
-
-
-def _result(fields: Fields, content: object) -> ToolResult:
+def _result(fields: Fields) -> ToolResult:
     return read_result(
-        content,
+        fields.get("content"),
         PARTS,
         fields.get("tool_call_id"),
         name=fields.get("name"),

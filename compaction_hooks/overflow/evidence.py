@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
 
-from compaction_hooks.foreign import attribute, text_of
+from compaction_hooks.foreign import read_attribute, read_text
 from compaction_hooks.overflow.words import READ_CHARS
 
 _VALUES: Final = 200
@@ -125,10 +125,10 @@ class _Reader:
 
     def add_exception(self, error: BaseException) -> None:
         """Add what only exceptions have: their text, their classes, and other exceptions."""
-        self.queue.append((_ROOT_KEY, text_of(error)))
+        self.queue.append((_ROOT_KEY, read_text(error)))
         self.evidence.codes += [cls.__name__ for cls in type(error).__mro__ if cls.__module__ != "builtins"]
-        self.evidence.members += _exceptions_in(attribute(error, "exceptions"))
-        self.evidence.wrapped += _exceptions_in(attribute(error, "args"))
+        self.evidence.members += _exceptions_in(read_attribute(error, "exceptions"))
+        self.evidence.wrapped += _exceptions_in(read_attribute(error, "args"))
         if error.__cause__ is not None:
             self.evidence.wrapped.append(error.__cause__)
         elif error.__context__ is not None and not error.__suppress_context__ and not _is_other_trouble(error):
@@ -180,9 +180,9 @@ class _Reader:
             self.evidence.wrapped.append(value)
         else:
             for name in _ATTRIBUTES:
-                self._queue(_plain(name), attribute(value, name))
-            if not isinstance(value, BaseException) and isinstance(attribute(value, "status_code"), int):
-                self._queue("body", attribute(value, "text"))
+                self._queue(_plain(name), read_attribute(value, name))
+            if not isinstance(value, BaseException) and isinstance(read_attribute(value, "status_code"), int):
+                self._queue("body", read_attribute(value, "text"))
 
     def _queue(self, key: str, value: object) -> None:
         if key in _KNOWN_KEYS and value is not None:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from compaction_hooks.errors import described
 from compaction_hooks.files import FileOperations, merge
-from compaction_hooks.foreign import attribute
+from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
@@ -82,7 +82,7 @@ class GuardedEstimator:
     @property
     def name(self) -> str:
         """The host's estimator's name; it may have none."""
-        return str(attribute(self._estimator, "name") or "")
+        return str(read_attribute(self._estimator, "name") or "")
 
     def estimate_tokens(self, text: str, /) -> int:
         """Return the tokens of a bare text, rounded up."""

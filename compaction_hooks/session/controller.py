@@ -16,7 +16,7 @@ from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
-from compaction_hooks.messages import M, MessageFormat
+from compaction_hooks.messages import M, MergingFormat, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guarded_files, system_clock
@@ -28,7 +28,6 @@ from compaction_hooks.stores import RecordStore
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
-from compaction_hooks.view.merging import check_merging
 from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -135,7 +134,7 @@ class CompactionController(ConversationMethods[M]):
         self._settings = ModelSettings(settings)
         self._merges = any(each.merge_user_messages for each in self._settings.all)
         if self._merges:
-            check_merging(format)
+            _check_merging(format)
         _check_windows(model, context_window, self._settings)
         self._model = model
         self._format = format
@@ -217,7 +216,7 @@ class CompactionController(ConversationMethods[M]):
                 for it, or `host_files` is no function.
         """
         if self._merges:
-            check_merging(format)
+            _check_merging(format)
         with self._lock:
             formats = self._formats.setdefault(id, [])
             last_used = formats[-1] if formats else self._format
@@ -319,6 +318,19 @@ class CompactionController(ConversationMethods[M]):
     def engine(self) -> Engine[Any]:
         """What the default session runs on."""
         return (self._own or self.session(DEFAULT_SESSION)).engine
+
+
+def _check_merging(format: MessageFormat[Any] | None) -> None:
+    """Check that a format can merge messages; None is one of the core's formats, which all can.
+
+    Raises:
+        ConfigurationError: it has no `merge`.
+    """
+    if format is not None and not isinstance(format, MergingFormat):
+        raise ConfigurationError(
+            f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
+            "give a format that has one"
+        )
 
 
 def _name(format: MessageFormat[M] | None) -> str:
