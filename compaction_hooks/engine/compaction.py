@@ -329,7 +329,7 @@ class Compaction(Generic[M]):
         what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
         why, fix = f", of which {what} takes about {min(size, smallest):,}", f"shorten {what}"
         if size <= window and not self._may_shorten:
-            part, why, fix = "strategies", " after all its strategies", "add ShortenParts() to the strategies"
+            part, why, fix = "strategies", " after all strategies", "add ShortenParts() to the strategies"
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
             f"{smallest:,}{why}; {fix} or use a model with a larger window",

@@ -1,4 +1,4 @@
-"""A compaction that is proposed: its record, the view that this gives, and the size of that view."""
+"""Candidates: the record of a compaction that is proposed, its view, and the size of that view."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ class Candidate(Generic[M]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal(Generic[M]):
-    """What a compaction is to reach, and from where.
+    """The aim of a compaction, and its starting point.
 
     Attributes:
         reason: The occasion.
-        budget: What the window allows; the view is to hold at most `budget.target` tokens.
+        budget: The budget of the model's window; the view is to hold at most `budget.target` tokens.
         keep_tokens: Recent tokens of the model to keep word for word.
         at: When the compaction began: UTC, ISO 8601.
         start: The last candidate of the strategies before this one; None: the active view.
         may_send_start: Whether that candidate may be sent as it is.
         tool_rules: By tool name, what may happen to its results.
         host_files: Files that the host itself keeps track of.
-        limit_bytes: Of a request refused for its bytes, what the provider takes, as far as it says so.
+        limit_bytes: The most bytes that the provider takes, if it refused a request for its bytes and says so.
     """
 
     reason: CompactionReason
@@ -92,7 +92,7 @@ class Strategy(Protocol):
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return a smaller view, made of `goal.start` or of the active view; None when there is nothing to gain.
 
-        What it returns is checked: it need not know whether it fits or what a provider rejects.
+        The candidate is checked afterwards: a strategy need not know whether it fits, or which rules a provider has.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How much is kept word for word, and before which run the kept part begins."""
+"""The cut: the first run that is kept word for word."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M, StopReason
 
 TURN_SLACK_RATIO = 0.25
-"""Of what would be kept, how much may be given up so that the kept part begins with a user's words (KDCube prefers
-turns too)."""
+"""The part of the kept tokens that may be given up so that the kept messages begin with a user's words. KDCube does so too."""
 
 
 def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
@@ -24,7 +23,7 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
     costs little of what is kept. When none fits, the last step is kept alone.
 
     Args:
-        after: What earlier records cover, in runs; the cut lies above it.
+        after: Runs that earlier records cover; the cut lies above them.
         keep_tokens: Tokens to keep, before calibration.
         fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
 
@@ -44,7 +43,7 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
 
 
 def _may_begin(history: History[M], run: int) -> bool:
-    """Whether what is kept may begin with a run: not with an answer that was aborted or failed, which says half of something."""
+    """Whether the kept messages may begin with a run: not with an answer that was aborted or failed, which is half of one."""
     return history.is_boundary(run) and history.piece(history.run_start(run)).message.stop_reason not in _PARTIAL
 
 

@@ -21,13 +21,13 @@ class DropOldest:
     It begins at the active view, and proposes nothing when the candidate so far covers as much and may be sent.
 
     Attributes:
-        add_continuation: Whether what is left begins with a line telling the model to go on, where no user message follows.
+        add_continuation: Whether the extract ends with a line telling the model to go on, where no user message follows.
     """
 
     add_continuation: bool = True
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
-        """Return what is to be dropped; None when the candidate so far covers as much, or nothing may be left out."""
+        """Return the plan of an extract; None when the candidate so far covers as much, or nothing may be left out."""
         plan = plan_summary(snapshot, goal)
         if plan is None or (goal.start and goal.may_send_start and goal.start.record.covered_runs >= plan.cut):
             return None
@@ -37,14 +37,14 @@ class DropOldest:
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
-        """Return the view without what the plan covers."""
+        """Return the view without the messages that the plan covers."""
         marked = replace(summary, text=f"{dropped_marker(plan)}\n\n{summary.text}")
         candidate = summary_candidate(snapshot, goal, plan, marked, add_continuation=self.add_continuation)
         return replace(candidate, is_enough=False)
 
 
 def dropped_marker(plan: SummaryPlan) -> str:
-    """Return the line that says what was dropped without a summary: how many messages, by role (Opal's `truncate`)."""
+    """Return the line that counts the messages dropped without a summary, by role (Opal's `truncate`)."""
     messages = [*plan.history, *plan.prefix]
     roles = Counter(message.role for message in messages)
     counts = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))

@@ -19,13 +19,13 @@ from compaction_hooks.view.reductions import (
 from compaction_hooks.view.snapshot import Snapshot
 
 LEAST_KEPT_CHARS = 80
-"""The same where nothing else makes it fit: one line, so that it can be seen what stood there."""
+"""The same when nothing else makes it fit: one line, so that a reader can tell its subject."""
 MARKER_TOKENS = 19
 """Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
 HEAD_RATIO = 0.6
-"""Of what is kept of a shortened text, the part from its beginning. Codex and OpenHands keep both ends too."""
+"""The part of a shortened text's kept characters that is from its beginning. Codex and OpenHands keep both ends too."""
 SHORTENING_SLACK = 0.03
-"""Of the room there is, left over when parts are shortened: a long text is sized by samples, what is left of it may be denser."""
+"""The part of the room that is left over when parts are shortened: a long text is sized by samples, and its ends may be denser."""
 
 
 @arguments.checked({"least_chars": arguments.whole("characters")})
@@ -44,7 +44,7 @@ class ShortenParts:
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate so far, or the active view, with its largest parts shortened; None when none can be."""
         parts = unpinned_parts(snapshot, goal)
-        return _shortened(snapshot, goal, parts, goal.budget.target, self.least_chars)
+        return _shorten(snapshot, goal, parts, goal.budget.target, self.least_chars)
 
 
 def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
@@ -53,33 +53,33 @@ def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
     First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and texts of users and the
     assistant too: never the current request, pinned messages, system messages and the summary.
     """
-    lighter = leave_out_media(snapshot, goal, excess_tokens=_excess(snapshot, goal, goal.budget.trigger))
+    lighter = _leave_out_media(snapshot, goal)
     if lighter is not None:
         yield lighter
-    for step in (_short_parts, _light, _short_texts):
+    for step in (_shorten_parts, _leave_out_media, _shorten_texts):
         candidate = step(snapshot, goal)
         if candidate is not None:
             goal = replace(goal, start=candidate)
             yield candidate
 
 
-def _short_parts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
-    return _shortened(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.trigger, LEAST_KEPT_CHARS)
+def _shorten_parts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    return _shorten(snapshot, goal, unpinned_parts(snapshot, goal), goal.budget.trigger, LEAST_KEPT_CHARS)
 
 
-def _light(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+def _leave_out_media(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
     return leave_out_media(snapshot, goal, excess_tokens=_excess(snapshot, goal, goal.budget.trigger))
 
 
-def _short_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+def _shorten_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
     record = start_record(snapshot, goal)
     estimate = snapshot.estimator.estimate_message_tokens
     pinned = snapshot.pinned_by_user()
     texts = reducible_texts(snapshot.history, record.covered_runs, estimate, record.reductions, spared=pinned)
-    return _shortened(snapshot, goal, texts, goal.budget.trigger, LEAST_KEPT_CHARS)
+    return _shorten(snapshot, goal, texts, goal.budget.trigger, LEAST_KEPT_CHARS)
 
 
-def _shortened(
+def _shorten(
     snapshot: Snapshot[M], goal: Goal[M], parts: Sequence[Reducible], limit: int, least_chars: int
 ) -> Candidate[M] | None:
     excess = _excess(snapshot, goal, limit)

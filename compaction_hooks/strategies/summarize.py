@@ -19,7 +19,7 @@ class SummaryStrategy(Protocol):
     """A strategy whose candidate needs a summary: it is asked twice."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
-        """Return what is to be summarised; None when there is nothing."""
+        """Return the plan of a summary; None when there is nothing to summarise."""
         ...
 
     def from_summary(
@@ -34,7 +34,7 @@ class SummaryStrategy(Protocol):
 class Summarize:
     """Ask the summarizer for a summary that takes the place of all but the recent messages.
 
-    It begins at the active view: what it covers needs not to be cleared or shortened before.
+    It begins at the active view: messages that it covers need not be cleared or shortened before.
 
     Attributes:
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least this many
@@ -46,20 +46,20 @@ class Summarize:
     add_continuation: bool = True
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
-        """Return what is to be summarised; None when nothing that may be left out lies before the recent messages."""
+        """Return the plan of a summary; None when nothing that may be left out lies before the recent messages."""
         return plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
-        """Return the view in which the summary takes the place of what the plan covers."""
+        """Return the view in which the summary takes the place of the messages that the plan covers."""
         return summary_candidate(snapshot, goal, plan, summary, add_continuation=self.add_continuation)
 
 
 def summary_candidate(
     snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, *, add_continuation: bool
 ) -> Candidate[M]:
-    """Return the candidate of a summary, with the reductions of the active view that lie in what is kept."""
+    """Return the candidate of a summary, with those reductions of the active view that lie in the kept messages."""
     covered_digest = snapshot.history.digest_before(plan.cut)
     assert covered_digest is not None  # a cut lies between runs of this very history
     unseen = plan.host_count(summary.unseen) + (snapshot.record.unseen_message_count if snapshot.record else 0)

@@ -1,4 +1,4 @@
-"""What is summarised, and what is kept: the plan of a summary, before anybody is asked for one."""
+"""The plan of a summary: the messages that it covers, the ones that stay, and the room that it has."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ FILE_TAGS_RATIO = 0.2
 MINIMUM_SUMMARY_TOKENS = 160
 """A summary is allowed this much however little is left: below, it says nothing that a marker would not."""
 RENDERING_RATIO = 0.25
-"""What a summary may grow by when it is escaped and put beside the file lists, and is then sized as a whole, by samples."""
+"""The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
 CRAMPED_RATIO = 0.3
-"""Of what a system prompt larger than the trigger leaves of the window, a summary's share."""
+"""A summary's share of the room in the window that is left by a system prompt larger than the threshold."""
 TAG_CHARS_PER_TOKEN = 2.5
 """Characters of a path for each token: paths are dense, agents' traces measure 2.6 and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryPlan:
-    """What is to be summarised and what stays.
+    """The messages that a summary covers, the ones that stay, and the room that it has.
 
     Attributes:
         cut: The first run that is kept.
-        reaches_target: Whether what is kept leaves a summary of the allowance its room under the target.
+        reaches_target: Whether the kept messages leave room under the target for a summary of the allowance.
         pins: Messages before it that stay.
-        history: What the history summary is made of: everything newly covered, without a split turn's first part.
+        history: The newly covered messages, without a split turn's first part.
         prefix: The first part of the split turn, when it gets a summary of its own.
         hosts: The host message of each of these, history first.
         previous_summary: The summary to update, or None.
         allowance: The most the summary may hold, in estimated tokens, before calibration.
         tags: The file lists that follow it.
         files: Files read and modified so far.
-        digest: What the newly covered part did, as plain JSON.
+        digest: The actions in the newly covered messages, as plain JSON.
         host_messages: Host messages covered in all.
-        ends_with_user: Whether a user's message is the last one: then nobody needs to be told to go on.
+        ends_with_user: Whether a user's message is the last one: then the model need not be told to go on.
         needs_model: Whether a summarizer is to be asked; otherwise the summary is made by rule.
     """
 
@@ -98,7 +98,7 @@ class Summarized:
 def plan_summary(
     snapshot: Snapshot[M], goal: Goal[M], *, split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
 ) -> SummaryPlan | None:
-    """Choose the cut and gather what is to be summarised; None when nothing that may be left out lies before any cut.
+    """Choose the cut and gather the messages before it; None when none of them may be left out.
 
     Args:
         split_turn_min_prefix: A turn cut in two gets a summary of its own for a first part of at least so many messages.
@@ -110,30 +110,30 @@ def plan_summary(
 
     def fits(run: int) -> bool:
         start = snapshot.history.run_start(run)
-        return _above(snapshot, start) + snapshot.history.tokens(start) <= room
+        return _tokens_above(snapshot, start) + snapshot.history.tokens(start) <= room
 
     cut = find_cut(snapshot.history, after=snapshot.covered_runs, keep_tokens=keep, fits=fits)
     if cut is None:
         return None
-    spare = _spare(snapshot, goal.budget, cut, allowance + wrapper) - wrapper
+    spare = _spare_tokens(snapshot, goal.budget, cut, allowance + wrapper) - wrapper
     allowance = min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS))
-    return _gathered(snapshot, goal, cut, allowance, split_turn_min_prefix, reaches_target=fits(cut))
+    return _gather(snapshot, goal, cut, allowance, split_turn_min_prefix, reaches_target=fits(cut))
 
 
-def _above(snapshot: Snapshot[M], start: int) -> int:
+def _tokens_above(snapshot: Snapshot[M], start: int) -> int:
     """The estimate of the system messages and pins that stay from before piece `start`."""
     return sum(
         snapshot.history.piece(i).tokens for i in (*snapshot.history.systems(start), *pinned_pieces(snapshot, start))
     )
 
 
-def _spare(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) -> int:
+def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) -> int:
     """What a summary may take beside the parts that cannot shrink: all that is left under the trigger, or what is `enough`.
 
     Where those parts alone pass the trigger, it is a share of what is left under the window: the next steps need the rest.
     """
     start = snapshot.history.run_start(cut)
-    kept = _above(snapshot, start) + snapshot.history.tokens(start)
+    kept = _tokens_above(snapshot, start) + snapshot.history.tokens(start)
     if snapshot.room(budget.trigger) - kept >= enough:
         return enough  # beside all that is kept as it stands: what of it can shrink need not be known
     parts = reducible_parts(snapshot.history, cut, snapshot.estimator.estimate_message_tokens)
@@ -144,7 +144,7 @@ def _spare(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) -> int:
     return int((snapshot.room(budget.window) - rigid) * CRAMPED_RATIO)
 
 
-def _gathered(
+def _gather(
     snapshot: Snapshot[M], goal: Goal[M], cut: int, allowance: int, split_turn_min_prefix: int, *, reaches_target: bool
 ) -> SummaryPlan | None:
     history = snapshot.history

@@ -30,7 +30,7 @@ REALISTIC: Final = range(3)
 """Seeds of the realistic conversations."""
 HOSTILE: Final = range(100, 102)
 """Seeds of the broken ones."""
-WAYS: Final = ((0.9, False), (1.5, False), (1.5, True))
+WAYS: Final = ((0.9, False), (0.9, True), (1.5, True))
 """How full the window is at the end, above the threshold or larger than the window, and whether there are other strategies."""
 GROWTH: Final = (0.7, 1.0)
 """Parts of a conversation after which it is sent: the later one goes on from the record of the earlier one."""

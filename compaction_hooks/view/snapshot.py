@@ -1,4 +1,4 @@
-"""A conversation at one moment, as one value: all that triggers, strategies and checks read."""
+"""A conversation at one moment, as one value: triggers, strategies and checks read nothing else."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Snapshot(Generic[M]):
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        """The parts that the view in force shows smaller; not those that were, before a rewind or an edit."""
+        """The parts that the active view shows smaller; not those that it showed before a rewind or an edit."""
         if self.record is None:
             return ()
         listed = self.projection.reductions
@@ -168,11 +168,10 @@ class Snapshot(Generic[M]):
         if name is None:
             return False
         run = self.user_pins[name]
-        # What follows a summary at the head of a list has lost its place, and so has what stands behind an edit: there the
-        # content alone decides.
-        return self.history.run_of(piece) == run or not self._stands_in(run, name)
+        # Messages after a summary at the head of a list, or after an edit, have lost their place: there the content alone decides.
+        return self.history.run_of(piece) == run or not self._is_in_run(run, name)
 
-    def _stands_in(self, run: int, name: str) -> bool:
+    def _is_in_run(self, run: int, name: str) -> bool:
         """Whether a run of this list holds a message with this digest."""
         if not self.history.base <= run < self.history.run_count:
             return False
@@ -180,7 +179,7 @@ class Snapshot(Generic[M]):
 
     @property
     def covered_runs(self) -> int:
-        """Runs that no longer stand in the view."""
+        """Runs at the beginning that are no longer in the view."""
         return max(self.history.base, self.record.covered_runs if self.record else 0)
 
     def pinned_by_user(self) -> list[int]:
@@ -188,7 +187,7 @@ class Snapshot(Generic[M]):
         return [index for index in range(self.history.piece_count) if self.is_pinned_by_user(index)]
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
-        """Return the neutral messages of a view; of the host's own objects as they were read, only new ones are read."""
+        """Return the neutral messages of a view: the host's as they were read, and new ones read now."""
         history = self.history
         known = {id(history.host(index)): index for index in projection.borrowed}
         found: list[Message] = []
