@@ -36,9 +36,9 @@ and has no features.
 IDLE = """\
 ## A call when nothing is due
 
-Microseconds of one call, by live messages, in a window that nothing fills. Growth is the exponent from {low:,} to {high:,}
-messages: 0 is constant, 1 is linear. With usage: the last answer carries what the provider counted; peers without such a row do
-not read it.
+Microseconds of one call with the messages that an agent adds, by live messages, in a window that nothing fills. Growth is the
+exponent from {low:,} to {high:,} messages: 0 is constant, 1 is linear. With usage: each answer carries what the provider counted;
+peers without such a row do not read it.
 """
 SESSION = """\
 ## A whole session in a window of {window:,} tokens, {usage} reported usage

@@ -20,7 +20,7 @@ from tests.benchmarks.peers.peer import Chat, Conversation, M, Peer, Reported
 UNLIMITED = 1_000_000_000
 """A window in which nothing is ever due, in tokens."""
 ROUND_SECONDS = 0.1
-"""So long one round of equal calls takes, one call at least."""
+"""So long one round of calls takes, one call at least."""
 TOKENS_PER_MESSAGE = 510
 """Of the generated history, in the mean."""
 
@@ -154,27 +154,33 @@ class Play(Generic[M]):
         return [index for index in range(1, len(self._inputs)) if self._inputs[index] < self._inputs[index - 1]]
 
 
-async def idle_seconds(peer: Peer[M], history: Sequence[Chat], *, usage: bool) -> float:
-    """Return the seconds of one call when nothing is new and nothing is due.
+async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usage: bool) -> float:
+    """Return the median seconds of one call when nothing is due, with the messages that an agent adds from call to call.
 
     Args:
-        history: The live messages; it ends where a call is due.
-        usage: Whether the last answer carries what the provider counted.
+        history: More than `size` messages.
+        size: The live messages of the first call, at least.
+        usage: Whether each answer from there on carries what the provider counted.
     """
     messages = peer.convert(history)
-    last = max(index for index, message in enumerate(messages) if peer.is_answer(message))
+    first = next(number for number, message in enumerate(messages) if number >= size and peer.is_answer(message))
     conversation = peer.open(UNLIMITED)
-    for message in messages[:last]:
+    for message in messages[:first]:
         conversation.append(message, None)
     await conversation.view()
-    reported = Reported(TOKENS_PER_MESSAGE * len(history), TOKENS_PER_MESSAGE)
-    conversation.append(messages[last], reported if usage else None)
-    for message in messages[last + 1 :]:
-        conversation.append(message, None)
-    await conversation.view()
+    times: list[float] = []
     with _settled():
-        one = await _seconds(conversation, 1)
-        return one if one > ROUND_SECONDS else await _seconds(conversation, int(ROUND_SECONDS / one))
+        for number, message in enumerate(messages[first:], first):
+            is_answer = peer.is_answer(message)
+            if is_answer and number > first:
+                start = process_time()
+                await conversation.view()
+                times.append(process_time() - start)
+            if sum(times) > ROUND_SECONDS:
+                break
+            reported = Reported(TOKENS_PER_MESSAGE * number, TOKENS_PER_MESSAGE)
+            conversation.append(message, reported if usage and is_answer else None)
+    return median(times) - _clock_seconds()
 
 
 @contextmanager
@@ -186,13 +192,6 @@ def _settled() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-async def _seconds(conversation: Conversation[M], calls: int) -> float:
-    start = process_time()
-    for _ in range(calls):
-        await conversation.view()
-    return (process_time() - start) / calls
 
 
 def _clock_seconds() -> float:

@@ -19,11 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic
 
-from tests.benchmarks.history import call_points, grow
+from tests.benchmarks.history import grow
 from tests.benchmarks.peers.peer import Chat, M, Peer
 from tests.benchmarks.peers.scenarios import Play, idle_seconds
 
 PLAY_TASKS = ("count", "clock", "peak")
+ADDED = 400
+"""Messages that are added while single calls are timed, at most."""
 
 
 class Worker(Generic[M]):
@@ -57,8 +59,7 @@ class Worker(Generic[M]):
         }
 
     async def _idle(self, messages: int, usage: bool) -> float:
-        history = _history("", messages)
-        return await idle_seconds(self._peer, history[: call_points(history)[-1]], usage=usage)
+        return await idle_seconds(self._peer, _history("", messages + ADDED), messages, usage=usage)
 
     def _play(self, source: str, messages: int, window: int, usage: bool) -> Play[M]:
         key = (source, messages, window, usage)
