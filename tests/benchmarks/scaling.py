@@ -52,17 +52,21 @@ ESTIMATOR = CharacterEstimator()
 PARTS = {
     "read and compare the list": ("history.reader.HistoryReader.sync", "history.reader.HistoryReader.verify"),
     "digest chain": ("history.history.History.digest_before",),
-    "clearing: what, and its record": ("planning.plan_clearing", "drafts.clearing_record"),
-    "cut": ("cut_point.find_cut",),
+    "clearing: which results, and the record": ("strategies.clear_tool_results.ClearToolResults.propose",),
+    "cut": ("strategies.cut_point.find_cut",),
     "calls, files, digest": ("files.operations.calls_made", "files.operations.touched_files", "files.digest.digest"),
     "file lists": ("files.tags.file_tags",),
-    "the rest of the plan": ("planning.plan_summary",),
-    "request": ("summarizers.summary_request",),
-    "transcript, where it is read": ("transcript.transcript",),
-    "answer judged": ("summarizing._judged",),
-    "record": ("drafts.summary_record", "record.CompactionRecord.to_json", "record.known_products"),
-    "view": ("projection.apply_record",),
-    "check of the view": ("drafts.objection",),
+    "the rest of the plan": ("strategies.summary_plan.plan_summary",),
+    "request": ("summary.summarizers.summary_request",),
+    "transcript, if it is read": ("summary.transcript.transcript",),
+    "answer judged": ("engine.summarizing._judged",),
+    "record": (
+        "strategies.summarize.summary_candidate",
+        "view.record.CompactionRecord.to_json",
+        "view.record.known_products",
+    ),
+    "view": ("view.projection.apply_record",),
+    "check of the view": ("strategies.check.rejection",),
 }
 """The parts of a compaction, as functions below `compaction_hooks`; what one calls of another counts for the other."""
 
