@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.statements import SENTENCE_CHARS, WIDE, is_small_talk, spoken_sentences
-from compaction_hooks.summary.extractive.text import is_foreign_summary, is_request, one_line
+from compaction_hooks.summary.extractive.text import is_foreign_summary, is_request, quote
 
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
@@ -55,7 +55,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         value = _telling(sentence, section, _rarity(terms[index], frequency, len(told)))
         if value > 0:
             age = 0.7 + 0.3 * index / len(told)
-            items.append(Item(section=section, text=one_line(sentence, SENTENCE_CHARS), value=value * age, group=group))
+            items.append(Item(section=section, text=quote(sentence, SENTENCE_CHARS), value=value * age, group=group))
     return items
 
 

@@ -195,7 +195,9 @@ def _words(text: str) -> dict[str, str]:
     """Return the identifier-like words of a text in their order, each with its kind."""
     found: dict[str, str] = {}
     for run in filter(_TELLING.search, dict.fromkeys(_RUN.findall(text))):
-        for piece in _pieces(run) if len(run) <= MAX_CHARS else ():
+        if len(run) > MAX_CHARS:
+            continue
+        for piece in _pieces(run) if ":" in run else (run,):
             word = piece.lstrip("!?*_-&").rstrip(".!?*_-&~")
             if len(word) > 2 and (kind := kind_of(word)):
                 found[word] = kind
@@ -203,10 +205,9 @@ def _words(text: str) -> dict[str, str]:
 
 
 def _pieces(run: str) -> Sequence[str]:
-    """Return what may be identifiers in a run of characters."""
+    """Return the parts of a run with colons that may be identifiers."""
     run = run.strip(":").rstrip(".")
-    is_whole = ":" not in run or "://" in run or _WITH_LINE.fullmatch(run)
-    return (run,) if is_whole else run.split(":")
+    return (run,) if "://" in run or _WITH_LINE.fullmatch(run) else run.split(":")
 
 
 def _members(text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from compaction_hooks.summary.extractive.text import (
     bounded,
     is_foreign_summary,
     is_request,
-    one_line,
+    quote,
     sentences,
     size,
     strip_harness,
@@ -58,7 +58,7 @@ _SMALL_TALK = re.compile(
     r"ありがとう|こんにちは)",
     re.IGNORECASE,
 )
-_LIST_MARK = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
+_LIST_MARK = re.compile(r"\A(?:[-*+#>]+\s+|\d{1,3}[.)]\s+|\[[ xX~/-]\]\s*)+")
 WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """A character of a script that sets no spaces and needs few characters for a word."""
 
@@ -110,7 +110,7 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
     said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
     found = [item.text for item in earlier]
     found += (sentence for sentence in said if _CONSTRAINT.search(sentence.lower()) and is_prose(sentence))
-    ordered = list(dict.fromkeys(one_line(text, SENTENCE_CHARS) for text in found))
+    ordered = list(dict.fromkeys(quote(text, SENTENCE_CHARS) for text in found))
     return [
         Item(
             section=Section.CONSTRAINTS,
@@ -132,13 +132,17 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
             is_answer = not message.calls
             for index, sentence in enumerate(spoken_sentences(message.text)):
                 cues = len(_DECISION.findall(sentence.lower()))
-                is_talk = is_small_talk(sentence) or sentence.endswith(("?", "？", ":", "："))
-                if (cues or (is_answer and index == 0)) and not is_talk and is_prose(sentence):
-                    found[one_line(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
+                if (cues or (is_answer and index == 0)) and _concludes(sentence):
+                    found[quote(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
     return [
         Item(section=Section.DECISIONS, text=text, value=weight * (0.4 + 1.6 * index / len(found)))
         for index, (text, weight) in enumerate(found.items())
     ]
+
+
+def _concludes(sentence: str) -> bool:
+    """Whether a sentence may be a conclusion: prose, no small talk, no question, no head of a list."""
+    return is_prose(sentence) and not is_small_talk(sentence) and not sentence.endswith(("?", "？", ":", "："))
 
 
 def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
@@ -147,7 +151,7 @@ def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         if message.role == "assistant" and message.text.strip():
             said = [s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and is_prose(s)]
             return [
-                Item(section=Section.NEXT, text=one_line(s, SENTENCE_CHARS), value=3.0) for s in said[-NEXT_SENTENCES:]
+                Item(section=Section.NEXT, text=quote(s, SENTENCE_CHARS), value=3.0) for s in said[-NEXT_SENTENCES:]
             ]
     return list(earlier)
 
@@ -157,13 +161,7 @@ def spoken_sentences(text: str) -> list[str]:
     found = sentences(without_code(strip_harness(text)))
     if len(found) > 2 * MAX_SENTENCES:
         found = found[:MAX_SENTENCES] + found[-MAX_SENTENCES:]
-    bare = (neutralised(_unmarked(sentence[:MAX_SENTENCE_CHARS])) for sentence in found)
-    return [sentence for sentence in bare if sentence]
-
-
-def _unmarked(sentence: str) -> str:
-    mark = _LIST_MARK.match(sentence)
-    return sentence[mark.end() :] if mark else sentence
+    return [bare for sentence in found if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]
 
 
 def is_small_talk(sentence: str) -> bool:

@@ -39,11 +39,12 @@ DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
 MAX_VALUES = 3
 """Of such a call, the most values."""
 
-Kind: TypeAlias = Literal["action", "edit", "command", "read"]
-VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read": 0.6}
-"""What changed the world outside is asked for most; edits stand in the file lists too; what was read can be read again."""
-FAILING, MENDED, OTHERS_WORDS = 1.5, 0.4, 2.0
-"""Factors for a step that still fails and for one that failed before it succeeded; the value of a line that is no step."""
+Kind: TypeAlias = Literal["action", "edit", "command", "read", "told"]
+VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read": 0.6, "told": 2.0}
+"""Changes of the world outside are asked for most; edits are in the file lists too; a file can be read again. A line of another
+system's summary is "told"."""
+FAILING, MENDED = 1.5, 0.4
+"""Factors for a step that still fails and for one that failed before it succeeded."""
 
 _READ_NAME = re.compile(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
@@ -84,7 +85,7 @@ class Step:
     """One call, or several with the same outcome.
 
     Attributes:
-        call: `name(what identifies it)`.
+        call: `name(what identifies it)`; of a line that is no step, the whole.
         outcome: What it answered in a few words, or its error line; may be empty.
     """
 
@@ -116,8 +117,8 @@ def steps(calls: Iterable[CallMade]) -> Iterator[Step]:
     return (_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
 
 
-def parse_step(text: str) -> Step | None:
-    """Read back the line of a step, or return None for a line that is none."""
+def parse_step(text: str) -> Step:
+    """Read back the line of a step."""
     count = _COUNT.search(text)
     body = text[: count.start()] if count else text
     call, arrow, outcome = body.rpartition(" -> ")
@@ -125,7 +126,7 @@ def parse_step(text: str) -> Step | None:
         call, outcome = body, ""
     name, parenthesis, arguments = call.partition("(")
     if not parenthesis or not call.endswith(")") or not name or " " in name:
-        return None
+        return Step(call=one_line(text, ARGUMENTS_CHARS), outcome="", failed=False, kind="told")
     return Step(
         call=call,
         outcome=outcome.removeprefix(_FAILED),
@@ -144,10 +145,10 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
         earlier: The items an earlier summary holds under "Done" and "Blocked".
     """
     told = [item.text for item in earlier if not _OMITTED.match(item.text)]
-    done = _merged([*(parse_step(text) or text for text in told), *new])
-    succeeded = {step.signature: at for at, step in enumerate(done) if isinstance(step, Step) and not step.failed}
+    done = _merged([*map(parse_step, told), *new])
+    succeeded = {step.signature: at for at, step in enumerate(done) if not step.failed}
     return [
-        _item(step, (at + 1) / len(done), is_mended=isinstance(step, Step) and succeeded.get(step.signature, -1) > at)
+        _item(step, (at + 1) / len(done), is_mended=step.failed and succeeded.get(step.signature, -1) > at)
         for at, step in enumerate(done)
     ]
 
@@ -167,9 +168,9 @@ def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: flo
                 objects.setdefault(tool[1], {}).update(dict.fromkeys(filter(None, (tool[3] or "").split(", "))))
     for item in dropped:
         step = parse_step(item.text)
-        name = re.sub(r"[;()]", "", step.call.partition("(")[0]) if step else "other"
-        counts[name] += step.count if step else 1
-        if step and step.kind == "action" and not step.failed and (found := _objects(step.call)):
+        name = "other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])
+        counts[name] += step.count
+        if step.kind == "action" and not step.failed and (found := _objects(step.call)):
             objects.setdefault(name, {})[found] = None
     lines = (_counted(counts, objects, tools, calls) for tools, calls in DETAILS)
     return next((line for line in lines if size(line) <= max_size), "")
@@ -189,10 +190,8 @@ def _counted(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], ma
     return f"{total} more step{'s' if total > 1 else ''}, not listed: {'; '.join(listed)}"
 
 
-def _item(step: Step | str, age: float, *, is_mended: bool) -> Item:
+def _item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Newer steps are worth up to three times as much as the oldest."""
-    if isinstance(step, str):
-        return Item(section=Section.DONE, text=one_line(step, ARGUMENTS_CHARS), value=OTHERS_WORDS * (0.5 + age))
     value = VALUES[step.kind] * (0.5 + age)
     if not step.failed:
         return Item(section=Section.DONE, text=step.text, value=value)
@@ -203,21 +202,14 @@ def _item(step: Step | str, age: float, *, is_mended: bool) -> Item:
     return Item(section=section, text=step.text, value=value * FAILING)
 
 
-def _merged(done: Sequence[Step | str]) -> list[Step | str]:
-    """Return the steps with repetitions of one line counted, where the last of them stands."""
-    counts: Counter[str] = Counter()
+def _merged(done: Iterable[Step]) -> list[Step]:
+    """Return the steps with repetitions of one line counted, in the place of the last of them."""
+    merged: dict[str, Step] = {}
     for step in done:
-        counts[_uncounted(step)] += 1 if isinstance(step, str) else step.count
-    merged: dict[str, Step | str] = {}
-    for step in done:
-        line = _uncounted(step)
-        merged.pop(line, None)
-        merged[line] = step if isinstance(step, str) else replace(step, count=counts[line])
+        line = replace(step, count=1).text
+        before = merged.pop(line, None)
+        merged[line] = replace(step, count=step.count + before.count) if before else step
     return list(merged.values())
-
-
-def _uncounted(step: Step | str) -> str:
-    return step if isinstance(step, str) else replace(step, count=1).text
 
 
 def _step(made: CallMade) -> Step:

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.text import one_line
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.summary.extractive.text import quote
 
 TASK_CHARS = 160
 """Of one task's text."""
@@ -65,7 +64,7 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
 
 def _read_boxes(text: str, tasks: dict[str, float]) -> None:
     for mark, task in _BOX.findall(text) if "] " in text else ():
-        line = neutralised(one_line(task, TASK_CHARS))
+        line = quote(task, TASK_CHARS)
         if mark == " ":
             tasks.setdefault(line, BOXED)
         else:
@@ -74,7 +73,7 @@ def _read_boxes(text: str, tasks: dict[str, float]) -> None:
 
 def _text(row: Mapping[str, object]) -> str:
     found = next((value for key in _TEXT_KEYS if isinstance(value := row.get(key), str) and value.strip()), "")
-    return neutralised(one_line(found, TASK_CHARS))
+    return quote(found, TASK_CHARS)
 
 
 def _value(row: Mapping[str, object]) -> float:

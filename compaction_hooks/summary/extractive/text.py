@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.text.shortening import shortened, without_blocks
 
 HARNESS_TAGS = (
@@ -97,6 +98,11 @@ def one_line(text: str, max_chars: int) -> str:
         return text
     tail = max(max_chars // 4, 1)
     return text[: max(max_chars - tail - 3, 0)] + "..." + text[-tail:]
+
+
+def quote(text: str, max_chars: int) -> str:
+    """Return the text on one line, bounded, in a form that poses as no turn and as no tag of ours."""
+    return neutralised(one_line(text, max_chars))
 
 
 def both_ends(text: str, max_chars: int) -> str:
