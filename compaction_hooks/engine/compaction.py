@@ -51,12 +51,12 @@ class Compaction(Generic[M]):
         self._conversation = conversation
         self._shared = shared
         self._call = call
+        self._settings = shared.settings_for(call)
         self._snapshot = replace(snapshot, learned=conversation.saved_calibration(snapshot.key.model))
         keep = max(order.keep, math.ceil(snapshot.ratio * turns_tokens(snapshot.history, order.turns)))
         self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
         self._order = order
-        self._settings = shared.settings_for(call)
         self._has_waited = False
         self._failure: SummaryFailed | None = None
         self._spent: Usage | None = None

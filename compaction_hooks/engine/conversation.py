@@ -200,19 +200,12 @@ class Conversation(Generic[M]):
             return self.records.newest()
         return self.records.find(self.records.active_id)
 
-    def read(self, messages: Sequence[M]) -> History[M]:
-        """Read a list, looking only at what is new."""
-        if self.is_format_open:
-            self.settle_format(messages)
-        self.history = self.reader.sync(self.history, messages, self.records.known)
-        return self.history
-
-    def read_for_record(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
-        """Read a list and find the active record; before another one becomes active, every message is read again.
+    def read(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
+        """Read what is new of a list and find the active record; before another one becomes active, every message is read again.
 
         So a message that the host changed in place is noticed at the latest here.
         """
-        history = self.read(messages)
+        history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.active(history)
         if record is not None and record.id != self.records.active_id:
             history = self.history = self.reader.verify(history, messages)

@@ -53,8 +53,8 @@ class ConversationFlow(Generic[M]):
     def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         is_fresh = yield from self._attempts.catch_up(before_paying=False)
-        yield from self._tell_missing_pins(call)
         call = yield from self._timed(call)
+        yield from self._tell_missing_pins(call)
         may_ask, may_wait = True, True
         while True:
             is_aborted: bool = yield IsAborted()

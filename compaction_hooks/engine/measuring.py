@@ -104,7 +104,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.mended(call.messages) if is_mended else call.messages
     conversation.merges_user_messages = settings.merge_user_messages
-    history, record = conversation.read_for_record(messages)
+    history, record = conversation.read(messages)
     model = call.model or shared.model
     is_bound = conversation.reasoning.binds(model, conversation.format)
     stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
