@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from compaction_hooks.formats._fields import fields_of, list_of
+from compaction_hooks.formats._fields import Fields, fields_of, list_of
 from compaction_hooks.text.json_text import is_nested, may_be_nested, parsed
 
 
@@ -20,7 +20,7 @@ def to_json(value: object) -> str:
     except (ValueError, TypeError, RecursionError):
         text = None
     if text is None or (may_be_nested(text) and is_nested(value)):
-        return " ".join(_leaves(value))
+        return " ".join(str(leaf) for _, leaf in _leaves(value, _keys_and_values))
     return text
 
 
@@ -29,18 +29,26 @@ def _jsonable(value: object) -> object:
     return str(value) if fields is None else fields
 
 
-def _leaves(value: object) -> Iterable[str]:
+def _keys_and_values(fields: Fields) -> list[tuple[str, object]]:
+    return [("", either) for pair in fields.items() for either in pair]
+
+
+def _leaves(value: object, children: Callable[[Fields], list[tuple[str, object]]]) -> Iterator[tuple[str, object]]:
+    """Yield what is neither an object nor a list in a value, each with the key it is under; objects in a circle once.
+
+    Args:
+        children: Gives the keys and values of an object that count, in order.
+    """
     seen = set[int]()
-    stack = [value]
+    stack: list[tuple[str, object]] = [("", value)]
     while stack:
-        node = stack.pop()
-        fields = fields_of(node)
-        children = list_of(node) if fields is None else [leaf for pair in fields.items() for leaf in pair]
-        if children is None:
-            yield str(node)
+        key, node = stack.pop()
+        fields, items = fields_of(node), list_of(node)
+        if fields is None and items is None:
+            yield key, node
         elif id(node) not in seen:
             seen.add(id(node))
-            stack.extend(reversed(children))
+            stack += reversed([(key, item) for item in items or ()] if fields is None else children(fields))
 
 
 def as_json_text(value: object) -> str:
@@ -77,23 +85,17 @@ def block_content(value: object) -> str:
 
 
 def _words(value: object) -> Iterator[str]:
-    seen = set[int]()
-    stack: list[tuple[str, object]] = [("", value)]
-    while stack:
-        key, node = stack.pop()
-        fields, items = fields_of(node), list_of(node)
-        if id(node) in seen and (fields is not None or items is not None):
-            continue
-        seen.add(id(node))
-        if fields is not None:
-            said = () if fields.get("type") == "base64" else sorted(map(str, fields.keys() - _UNSAID), reverse=True)
-            stack += [(name, _as_object(fields.get(name)) if name in _AS_TEXT else fields.get(name)) for name in said]
-        elif items is not None:
-            stack += [(key, item) for item in reversed(items)]
-        elif isinstance(node, str):
-            yield from [node] if node and not node.startswith("data:") else ()
-        elif node is not None and node is not False:
-            yield f"{key}={to_json(node)}"
+    for key, leaf in _leaves(value, _said):
+        if isinstance(leaf, str):
+            yield from () if not leaf or leaf.startswith("data:") else (leaf,)
+        elif leaf is not None and leaf is not False:
+            yield f"{key}={to_json(leaf)}"
+
+
+def _said(fields: Fields) -> list[tuple[str, object]]:
+    """Return the fields of a block that a reader may know."""
+    names = [] if fields.get("type") == "base64" else sorted(map(str, fields.keys() - _UNSAID))
+    return [(name, _as_object(fields.get(name)) if name in _AS_TEXT else fields.get(name)) for name in names]
 
 
 def _as_object(arguments: object) -> object:

@@ -32,7 +32,7 @@ from compaction_hooks.formats._rewriting import (
     spoken_block,
     without_items,
 )
-from compaction_hooks.messages import Media, Message, Part, PartAddress, Provider, Role, Text, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Message, PartAddress, Provider, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
 
@@ -74,7 +74,9 @@ class AnthropicFormat(DictFormat):
         parts = read_content(fields.get("content"), _READERS.get(neutral, _TEXT_BLOCKS))
         if neutral != "user" or not any(isinstance(part, ToolResult) for part in parts):
             return (build_message(neutral, parts, fields),)
-        pieces = [(is_result, tuple(run)) for is_result, run in groupby(parts, _is_result)]
+        pieces = [
+            (is_result, tuple(run)) for is_result, run in groupby(parts, lambda part: isinstance(part, ToolResult))
+        ]
         return tuple([build_message("tool" if is_result else "user", run, fields) for is_result, run in pieces])
 
     def _owns(self, block: Fields) -> bool:
@@ -141,16 +143,10 @@ def _rewritten(old: object, part: Text | Media | ToolCall | ToolResult, text: st
             return {**block, "content": result_content(block.get("content"), text, "text")}
         case ToolCall():
             return {**block, "input": json_object(text)}
-        case Media():
-            return spoken_block(old, text)
         case Text() if block.get("type") == "document":
             return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
-        case Text():
+        case Text() | Media():
             return spoken_block(old, text)
-
-
-def _is_result(part: Part) -> bool:
-    return isinstance(part, ToolResult)
 
 
 def _image(fields: Fields) -> Media | None:

@@ -6,7 +6,7 @@ Shapes: https://platform.openai.com/docs/api-reference/responses/create (as type
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._dict_format import DictFormat
@@ -30,24 +30,17 @@ from compaction_hooks.messages import (
 )
 from compaction_hooks.text.json_text import json_object
 
-
-class _CallItem(NamedTuple):
-    """How one type of call item is written: the tool's fixed name ("" when the item carries it), the fields of its arguments."""
-
-    tool: str
-    arguments: tuple[str, ...]
-
-
-_CALLS: Final[Mapping[str, _CallItem]] = {
-    "function_call": _CallItem("", ("arguments",)),
-    "custom_tool_call": _CallItem("", ("input",)),
-    "local_shell_call": _CallItem("local_shell", ("action",)),
-    "shell_call": _CallItem("shell", ("action",)),
-    "apply_patch_call": _CallItem("apply_patch", ("operation",)),
-    "computer_call": _CallItem("computer", ("action", "actions")),
+_CALLS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "function_call": ("", ("arguments",)),
+    "custom_tool_call": ("", ("input",)),
+    "local_shell_call": ("local_shell", ("action",)),
+    "shell_call": ("shell", ("action",)),
+    "apply_patch_call": ("apply_patch", ("operation",)),
+    "computer_call": ("computer", ("action", "actions")),
 }
-"""Calls whose output the host sends back. Calls that OpenAI answers itself have no second half and are `Opaque`; so are
-`tool_search_call` and its output, whose tools must stay in the context for as long as calls to them do."""
+"""Calls whose output the host sends back: the tool's fixed name ("" when the item carries it), the fields of its arguments.
+Calls that OpenAI answers itself have no second half and are `Opaque`; so are `tool_search_call` and its output, whose tools must
+stay in the context for as long as calls to them do."""
 
 _OUTPUTS: Final = frozenset(f"{call}_output" for call in _CALLS)
 
@@ -160,7 +153,7 @@ def _call_id(fields: Fields) -> str:
 
 
 def _arguments_field(fields: Fields) -> str:
-    names = _CALLS[text_of(fields.get("type"))].arguments
+    _, names = _CALLS[text_of(fields.get("type"))]
     return next((name for name in names if name in fields), names[0])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from compaction_hooks.formats._fields import Fields, fields_of
 from compaction_hooks.messages import ClientUsage, StopReason, Usage
@@ -23,16 +22,12 @@ def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
     return min(cached) >= 0 and sum(cached) <= usage.input_tokens
 
 
-_WHOLE: Final[set[type]] = {int}
-"""The kind of number a count is; a boolean is none."""
-
-
 def is_counted(usage: object) -> bool:
     """Whether this is a usage report of plain whole numbers: one made by hand or by a foreign reader may hold anything."""
     if not isinstance(usage, Usage):
         return False
     numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    return set(map(type, numbers)) == _WHOLE
+    return all(type(number) is int for number in numbers)  # a boolean is no count
 
 
 def context_tokens(usage: Usage) -> int:
