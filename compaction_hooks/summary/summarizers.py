@@ -111,15 +111,6 @@ _MADE: Final = ("prompt", "transcript", "omitted_items")
 _GIVEN: Final = tuple(name for name in SummaryRequest.__dataclass_fields__ if name not in _MADE)
 
 
-def _filled_by(filling: _Filling, given: Mapping[str, object]) -> SummaryRequest:
-    """A request of which only these fields have a value yet."""
-    request = SummaryRequest.__new__(SummaryRequest)
-    for name, value in given.items():
-        object.__setattr__(request, name, value)
-    object.__setattr__(request, "_filling", filling)
-    return request
-
-
 def _filling_of(request: SummaryRequest) -> _Filling | None:
     """How a request is filled; None for one that came with all its fields."""
     return cast("_Filling | None", getattr(request, "_filling", None))  # nothing else is ever put there
@@ -216,8 +207,12 @@ def shown_messages(request: SummaryRequest) -> int:
 
 
 def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
-    """The request with what is made when somebody looks at it."""
-    return _filled_by(filling, {name: getattr(blank, name) for name in _GIVEN})
+    """The request without the fields that are made when they are first read."""
+    request = SummaryRequest.__new__(SummaryRequest)
+    for name in _GIVEN:
+        object.__setattr__(request, name, getattr(blank, name))
+    object.__setattr__(request, "_filling", filling)
+    return request
 
 
 def _prompt(request: SummaryRequest) -> Prompt:

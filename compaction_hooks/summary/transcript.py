@@ -13,10 +13,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
-from compaction_hooks.messages import Media, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.text.shortening import shortened, without_blocks
 
@@ -96,9 +98,8 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
         pieces = _begin([piece for message in messages for piece in _block(message, caps)])
         chars = sum(map(len, pieces))
         if chars <= most_chars:
-            tokens = estimate(
-                "".join(pieces)
-            )  # joined for this alone: kept, it would be held in addition to the prompt
+            # Joined for this alone: kept, it would be held in addition to the prompt.
+            tokens = estimate("".join(pieces))
             if tokens <= max_tokens:
                 return Transcript(pieces=pieces, tokens=tokens, shown_messages=len(messages))
             density = tokens / max(chars, 1)
@@ -202,40 +203,34 @@ def _block(message: Message, caps: _Caps) -> _Block:
     """A message with its labels, each turn escaped; empty when it has nothing to show."""
     if message.role == "system":
         return []
-    label = _LABELS[message.role]
     pieces: list[str] = []
-    said: list[str] = []
-    for part in message.parts:
-        match part:
-            case ToolResult():
-                pieces += _said(label, said)
-                said.clear()
-                pieces += (_ERROR if part.is_error else _RESULT, _result(part, caps.result_chars))
-            case ToolCall():
-                pieces += _said(label, said)
-                said.clear()
-                pieces += (_CALL, _call(part, caps.result_chars))
-            case Text():
-                said.append(_readable(part.text, caps.text_chars))
-            case Media():
-                said.append(_placeholder(part))
-            case Opaque(content=content) if content and message.role == "assistant":
-                pieces += _said(label, said)
-                said.clear()
-                pieces += (_RESULT, _hosted(part, caps.result_chars))
-            case Opaque():
-                said += (f"[block: {_one_line(part.kind)}]", _readable(part.content, caps.result_chars))
-            case Thinking():
-                pass
-    pieces += _said(label, said)
+    turns = [_turn(part, message.role, caps) for part in message.parts]
+    for label, group in groupby(turns, key=itemgetter(0)):
+        texts = [text for _, text in group if text]
+        if label is None:
+            # Escaped only when joined: two adjacent texts could make one tag.
+            label, texts = _LABELS[message.role], list(filter(None, [neutralised("\n".join(texts))]))
+        pieces += (piece for text in texts for piece in (label, text))
     return pieces
 
 
-def _said(label: str, texts: Sequence[str]) -> _Block:
-    """What a speaker said, as a turn; none when it was nothing."""
-    # Escaped only when joined: two adjacent texts could make one tag.
-    text = neutralised("\n".join(filter(None, texts))) if texts else ""
-    return [label, text] if text else []
+def _turn(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
+    """The label of a part that is a turn of its own, escaped; or None and words of the speaker, still to be escaped."""
+    match part:
+        case ToolResult():
+            return _ERROR if part.is_error else _RESULT, _result(part, caps.result_chars)
+        case ToolCall():
+            return _CALL, _call(part, caps.result_chars)
+        case Opaque(content=content) if content and role == "assistant":
+            return _RESULT, _hosted(part, caps.result_chars)
+        case Opaque():
+            return None, f"[block: {_one_line(part.kind)}]\n{_readable(part.content, caps.result_chars)}".strip()
+        case Text():
+            return None, _readable(part.text, caps.text_chars)
+        case Media():
+            return None, _placeholder(part)
+        case Thinking():
+            return None, ""
 
 
 def _result(result: ToolResult, max_chars: int) -> str:
@@ -257,8 +252,6 @@ def _call(call: ToolCall, max_chars: int) -> str:
 def _value(value: object, max_chars: int) -> str:
     if isinstance(value, str):
         return _quoted(_limited(_clean(value), max_chars))
-    if type(value) is int:  # an encoder takes longer to begin than to write a number
-        return _limited(repr(value), max_chars)
     return _limited(_clean(_as_json(value)), max_chars)
 
 

@@ -20,7 +20,7 @@ from compaction_hooks.files.operations import (
 from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.text import defuse, one_line, size
+from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
 from compaction_hooks.text.escaping import neutralised
 
 NAME_CHARS = 60
@@ -306,8 +306,7 @@ def _outcome(text: str, kind: Kind) -> str:
 
 def _error_line(text: str) -> str:
     """Return the line that says what went wrong: the last that speaks of an error, else the first."""
-    ends = text if len(text) <= 2 * SCAN_CHARS else f"{text[:SCAN_CHARS]}\n{text[-SCAN_CHARS:]}"
-    lines = [line for line in _informative_lines(ends) if not _EXIT_LINE.match(line)]
+    lines = [line for line in _informative_lines(both_ends(text, SCAN_CHARS)) if not _EXIT_LINE.match(line)]
     speaking = (line for line in reversed(lines) if _ERROR_LINE.search(line))
     return one_line(next(speaking, lines[0] if lines else text), ERROR_CHARS)
 

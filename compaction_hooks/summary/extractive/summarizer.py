@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compaction_hooks.files import calls_made, touched_files, without_file_tags
-from compaction_hooks.messages import Message, Opaque, Text, ToolCall, ToolResult, Usage
+from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
 from compaction_hooks.summary.extractive.identifiers import collect, identifier_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
@@ -21,7 +21,7 @@ from compaction_hooks.summary.extractive.statements import (
 )
 from compaction_hooks.summary.extractive.steps import omitted_line, step_items, steps
 from compaction_hooks.summary.extractive.tasks import task_items
-from compaction_hooks.summary.extractive.text import one_line, size
+from compaction_hooks.summary.extractive.text import both_ends, one_line, size
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
 from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
@@ -80,7 +80,11 @@ class ExtractiveSummarizer:
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
-        messages = [_bounded(_with_hosted_calls(message)) for message in request.messages if message.role != "system"]
+        messages = [
+            replace(message, parts=tuple(map(_prepared, message.parts)))
+            for message in request.messages
+            if message.role != "system"
+        ]
         earlier = parse(without_file_tags(request.previous_summary or ""))
         for text in foreign_summaries(messages):
             # What somebody else says was asked for stands neither first nor last: those two are never dropped.
@@ -122,29 +126,15 @@ class ExtractiveSummarizer:
         return best
 
 
-def _with_hosted_calls(message: Message) -> Message:
-    """The message with blocks of tools that the provider ran as calls: so they are steps, and their identifiers are found."""
-    if not any(isinstance(part, Opaque) for part in message.parts):
-        return message
-    parts = [
-        ToolCall("", part.name or part.kind, part.content) if isinstance(part, Opaque) and part.content else part
-        for part in message.parts
-    ]
-    return replace(message, parts=tuple(parts))
-
-
-def _bounded(message: Message) -> Message:
-    """The message with its longest texts cut to their two ends."""
-    if all(len(getattr(part, "text", "")) <= MAX_TEXT_CHARS for part in message.parts):
-        return message
-    half = MAX_TEXT_CHARS // 2
-    parts = [
-        replace(part, text=f"{part.text[:half]}\n{part.text[-half:]}")
-        if isinstance(part, Text | ToolResult) and len(part.text) > MAX_TEXT_CHARS
-        else part
-        for part in message.parts
-    ]
-    return replace(message, parts=tuple(parts))
+def _prepared(part: Part) -> Part:
+    """The part as it is read: the longest texts cut to their two ends, a block of a tool that the provider ran as a call."""
+    match part:
+        case Opaque(content=content) if content:
+            return ToolCall("", part.name or part.kind, content)
+        case Text(text) if len(text) > MAX_TEXT_CHARS:
+            return Text(both_ends(text, MAX_TEXT_CHARS // 2))
+        case _:
+            return part
 
 
 def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:

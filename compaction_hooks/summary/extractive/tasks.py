@@ -58,7 +58,7 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
         for text in [text for text in tasks if text.startswith(f"#{number} ")]:
             del tasks[text]
     elif isinstance(arguments.get("subject"), str) and not number:
-        created = _CREATED.search(result.text if result is not None else "")
+        created = _CREATED.search(result.text[:TASK_CHARS] if result is not None else "")
         tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = OPEN
 
 
