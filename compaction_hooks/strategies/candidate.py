@@ -108,13 +108,12 @@ def reduce(
     chosen = [*reductions]
     if not chosen:
         return None
+    record = with_reductions(start_record(snapshot, goal), chosen)
     least = 0
     if made_from and goal.start is None:
-        least = snapshot.estimated - sum(part.tokens + 1 for part in made_from)  # estimates of parts are rounded up
-    record = with_reductions(start_record(snapshot, goal), chosen)
-    return Candidate(
-        snapshot=snapshot, record=record, made_from=made_from, least_tokens=snapshot.model_tokens(least) if least else 0
-    )
+        most = sum(part.tokens + 1 for part in made_from)  # estimates of parts are rounded up
+        least = snapshot.model_tokens(snapshot.estimated - most)
+    return Candidate(snapshot=snapshot, record=record, made_from=made_from, least_tokens=least)
 
 
 def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:

@@ -119,9 +119,9 @@ class _Spy:
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Any:
         """Return the strategy's proposal, unless it broke the contract."""
-        return self._asked("propose", Candidate, snapshot, goal)
+        return self._ask("propose", Candidate, snapshot, goal)
 
-    def _asked(self, method: str, kind: type, snapshot: Snapshot[Any], goal: Goal[Any], *more: object) -> Any:
+    def _ask(self, method: str, kind: type, snapshot: Snapshot[Any], goal: Goal[Any], *more: object) -> Any:
         held = deepcopy(_mutable(snapshot, goal))
         try:
             answer, again = (getattr(self._strategy, method)(snapshot, goal, *more) for _ in range(2))
@@ -149,11 +149,11 @@ class _SummarySpy(_Spy):
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Any:
         """Return the strategy's plan, unless it broke the contract."""
-        return self._asked("propose", SummaryPlan, snapshot, goal)
+        return self._ask("propose", SummaryPlan, snapshot, goal)
 
     def from_summary(self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /) -> Any:
         """Return the strategy's candidate, unless it broke the contract."""
-        return self._asked("from_summary", Candidate, snapshot, goal, plan, summary)
+        return self._ask("from_summary", Candidate, snapshot, goal, plan, summary)
 
 
 def _mutable(snapshot: Snapshot[M], goal: Goal[M]) -> list[object]:

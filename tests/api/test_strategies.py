@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
-from compaction_hooks.messages import M
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.messages import M, PartAddress
 from compaction_hooks.strategies import (
     AnyStrategy,
     Candidate,
@@ -140,6 +141,35 @@ def test_a_split_turn_gets_a_summary_of_its_own_from_so_many_messages_on() -> No
 
     assert kinds(5) == ["history", "turn_prefix"]
     assert kinds(500) == ["history"]
+
+
+class CountingRewrites(OpenAIChatFormat):
+    """Counts the messages that it writes anew."""
+
+    rewrites = 0
+
+    def rewrite(self, message: Chat, texts: Mapping[PartAddress, str], /) -> Chat:
+        self.rewrites += 1
+        return super().rewrite(message, texts)
+
+
+def test_a_view_that_cannot_reach_the_target_is_not_made_while_a_summary_does() -> None:
+    messages = [*talk(9, 220), user("Port the parser."), *steps(8, 250)]
+    clear, counting = ClearToolResults(protect_tokens=0), CountingRewrites()
+    view = hooks(clear, Summarize(), format=counting).transform_context_sync(messages)
+    assert "keep going" in texts(view)
+    assert not counting.rewrites
+    assert cleared(hooks(clear, format=counting).transform_context_sync(messages))
+    assert counting.rewrites
+
+
+def test_a_view_above_the_target_is_sent_when_the_summary_fails() -> None:
+    messages = [*talk(8, 260), user("Port the parser."), *steps(14, 250)]
+    failing = Scripted(RuntimeError("no model today"))
+    view = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=failing).transform_context_sync(messages)
+    assert failing.requests
+    assert cleared(view)
+    assert len(view) == len(messages)
 
 
 # -- by hand, and after an overflow
