@@ -11,9 +11,7 @@ import pytest
 from compaction_hooks.summary import prompts
 from compaction_hooks.summary.prompts import (
     SYSTEM_PROMPT,
-    history_prompt,
-    turn_prefix_prompt,
-    update_prompt,
+    user_prompt,
 )
 from compaction_hooks.text.escaping import neutralised, turns
 from compaction_hooks.view.summary_message import (
@@ -30,15 +28,17 @@ Prompt = Callable[[str | None, int], str]
 
 
 def first(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return history_prompt(focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return user_prompt("history", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 def update(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return update_prompt(previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return user_prompt("update", previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).around(
+        TRANSCRIPT
+    )
 
 
 def prefix(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return turn_prefix_prompt(focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return user_prompt("turn_prefix", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 every_prompt = pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_update_shows_the_previous_summary_first_and_says_how_to_merge() -> None
     ],
 )
 def test_update_escapes_the_previous_summary(previous: str, shown: str) -> None:
-    text = update_prompt(previous_summary=previous, focus=None, max_tokens=100).before
+    text = user_prompt("update", previous_summary=previous, focus=None, max_tokens=100).before
     assert text.startswith(f"<previous-summary>\n{shown}\n</previous-summary>\n")
 
 
@@ -179,9 +179,9 @@ def test_texts_change_together_with_their_version() -> None:
 
 def test_no_text_escapes_into_a_format_string() -> None:
     braces = "{focus} {0} {"
-    text = history_prompt(focus=braces, max_tokens=10).around([braces])
+    text = user_prompt("history", focus=braces, max_tokens=10).around([braces])
     assert text.count(braces) == 2
-    assert braces in update_prompt(previous_summary=braces, focus=None, max_tokens=10).before
+    assert braces in user_prompt("update", previous_summary=braces, focus=None, max_tokens=10).before
 
 
 # -- the summary in the context

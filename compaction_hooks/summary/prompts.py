@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.view.summary_message import TURN_PREFIX_HEADING
+
+SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
+"""A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
 
 SYSTEM_PROMPT = """\
 You summarise conversations between a person and an AI agent, so that the agent can go on working when the older messages are \
@@ -84,6 +88,8 @@ What the person asked for in this turn
 ### Intermediate Results
 - What was found out and is needed further on: exact paths, names, ids, numbers, commands, error messages"""
 
+_TASKS: dict[SummaryKind, str] = {"history": _HISTORY, "update": _UPDATE, "turn_prefix": _TURN_PREFIX}
+
 _RULES = """\
 Rules:
 - Write in the language the person writes in. Keep the headings as they are given.
@@ -132,36 +138,32 @@ class Prompt:
         return "".join([self.before, *pieces, self.behind])
 
 
-def history_prompt(*, focus: str | None, max_tokens: int, form: str | None = None) -> Prompt:
-    """Return the prompt for a first summary.
+def user_prompt(
+    kind: SummaryKind,
+    *,
+    previous_summary: str | None = None,
+    focus: str | None,
+    max_tokens: int,
+    form: str | None = None,
+) -> Prompt:
+    """Return the prompt for a summary of this kind.
 
     Args:
+        previous_summary: What a summary of kind "update" takes the place of; escaped here.
         focus: What to pay attention to; escaped here.
         max_tokens: The most the summary may hold.
         form: Says how the summary is written, in place of our headings; None: with them.
     """
-    task = f"{_HISTORY}\n\n{form}" if form else f"{_HISTORY} {_FORM.format(headings=_HEADINGS)}"
-    return _prompt(task, focus=focus, max_tokens=max_tokens)
-
-
-def update_prompt(*, previous_summary: str, focus: str | None, max_tokens: int, form: str | None = None) -> Prompt:
-    """Return the prompt for a summary that takes the place of an earlier one. The earlier one is escaped here."""
-    update = _UPDATE.format(turn_prefix=TURN_PREFIX_HEADING, moves="" if form else _MOVES)
-    earlier = f"<previous-summary>\n{neutralised(previous_summary).strip() or '(none)'}\n</previous-summary>\n\n"
-    task = f"{update}\n\n{form or _FORM.format(headings=_HEADINGS)}"
-    return _prompt(task, focus=focus, max_tokens=max_tokens, earlier=earlier)
-
-
-def turn_prefix_prompt(*, focus: str | None, max_tokens: int, form: str | None = None) -> Prompt:
-    """Return the prompt for the first part of a turn whose second part stays in the context."""
-    task = f"{_TURN_PREFIX}\n\n{form}" if form else f"{_TURN_PREFIX} {_FORM.format(headings=_TURN_PREFIX_HEADINGS)}"
-    return _prompt(task, focus=focus, max_tokens=max_tokens)
-
-
-def _prompt(task: str, *, focus: str | None, max_tokens: int, earlier: str = "") -> Prompt:
+    task = _TASKS[kind].format(turn_prefix=TURN_PREFIX_HEADING, moves="" if form else _MOVES)
+    gap = "\n\n" if form or kind == "update" else " "
+    headings = _FORM.format(headings=_TURN_PREFIX_HEADINGS if kind == "turn_prefix" else _HEADINGS)
     rules = _RULES.format(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )
     focused = _FOCUS.format(focus=neutralised(focus.strip())) if focus and focus.strip() else ""
-    told = "\n\n".join(filter(None, [task, rules, focused, _CLOSING]))
+    told = "\n\n".join(filter(None, [f"{task}{gap}{form or headings}", rules, focused, _CLOSING]))
+    earlier = ""
+    if kind == "update":
+        previous = neutralised(previous_summary or "").strip() or "(none)"
+        earlier = f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
     return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{told}")

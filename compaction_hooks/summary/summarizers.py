@@ -6,20 +6,18 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from compaction_hooks.errors import described
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message, Usage, UsageReport
-from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, history_prompt, turn_prefix_prompt, update_prompt
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, user_prompt
+from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
 from compaction_hooks.summary.transcript import Transcript, transcript
 from compaction_hooks.text.escaping import turns
 
 logger = logging.getLogger("compaction_hooks")
-
-SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
-"""A first summary, an update of an earlier one, or the beginning of a turn whose end stays in the context."""
 
 
 class _Filling:
@@ -217,15 +215,13 @@ def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
 
 def _prompt(request: SummaryRequest) -> Prompt:
     """The user prompt for this kind of summary."""
-    focus, max_tokens, form = request.focus, request.max_tokens, request.form
-    match request.kind:
-        case "history":
-            return history_prompt(focus=focus, max_tokens=max_tokens, form=form)
-        case "update":
-            previous = request.previous_summary or ""
-            return update_prompt(previous_summary=previous, focus=focus, max_tokens=max_tokens, form=form)
-        case "turn_prefix":
-            return turn_prefix_prompt(focus=focus, max_tokens=max_tokens, form=form)
+    return user_prompt(
+        request.kind,
+        previous_summary=request.previous_summary,
+        focus=request.focus,
+        max_tokens=request.max_tokens,
+        form=request.form,
+    )
 
 
 # -- judging the answer
