@@ -109,7 +109,7 @@ STRATEGY: Final = with_methods(
     "be a strategy with propose(snapshot, goal), such as ClearToolResults() of compaction_hooks.strategies", "propose"
 )
 FORMAT: Final = with_methods(
-    "be a MessageFormat: OpenAIChatFormat(), OpenAIResponsesFormat() or AnthropicFormat() of compaction_hooks.formats",
+    "be a MessageFormat, such as AnthropicFormat() of compaction_hooks.formats",
     "read",
     "summary",
     "take",

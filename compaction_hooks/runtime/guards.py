@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from compaction_hooks.errors import described
 from compaction_hooks.files import FileOperations, merge
@@ -127,7 +127,7 @@ class GuardedClock:
 
     def _read(self) -> Instant:
         try:
-            now: object = self._clock()
+            now = cast(object, self._clock())
             if isinstance(now, Instant) and math.isfinite(now.monotonic):
                 return now
             why = f"it gave {now!r:.100}"
