@@ -29,23 +29,23 @@ def _starts() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class Log(Generic[M]):
-    """What histories share: grows only at its end, so that a shorter history over it stays true.
+    """The facts that histories share. It grows only at its end, so that a shorter history over it stays true.
 
     Columns of four bytes: the whole state takes less than 400 bytes a message.
 
     Attributes:
         hosts: The host messages.
-        pieces: What was read of them.
+        pieces: Their readings.
         first_pieces: By host message, its first piece; one more at the end.
         tokens_before: By piece, the estimate of all before it, in tokens; one more at the end.
         run_starts: By run, its first piece. Sides alternate.
         bound: By run, 1 where no boundary lies before it: a call is open there.
         systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
         open_calls: By call id, the runs of the calls that wait for a result.
-        answered: Short hashes of the ids of answered calls: who answers none that is open may answer one of these again.
+        answered: Short hashes of the ids of answered calls: a result for no open call may be a second one for one of these.
         chains: By rule, then by number of runs, the chain after them; not all are kept.
         pins_left: Digests of the pins that may still follow the summary at the head.
-        shown: Host messages that a view holds beside its newest ones: of those, copies must not stand for the originals.
+        shown: Host messages that a view holds in addition to its newest ones: a copy of one of these is no substitute for it.
         shown_hosts: The same messages.
         replaced: How often the host's objects were replaced by copies of them.
         watched_from: The first of the newest messages, which hosts still touch: they are read again.
@@ -164,7 +164,7 @@ class Log(Generic[M]):
     # -- recognising
 
     def show(self, hosts: tuple[int, ...]) -> None:
-        """Take these to be the `shown` ones."""
+        """Set the `shown` messages."""
         self.shown, self.shown_hosts = hosts, tuple(map(self.hosts.__getitem__, hosts))
 
     def begins(self, messages: list[M]) -> bool:
@@ -178,7 +178,7 @@ class Log(Generic[M]):
         return _begins(messages, known) and all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
 
     def replace_hosts(self, messages: Sequence[M], count: int) -> None:
-        """Take the first `count` messages of a list for those that stand here: they say the same."""
+        """Replace the first `count` messages by equal ones of a list."""
         self.replaced += 1
         self.hosts[:count] = messages[:count]
 
@@ -188,7 +188,7 @@ class Log(Generic[M]):
 
 
 def _begins(messages: list[M], known: list[M]) -> bool:
-    """Whether a list begins with the known messages. Lists are compared by pointers first; to cut it short would cost more."""
+    """Whether a list begins with the known messages. A slice of it would cost more than this: lists compare by identity first."""
     count = len(known)
     known.extend(messages[count:])
     try:
