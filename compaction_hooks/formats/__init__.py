@@ -7,7 +7,7 @@ and `merged_content` write user messages in a row as one. `read_answer` reads th
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._json import as_json_text, block_content
@@ -44,5 +44,6 @@ register(FORMATS)
 
 def format_of(messages: Iterable[object]) -> DictFormat | None:
     """Return the format that messages are written in, by the first that tells; None for plain text, which all write alike."""
-    name = next((known.name for known in map(written_in, messages) if known is not None), None)
-    return next((format for format in FORMATS if format.name == name), None)
+    return cast(
+        "DictFormat | None", next(filter(None, map(written_in, messages)), None)
+    )  # only those above are registered

@@ -72,7 +72,7 @@ class DictFormat(ABC):
     def _unreadable(self, fields: Fields, wanted: str) -> FormatError:
         """Return the error for a message without a role, with the line to write if another format can read it."""
         other = written_in(fields)
-        return FormatError(wanted) if other is None or other.name == self.name else foreign("a message", other)
+        return FormatError(wanted) if other is None or isinstance(self, type(other)) else foreign("a message", other)
 
     def _refuse_chat_message(self, fields: Fields) -> None:
         """Refuse an OpenAI chat message in a conversation of another format: one with tool calls, or of a tool."""

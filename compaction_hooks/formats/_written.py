@@ -14,7 +14,7 @@ class KnownFormat(Protocol):
     """A format that can be told by its messages.
 
     Attributes:
-        own_blocks: Types of content blocks without which no other format's call has its result, or its media their place.
+        own_blocks: Types of content blocks that another format must not pass over: calls, results and media of this one alone.
     """
 
     name: str
