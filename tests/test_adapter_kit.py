@@ -6,7 +6,18 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from compaction_adapters.kit import FirstAttempt, PartsFormat, Pieces, asker, positive, summary_of
+from compaction_adapters.kit import (
+    FirstAttempt,
+    Flow,
+    PartsFormat,
+    Pieces,
+    Twin,
+    asker,
+    positive,
+    run,
+    run_async,
+    summary_of,
+)
 
 from compaction_hooks import Message, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
@@ -102,3 +113,28 @@ def test_a_first_attempt_ends_as_the_framework_saw_it() -> None:
 @pytest.mark.parametrize(("value", "tokens"), [(5, 5), (0, None), (-1, None), (True, None), ("5", None), (None, None)])
 def test_a_limit_is_a_positive_whole_number(value: object, tokens: int | None) -> None:
     assert positive(value) == tokens
+
+
+def test_one_flow_serves_callers_that_wait_and_callers_that_await() -> None:
+    def sent(text: str) -> str:
+        return f"sync {text}"
+
+    async def sent_async(text: str) -> str:
+        return f"async {text}"
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    async def fail_async() -> None:
+        fail()
+
+    def flow() -> Flow[list[str]]:
+        found = [(yield Twin(sent, sent_async, "one"))]
+        try:
+            yield Twin(fail, fail_async)
+        except ValueError as error:
+            found.append(str(error))
+        return [*found, (yield Twin(sent, sent_async, text="two"))]
+
+    assert run(flow()) == ["sync one", "broken", "sync two"]
+    assert asyncio.run(run_async(flow())) == ["async one", "broken", "async two"]

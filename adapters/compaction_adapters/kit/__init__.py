@@ -7,6 +7,7 @@
     asker, summary_of   asks a model for a summary, in the way the caller waits, and reads the answer
     is_curable          whether an error is worth a second request; FirstAttempt, a request whose outcome is known already
     status_of           an event in the few words that a status line needs; fields_of, all its figures, as JSON
+    Flow, run, run_async  one flow of calls for callers that wait and callers that await; Twin, one such call
     require             says what to install when a framework is missing
 
 Needs no framework, and uses nothing but what every user of compaction_hooks can import.
@@ -26,10 +27,12 @@ from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.recovery import FirstAttempt, is_curable
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import asker, summary_of
+from compaction_adapters.kit.twins import Flow, Twin, run, run_async
 
 __all__ = [
     "ControllerKeywords",
     "FirstAttempt",
+    "Flow",
     "PartsFormat",
     "Pieces",
     "PolicyKeywords",
@@ -37,12 +40,15 @@ __all__ = [
     "Settings",
     "Stage",
     "Status",
+    "Twin",
     "asker",
     "controller_from",
     "fields_of",
     "is_curable",
     "positive",
     "require",
+    "run",
+    "run_async",
     "status_of",
     "summary_of",
     "tool_schema",

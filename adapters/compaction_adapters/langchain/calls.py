@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 from langchain.agents.middleware.types import ContextT, ModelRequest, ModelResponse, ResponseT
 from langchain_core.messages import AIMessage, BaseMessage
 
+from compaction_adapters.kit import Flow, Twin, run, run_async
 from compaction_adapters.langchain.requests import with_view
 from compaction_adapters.langchain.streaming import HandlerWatch
 from compaction_adapters.langchain_core import PassedOn, passed_on, read_answer
@@ -40,14 +41,7 @@ class ModelCall(Generic[ContextT, ResponseT]):
     ) -> Callable[[list[BaseMessage]], Answered[ResponseT] | PassedOn]:
         """Return what sends a view."""
 
-        def send(view: list[BaseMessage]) -> Answered[ResponseT] | PassedOn:
-            try:
-                with self.watch.watching():
-                    return _answered(handler(with_view(self.request, view)))
-            except Exception as error:  # noqa: BLE001 - raised again, or passed on
-                return passed_on(error, self.watch)
-
-        return send
+        return lambda view: run(self._sending(handler, view))
 
     def async_sender(
         self, handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]]
@@ -55,13 +49,16 @@ class ModelCall(Generic[ContextT, ResponseT]):
         """As `sender`, for handlers that are awaited."""
 
         async def send(view: list[BaseMessage]) -> Answered[ResponseT] | PassedOn:
-            try:
-                with self.watch.watching():
-                    return _answered(await handler(with_view(self.request, view)))
-            except Exception as error:  # noqa: BLE001 - raised again, or passed on
-                return passed_on(error, self.watch)
+            return await run_async(self._sending(handler, view))
 
         return send
+
+    def _sending(self, handler: Callable[..., Any], view: list[BaseMessage]) -> Flow[Answered[ResponseT] | PassedOn]:
+        try:
+            with self.watch.watching():
+                return _answered((yield Twin(handler, handler, with_view(self.request, view))))
+        except Exception as error:  # noqa: BLE001 - raised again, or passed on
+            return passed_on(error, self.watch)
 
     def read(self, answer: Answered[ResponseT] | PassedOn) -> Message | None:
         """Return the model's message with its usage and how it ended."""

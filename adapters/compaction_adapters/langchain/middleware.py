@@ -19,7 +19,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from compaction_adapters.kit import PolicyKeywords, controller_from
+from compaction_adapters.kit import Flow, PolicyKeywords, Twin, controller_from, run, run_async
 from compaction_adapters.langchain.calls import Answered, ModelCall
 from compaction_adapters.langchain.compat import trace_policy, transformers
 from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
@@ -137,17 +137,8 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         Raises:
             ModelContextOverflowError: nothing smaller is valid, or it was rejected too; the provider's error is its cause.
         """
-        session = self._sessions.of(request)
-        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
-        messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
-        options = self._options_of(request, session)
-        try:
-            answer = session.call_sync(messages, call.sender(handler), answer=call.read, **options)
-        except ContextOverflowError as error:
-            raise ModelContextOverflowError.of(error) from error.__cause__
-        finally:
-            self._sessions.keep(session, messages)
-        return _with_records(answer, session)
+        call = ModelCall[ContextT, ResponseT](request)
+        return run(self._calling(call, call.sender(handler)))
 
     async def awrap_model_call(
         self,
@@ -155,12 +146,18 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """As `wrap_model_call`, for agents that are awaited."""
+        call = ModelCall[ContextT, ResponseT](request)
+        return await run_async(self._calling(call, call.async_sender(handler)))
+
+    def _calling(
+        self, call: ModelCall[ContextT, ResponseT], send: Callable[[list[BaseMessage]], Any]
+    ) -> Flow[ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]]:
+        request = call.request
         session = self._sessions.of(request)
-        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
         messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
         options = self._options_of(request, session)
         try:
-            answer = await session.call(messages, call.async_sender(handler), answer=call.read, **options)
+            answer = yield Twin(session.call_sync, session.call, messages, send, answer=call.read, **options)
         except ContextOverflowError as error:
             raise ModelContextOverflowError.of(error) from error.__cause__
         finally:

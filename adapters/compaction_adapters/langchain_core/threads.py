@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
+from compaction_adapters.kit import Flow, Twin, run, run_async
 from compaction_adapters.langchain_core.carried import CarriedSessions
 from compaction_adapters.langchain_core.records import Records, records_update
 from compaction_adapters.langchain_core.runs import conversation_in, thread_id
 from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
+R = TypeVar("R")
 S = TypeVar("S", bound=CarriedSessions)
 
 
@@ -54,11 +56,11 @@ class ThreadMethods(ABC, Generic[S]):
         Raises:
             ConfigurationError: the graph has no checkpointer, or `config` names no thread.
         """
-        return (await self._aread(graph, config)).session
+        return (await run_async(self._reading(graph, config))).session
 
     def load_sync(self, graph: Any, config: RunnableConfig) -> CompactionSession[BaseMessage]:
         """As `load`, for callers without an event loop."""
-        return self._read(graph, config).session
+        return run(self._reading(graph, config)).session
 
     async def compact(
         self,
@@ -80,11 +82,7 @@ class ThreadMethods(ABC, Generic[S]):
             ConfigurationError: as `load`.
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
-        thread = await self._aread(graph, config)
-        told = self._told(thread.session, config, options)
-        result = await thread.session.compact(thread.messages, keep_recent_tokens, focus, **told)
-        await self._awrite(graph, config, thread)
-        return result
+        return await run_async(self._compacting(graph, config, options, keep_recent_tokens, focus))
 
     def compact_sync(
         self,
@@ -95,37 +93,23 @@ class ThreadMethods(ABC, Generic[S]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[BaseMessage]:
         """As `compact`, for callers without an event loop."""
-        thread = self._read(graph, config)
-        told = self._told(thread.session, config, options)
-        result = thread.session.compact_sync(thread.messages, keep_recent_tokens, focus, **told)
-        self._write(graph, config, thread)
-        return result
+        return run(self._compacting(graph, config, options, keep_recent_tokens, focus))
 
     async def undo(self, graph: Any, config: RunnableConfig) -> CompactionRecord | None:
         """Take back the thread's newest compaction and return its record; None when there is none."""
-        thread = await self._aread(graph, config)
-        record = thread.session.undo()
-        await self._awrite(graph, config, thread)
-        return record
+        return await run_async(self._changing(graph, config, lambda session: session.undo()))
 
     def undo_sync(self, graph: Any, config: RunnableConfig) -> CompactionRecord | None:
         """As `undo`, for callers without an event loop."""
-        thread = self._read(graph, config)
-        record = thread.session.undo()
-        self._write(graph, config, thread)
-        return record
+        return run(self._changing(graph, config, lambda session: session.undo()))
 
     async def pin(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> None:
         """Keep a message word for word in every view of the thread from the next summary on."""
-        thread = await self._aread(graph, config)
-        thread.session.pin(message)
-        await self._awrite(graph, config, thread)
+        await run_async(self._changing(graph, config, lambda session: session.pin(message)))
 
     def pin_sync(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> None:
         """As `pin`, for callers without an event loop."""
-        thread = self._read(graph, config)
-        thread.session.pin(message)
-        self._write(graph, config, thread)
+        run(self._changing(graph, config, lambda session: session.pin(message)))
 
     async def forget(self, graph: Any, config: RunnableConfig) -> None:
         """Delete the thread: its checkpoints, and what is kept of its compactions in memory and in the store.
@@ -135,21 +119,11 @@ class ThreadMethods(ABC, Generic[S]):
         Raises:
             RecordError: the store failed; call it again.
         """
-        saver, thread = _saver(graph), _named(config)
-        found = [saved async for saved in saver.alist(_whole(thread))]
-        await saver.adelete_thread(thread)
-        for session in self._sessions_of(thread, found):
-            self._sessions.drop(session)
-            await self.controller.forget(session.id)
+        await run_async(self._forgetting(graph, config))
 
     def forget_sync(self, graph: Any, config: RunnableConfig) -> None:
         """As `forget`, for callers without an event loop."""
-        saver, thread = _saver(graph), _named(config)
-        found = [*saver.list(_whole(thread))]
-        saver.delete_thread(thread)
-        for session in self._sessions_of(thread, found):
-            self._sessions.drop(session)
-            self.controller.forget_sync(session.id)
+        run(self._forgetting(graph, config))
 
     # -- for the adapter
 
@@ -170,32 +144,54 @@ class ThreadMethods(ABC, Generic[S]):
         ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
         return [own, *map(self._sessions.named, ids)]
 
-    def _read(self, graph: Any, config: RunnableConfig) -> Thread:
+    def _reading(self, graph: Any, config: RunnableConfig) -> Flow[Thread]:
         session, saver = self.session(_named(config)), _saver(graph)
-        snapshot = graph.get_state(config)
-        session.load_sync()
-        return self._thread(session, snapshot.values, saver.get_tuple(snapshot.config))
-
-    async def _aread(self, graph: Any, config: RunnableConfig) -> Thread:
-        session, saver = self.session(_named(config)), _saver(graph)
-        snapshot = await graph.aget_state(config)
-        await session.load()
-        return self._thread(session, snapshot.values, await saver.aget_tuple(snapshot.config))
-
-    def _thread(self, session: CompactionSession[BaseMessage], values: Mapping[str, Any], saved: Any) -> Thread:
+        snapshot = yield Twin(graph.get_state, graph.aget_state, config)
+        yield Twin(session.load_sync, session.load)
+        saved = yield Twin(saver.get_tuple, saver.aget_tuple, snapshot.config)
         held = cast("Records", saved.checkpoint["channel_values"].get(self._channel, [])) if saved else []
         session.import_records(held)
-        return Thread(session, held, list(values.get(self._messages_key) or ()))
+        return Thread(session, held, list(snapshot.values.get(self._messages_key) or ()))
 
-    def _write(self, graph: Any, config: RunnableConfig, thread: Thread) -> None:
+    def _writing(self, graph: Any, config: RunnableConfig, thread: Thread) -> Flow[None]:
         update = records_update(thread.session, thread.held)
         if update:
-            graph.update_state(config, {self._channel: update})
+            yield Twin(graph.update_state, graph.aupdate_state, config, {self._channel: update})
 
-    async def _awrite(self, graph: Any, config: RunnableConfig, thread: Thread) -> None:
-        update = records_update(thread.session, thread.held)
-        if update:
-            await graph.aupdate_state(config, {self._channel: update})
+    def _changing(
+        self, graph: Any, config: RunnableConfig, change: Callable[[CompactionSession[BaseMessage]], R]
+    ) -> Flow[R]:
+        thread = yield from self._reading(graph, config)
+        result = change(thread.session)
+        yield from self._writing(graph, config, thread)
+        return result
+
+    def _compacting(
+        self, graph: Any, config: RunnableConfig, given: CallOptions, keep_recent_tokens: int | None, focus: str | None
+    ) -> Flow[CompactionResult[BaseMessage]]:
+        thread = yield from self._reading(graph, config)
+        session, told = thread.session, self._told(thread.session, config, given)
+        result: CompactionResult[BaseMessage] = yield Twin(
+            session.compact_sync, session.compact, thread.messages, keep_recent_tokens, focus, **told
+        )
+        yield from self._writing(graph, config, thread)
+        return result
+
+    def _forgetting(self, graph: Any, config: RunnableConfig) -> Flow[None]:
+        saver, thread = _saver(graph), _named(config)
+        saved = yield Twin(_list, _list_async, saver, thread)
+        yield Twin(saver.delete_thread, saver.adelete_thread, thread)
+        for session in self._sessions_of(thread, saved):
+            self._sessions.drop(session)
+            yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
+
+
+def _list(saver: Any, thread: str) -> list[Any]:
+    return [*saver.list(_whole(thread))]
+
+
+async def _list_async(saver: Any, thread: str) -> list[Any]:
+    return [saved async for saved in saver.alist(_whole(thread))]
 
 
 def _whole(thread: str) -> RunnableConfig:

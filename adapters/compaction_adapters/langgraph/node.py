@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
 
-from compaction_adapters.kit import ControllerKeywords, PolicyKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, Flow, PolicyKeywords, Twin, controller_from, run, run_async
 from compaction_adapters.langchain_core import (
     FORMAT,
     ThreadMethods,
@@ -56,6 +56,12 @@ class _Task:
     conversation: Conversation
     messages: list[BaseMessage]
     options: CallOptions
+
+    @property
+    def transform(self) -> Twin:
+        """The call for the view."""
+        session = self.conversation.session
+        return Twin(session.transform_context_sync, session.transform_context, self.messages, **self.options)
 
 
 class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
@@ -126,10 +132,7 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         Raises:
             ConfigurationError: the state has no messages, the graph lacks a channel that is written, or no model can read the view.
         """
-        task = self._opened(input, config)
-        puts_view = self._puts_view(task.conversation.channels)
-        view = task.conversation.session.transform_context_sync(task.messages, **task.options)
-        return self._update(task, view, puts_view=puts_view)
+        return run(self._updating(input, config))
 
     async def ainvoke(
         self,
@@ -138,10 +141,7 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         **kwargs: Any,  # noqa: ARG002 - the signature is langchain's
     ) -> Values:
         """As `invoke`, for graphs that are awaited."""
-        task = self._opened(input, config)
-        puts_view = self._puts_view(task.conversation.channels)
-        view = await task.conversation.session.transform_context(task.messages, **task.options)
-        return self._update(task, view, puts_view=puts_view)
+        return await run_async(self._updating(input, config))
 
     def __call__(self, state: Any, config: RunnableConfig | None = None) -> Values:
         """As `invoke`."""
@@ -151,13 +151,11 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
 
     def view(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
         """Return the list for a model that `wrap` did not return, from within the model node, as the state is now."""
-        task = self._opened(state, config)
-        return self._written(task, task.conversation.session.transform_context_sync(task.messages, **task.options))
+        return run(self._viewing(state, config))
 
     async def aview(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
         """As `view`, for nodes that are awaited."""
-        task = self._opened(state, config)
-        return self._written(task, await task.conversation.session.transform_context(task.messages, **task.options))
+        return await run_async(self._viewing(state, config))
 
     def wrap(self, model: Runnable[LanguageModelInput, Answer]) -> CompactingModel[Answer]:
         """Return the model with recovery: when it rejects a request as too long, the request is compacted and sent once more.
@@ -243,8 +241,11 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         return channels.takes_view(self._output_key, is_found=is_found)
 
-    def _update(self, task: _Task, view: list[BaseMessage], *, puts_view: bool) -> Values:
+    def _updating(self, state: Any, config: RunnableConfig | None) -> Flow[Values]:
+        task = self._opened(state, config)
         channels = task.conversation.channels
+        puts_view = self._puts_view(channels)
+        view = yield task.transform
         update = self._sessions.kept(task.conversation, task.messages)
         shown = self._shown(task, view)
         if self._output_key is not None and puts_view:
@@ -257,7 +258,9 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
             update[self._messages_key] = Overwrite(view) if adds_up else view
         return update
 
-    def _written(self, task: _Task, view: list[BaseMessage]) -> list[BaseMessage]:
+    def _viewing(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[list[BaseMessage]]:
+        task = self._opened(state, config)
+        view = yield task.transform
         task.conversation.channels.write(self._sessions.kept(task.conversation, task.messages))
         return self._shown(task, view)
 

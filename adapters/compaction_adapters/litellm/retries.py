@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, cast
 
-from compaction_adapters.kit import is_curable
+from compaction_adapters.kit import Flow, Twin, is_curable, run, run_async
 from compaction_adapters.litellm.answers import Ending, answer_of
 from compaction_adapters.litellm.calls import Arguments, Callee
 from compaction_hooks import ContextOverflowError, Message, is_context_overflow
@@ -56,25 +56,21 @@ class Sender:
 
     def send(self, view: object) -> object:
         """Send a view and return the response."""
-        retries = self._retries(view)
-        while True:
-            try:
-                return self._callee.send(retries.arguments)
-            except Exception as error:
-                if not retries.has_more(error):
-                    raise
-            time.sleep(retries.wait_seconds)
+        return run(self._sending(view))
 
     async def send_async(self, view: object) -> object:
         """As `send`, for an async function."""
+        return await run_async(self._sending(view))
+
+    def _sending(self, view: object) -> Flow[object]:
         retries = self._retries(view)
         while True:
             try:
-                return await self._callee.send_async(retries.arguments)
+                return (yield Twin(self._callee.send, self._callee.send_async, retries.arguments))
             except Exception as error:
                 if not retries.has_more(error):
                     raise
-            await asyncio.sleep(retries.wait_seconds)
+            yield Twin(time.sleep, asyncio.sleep, retries.wait_seconds)
 
     def _retries(self, view: object) -> _Retries:
         is_first, self._is_first = self._is_first, False

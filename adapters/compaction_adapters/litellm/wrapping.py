@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
 
-from compaction_adapters.kit import ControllerKeywords, controller_from
+from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
 from compaction_adapters.litellm.calls import Arguments, Callee, messages_of, model_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.retries import Sender, next_request
@@ -63,10 +64,10 @@ def with_compaction(
     wrapped = _Wrapped(callee, shared, conversations)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
-        return await wrapped.answer(callee.named(args, kwargs))
+        return await run_async(wrapped.answer(callee.named(args, kwargs)))
 
     def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
-        return wrapped.answer_sync(callee.named(args, kwargs))
+        return run(wrapped.answer(callee.named(args, kwargs)))
 
     made = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
     made.__dict__["session"] = conversations.named
@@ -83,39 +84,25 @@ class _Wrapped:
         self._conversations = conversations
         self._controller = controller
 
-    async def answer(self, arguments: Arguments) -> object:
-        """Make one call."""
+    def answer(self, arguments: Arguments) -> Flow[object]:
+        """Make one call, and those to which it falls back."""
         messages = messages_of(arguments)
         if messages is None:
-            return await self._callee.send_async(arguments)
+            return (yield Twin(self._callee.send, self._callee.send_async, arguments))
         session = self._conversations.session(arguments, messages)
         sender = Sender(self._callee, arguments, self._patterns(arguments))
+        options = {"answer": sender.reader, **call_options(self._callee, arguments)}
+        call, call_async = (
+            partial(session.call_sync, messages, sender.send),
+            partial(session.call, messages, sender.send_async),
+        )
         try:
-            return await session.call(
-                messages, sender.send_async, answer=sender.reader, **call_options(self._callee, arguments)
-            )
+            return (yield Twin(call, call_async, **options))
         except Exception as error:
             following = self._following(arguments, error)
             if following is None:
                 raise
-        return await self.answer(following)
-
-    def answer_sync(self, arguments: Arguments) -> object:
-        """As `answer`, for a function that is not async."""
-        messages = messages_of(arguments)
-        if messages is None:
-            return self._callee.send(arguments)
-        session = self._conversations.session(arguments, messages)
-        sender = Sender(self._callee, arguments, self._patterns(arguments))
-        try:
-            return session.call_sync(
-                messages, sender.send, answer=sender.reader, **call_options(self._callee, arguments)
-            )
-        except Exception as error:
-            following = self._following(arguments, error)
-            if following is None:
-                raise
-        return self.answer_sync(following)
+        return (yield from self.answer(following))
 
     def _following(self, arguments: Arguments, error: Exception) -> Arguments | None:
         return next_request(arguments, error, self._patterns(arguments)) if self._callee.is_sdk else None
