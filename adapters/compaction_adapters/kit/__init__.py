@@ -1,14 +1,15 @@
 """The part of an adapter that does not depend on its framework.
 
-    controller_from     the controller that a user gave, or the one that their keywords make
-    PartsFormat         the writing half of a message format; a subclass reads, and changes one part
-    Sessions            the sessions of a controller in one framework's format, and the last call of each
-    tool_schema, positive   a tool and a limit as a call's options take them
-    asker, summary_of   asks a model for a summary, in the way the caller waits, and reads the answer
-    is_curable          whether an error is worth a second request; FirstAttempt, a request whose outcome is known already
-    status_of           an event in the few words that a status line needs; fields_of, all its figures, as JSON
-    Flow, run, run_async  one flow of calls for callers that wait and callers that await; Twin, one such call
-    require             says what to install when a framework is missing
+    controller_from         the controller that a user gave, or the one that their keywords make
+    Sessions                the sessions of a controller in one framework's format, and the last call of each
+    PartsFormat             the writing half of a message format: a subclass reads, and changes one part
+    tool_schema, positive   a tool and a limit, as the options of a call take them
+    asker, summary_of       asks a model for a summary in the way the caller waits, and reads the answer
+    is_curable              whether an error is worth another form of the request
+    FirstAttempt            a request that the framework has made already, with its outcome
+    Flow, Twin              one flow of calls, for callers that wait (`run`) and callers that await (`run_async`)
+    status_of, fields_of    an event in the few words of a status line, or with all its figures
+    require                 says what to install when a framework is missing
 
 Needs no framework, and uses nothing but what every user of compaction_hooks can import.
 """

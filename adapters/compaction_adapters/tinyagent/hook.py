@@ -284,7 +284,7 @@ class CompactionHook:
 
 
 def _schemas(tools: list[AgentTool]) -> list[Mapping[str, object]]:
-    return [tool_schema(tool.name, tool.description, tool.parameters) for tool in tools]  # pyright: ignore[reportUnknownMemberType]
+    return [tool_schema(tool.name, tool.description, tool.parameters) for tool in tools]  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def _set_by_user(model: Model, field: str) -> int | None:
