@@ -137,7 +137,7 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         Raises:
             ModelContextOverflowError: nothing smaller is valid, or it was rejected too; the provider's error is its cause.
         """
-        call = ModelCall[ContextT, ResponseT](request)
+        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
         return run(self._calling(call, call.sender(handler)))
 
     async def awrap_model_call(
@@ -146,7 +146,7 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """As `wrap_model_call`, for agents that are awaited."""
-        call = ModelCall[ContextT, ResponseT](request)
+        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
         return await run_async(self._calling(call, call.async_sender(handler)))
 
     def _calling(

@@ -83,8 +83,8 @@ class CompactionCallback(CustomLogger):
         super().__init__()  # pyright: ignore[reportUnknownMemberType] - litellm leaves its keywords untyped
         # litellm takes callbacks of one class with equal public numbers and strings for one, and tells only the first.
         self.instance: Final = id(self)
-        self._controller = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
-        self._conversations = Conversations(self._controller, session_id)
+        shared = controller_from(controller, keywords, FORMAT, taker=type(self), sees_model=True)
+        self._conversations = Conversations(shared, session_id)
         self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
         self._curable: OrderedDict[str, Exception] = OrderedDict()
 
@@ -177,7 +177,7 @@ class CompactionCallback(CustomLogger):
         """Called by litellm with every failed attempt: the next call is sent what cures an overflow or a refusal of reasoning."""
         known = self._under_way.get(_call_id(kwargs))
         error = kwargs.get("exception")
-        patterns = self._controller.settings_for(model_of(kwargs)).overflow_patterns
+        patterns = self._conversations.controller.settings_for(model_of(kwargs)).overflow_patterns
         if known is not None and isinstance(error, Exception) and is_curable(error, patterns):
             _remember(self._curable, known.session.id, error)
         if known is not None and not known.is_proxied:

@@ -61,7 +61,7 @@ def with_compaction(
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
     conversations = Conversations(shared, session_id)
-    wrapped = _Wrapped(callee, shared, conversations)
+    wrapped = _Wrapped(callee, conversations)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
         return await run_async(wrapped.answer(callee.named(args, kwargs)))
@@ -71,18 +71,16 @@ def with_compaction(
 
     made = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
     made.__dict__["session"] = conversations.named
-    return cast(
-        "CompactingFunction[P, R]", made
-    )  # R is what the function gives, or what awaiting it gives, in a coroutine
+    # R is what the function gives, or what awaiting it gives, in a coroutine.
+    return cast("CompactingFunction[P, R]", made)
 
 
 class _Wrapped:
     """The function and the conversations it is called for."""
 
-    def __init__(self, callee: Callee, controller: CompactionController[Any], conversations: Conversations) -> None:
+    def __init__(self, callee: Callee, conversations: Conversations) -> None:
         self._callee = callee
         self._conversations = conversations
-        self._controller = controller
 
     def answer(self, arguments: Arguments) -> Flow[object]:
         """Make one call, and those to which it falls back."""
@@ -92,10 +90,8 @@ class _Wrapped:
         session = self._conversations.session(arguments, messages)
         sender = Sender(self._callee, arguments, self._patterns(arguments))
         options = {"answer": sender.reader, **call_options(self._callee, arguments)}
-        call, call_async = (
-            partial(session.call_sync, messages, sender.send),
-            partial(session.call, messages, sender.send_async),
-        )
+        call = partial(session.call_sync, messages, sender.send)
+        call_async = partial(session.call, messages, sender.send_async)
         try:
             return (yield Twin(call, call_async, **options))
         except Exception as error:
@@ -109,4 +105,5 @@ class _Wrapped:
 
     def _patterns(self, arguments: Arguments) -> Sequence[str]:
         """Return the texts that mark an overflow of the model asked."""
-        return self._controller.settings_for(model_of(arguments, self._callee.router)).overflow_patterns
+        model = model_of(arguments, self._callee.router)
+        return self._conversations.controller.settings_for(model).overflow_patterns
