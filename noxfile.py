@@ -41,7 +41,16 @@ TOGETHER = {
 EVERYWHERE = ("tests/adapters/test_readme_snippets.py", "tests/api/test_mistakes.py")
 """Run the programs, and the mistakes, of whichever frameworks are installed."""
 
-BARE = ("architecture", "controller", "docs_settings", "drivers", "missing_extras", "readme", "session", "stores")
+BARE = (
+    "test_architecture.py",
+    "engine/test_controller.py",
+    "docs/test_docs_settings.py",
+    "runtime/test_drivers.py",
+    "test_missing_extras.py",
+    "docs/test_readme.py",
+    "session/test_session.py",
+    "stores/test_stores.py",
+)
 """Of the core's test files, those that the fast suite runs with nothing installed but pytest; the full matrix runs all."""
 
 IMPORT_EVERYTHING = """
@@ -94,7 +103,7 @@ def bare(session: nox.Session) -> None:
         "The fast suite takes about seven minutes on two cores. It uses servers that are installed, and installs none."
     )
     install(session, "test")
-    session.run("pytest", *(f"tests/test_{name}.py" for name in BARE), *session.posargs)
+    session.run("pytest", *(f"tests/{name}" for name in BARE), *session.posargs)
 
 
 @nox.session
@@ -278,7 +287,7 @@ def coverage(session: nox.Session, part: str) -> None:
         install_rank_files(session)
         # Beside the tests there must be no package of the checkout, or it would be imported instead of the installed one.
         outside = _copied(Path(folder), "tests", "examples", "docs")
-        not_here = ("tests/adapters", "tests/test_architecture.py", "tests/test_example_session.py")
+        not_here = ("tests/adapters", "tests/test_architecture.py", "tests/docs/test_example_session.py")
         files = [f"--ignore={name}" for name in not_here] if part == "core" else _files(*ADAPTERS[part])
         with session.chdir(outside):
             session.run("pytest", "-n", "auto", "--cov", "--cov-report=", *files, *session.posargs)

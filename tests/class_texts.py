@@ -160,7 +160,7 @@ def _progress() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClassText:
-    """A text and its tokens: by cl100k_base and by o200k_base. `tests/test_tiktoken_estimator.py` recounts them."""
+    """A text and its tokens: by cl100k_base and by o200k_base. `tests/tokens/test_tiktoken_estimator.py` recounts them."""
 
     text: str
     cl100k: int

@@ -16,7 +16,7 @@ from compaction_hooks.testing import check_store
 from tests.stores.kills import check_kills
 from tests.stores.opened import open_store
 from tests.stores.stage import check_two_workers
-from tests.test_stores_damaged import check
+from tests.stores.test_stores_damaged import check
 
 sqlite_store = pytest.importorskip("langgraph.store.sqlite", reason="needs langgraph-checkpoint-sqlite")
 

@@ -27,7 +27,7 @@ from tests.stores import page
 from tests.stores.kills import check_kills
 from tests.stores.servers import PASSWORD, Server, free_port, postgres_server
 from tests.stores.stage import check_two_workers
-from tests.test_stores_damaged import check
+from tests.stores.test_stores_damaged import check
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.stores import KeyValueStore, MemoryStore, RecordStore, SQLiteStore
 from tests.conversations import Chat, Controller, Scripted, controller, system, talk, texts
-from tests.test_stores_damaged import Folders
+from tests.stores.test_stores_damaged import Folders
 
 SECRET = "- the secret"
 MESSAGES = [system(), *talk(20)]

@@ -19,7 +19,7 @@ from compaction_hooks.repair import INTERRUPTED, repaired
 from tests.dialects import ANTHROPIC, CHAT
 from tests.provider import LoopbackProvider
 from tests.repairs import Dialect, broken
-from tests.test_repair import script
+from tests.validity.test_repair import script
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, 
 from tests.cases import sampled
 from tests.provider import LoopbackProvider
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "write-an-adapter.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-an-adapter.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
 """The files of the page, by module name, in the order they import one another."""

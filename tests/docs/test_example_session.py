@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SESSION = EXAMPLES / "session.jsonl"
 
 ENOUGH_CHARACTERS = 120_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.test_architecture import ROW_OF
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ import pytest
 import compaction_hooks
 from tests.cases import folded
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
@@ -25,11 +25,11 @@ ON_GITHUB = re.compile(rf"\]\({re.escape(PROJECT['urls']['Homepage'])}/(?:blob|t
 """How the README names files: a package page shows it too, from where a relative link leads nowhere."""
 
 RUN_BY = {
-    "docs/overflow.md": "test_docs.py",
-    "docs/replay.md": "test_docs.py",
-    "docs/settings.md": "test_docs_settings.py",
+    "docs/overflow.md": "docs/test_docs.py",
+    "docs/replay.md": "docs/test_docs.py",
+    "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
-    "docs/write-an-adapter.md": "test_write_an_adapter.py",
+    "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/test_readme_snippets.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
     "docs/tracing.md": "adapters/test_readme_snippets.py",
 }

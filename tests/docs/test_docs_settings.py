@@ -15,7 +15,7 @@ from compaction_hooks.tokens import budget
 from compaction_hooks.triggers import SnapshotFigures
 from tests.conversations import steps, user
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 PROGRAMS = {
     begin: program

@@ -94,7 +94,7 @@ COUNTED = [
         id="paths",
     ),
 ]
-"""Texts with the larger of what cl100k_base and o200k_base count; `tests/test_tiktoken_estimator.py` recounts them."""
+"""Texts with the larger of what cl100k_base and o200k_base count; `tests/tokens/test_tiktoken_estimator.py` recounts them."""
 
 
 @pytest.mark.parametrize("kind", CLASS_TEXTS)

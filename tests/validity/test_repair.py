@@ -149,12 +149,12 @@ def test_calls_that_share_an_id_are_told_apart_and_keep_their_results(dialect: D
 def test_ids_are_the_same_in_every_process() -> None:
     """Synthetic ids are stable, so that a sent prefix stays what the provider has in its cache."""
     program = (
-        "from tests.dialects import ANTHROPIC as d; from tests.test_repair import script; "
+        "from tests.dialects import ANTHROPIC as d; from tests.validity.test_repair import script; "
         "from compaction_hooks.repair import repaired; "
         "print(*d.shape(repaired(script(d, 'u ?x =x ?x =x ?'), d.format)))"
     )
     here = " ".join(ANTHROPIC.shape(repaired(script(ANTHROPIC, "u ?x =x ?x =x ?"), ANTHROPIC.format)))
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     run = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == here
     assert here == "u a?x =x a?call_" + here.partition("a?call_")[2]
