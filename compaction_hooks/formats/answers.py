@@ -6,7 +6,6 @@ OpenAI-compatible services answer in the first shape.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
@@ -14,8 +13,6 @@ from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats._reading import STOP_REASONS
 from compaction_hooks.formats.usage import read_usage, usage_fields
 from compaction_hooks.messages import Message, Usage
-
-logger = logging.getLogger("compaction_hooks")
 
 FILLED_RATIO: Final = 0.99
 """An answer with this part of the tokens asked for has reached its own limit; a call with this part of the window has filled

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar, cast
 
 Stream = TypeVar("Stream")
-
-logger = logging.getLogger("compaction_hooks")
 
 _END: Final = object()
 _TAKEN: Final = object()

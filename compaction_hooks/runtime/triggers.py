@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import cast
 
 from compaction_hooks.errors import described
 from compaction_hooks.runtime.guards import FirstWarning
 from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
 from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
-
-logger = logging.getLogger("compaction_hooks")
 
 
 class GuardedTrigger:

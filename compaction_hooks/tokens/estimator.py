@@ -6,11 +6,10 @@ What one usage report teaches about the next estimate is `compaction_hooks.token
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from compaction_hooks.messages import (
     Media,
@@ -22,10 +21,6 @@ from compaction_hooks.messages import (
     ToolResult,
 )
 from compaction_hooks.tokens.text_classes import text_tokens
-
-T = TypeVar("T")
-
-logger = logging.getLogger("compaction_hooks")
 
 MESSAGE_TOKENS: Final = 4
 """Role and separators of one message: OpenAI's cookbook counts 3 and the role."""
