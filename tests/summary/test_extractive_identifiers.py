@@ -68,6 +68,16 @@ def test_of_a_long_result_both_ends_are_read(at: str) -> None:
     assert "order_4711" in identifiers(step("{}", at.format('"order_id": "order_4711"')))
 
 
+@pytest.mark.parametrize("before", range(960, 1_000, 8))
+def test_half_a_name_is_not_carried(before: int) -> None:
+    """Where the middle of a long result is left out."""
+    name = "src/accounts/ledger/entry_17.py"
+    result = f"{'.' * before} {name} {'data ' * 1_000} {name} {'.' * before}"
+    found = identifiers([*step("{}", result), *step("{}", result)])
+    assert found.count("src/accounts/ledger/entry_17.py") == found.count("src/") == 1
+    assert found.count("17.py") == 1
+
+
 def test_listings_cost_at_most_four_times_the_memory_of_their_text() -> None:
     """A hundred listings of names that never come again, the worst case: each of the names is remembered."""
     listings = ["\n".join(f"src/part{n}/file_{n}_{k}.py" for k in range(100)) for n in range(100)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive.outline import Item, Section
-from compaction_hooks.summary.extractive.text import both_ends, defuse
+from compaction_hooks.summary.extractive.text import defuse
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
@@ -42,6 +42,7 @@ OTHER_WEIGHT = 0.5
 _SPEAKERS = {Section.GOAL: USER, Section.CONSTRAINTS: USER, Section.DONE: CALL}
 """Whose words the items of an earlier summary are; in the other sections it is not known."""
 _RUN = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
+_GAP = re.compile(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
 _KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
 _TELLING = re.compile(r"[\d/@_]|[a-z][A-Z]")
 _WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
@@ -177,7 +178,7 @@ def _recall(items: Sequence[Item], mentions: Mentions) -> None:
 
 def _read_result(text: str, position: float, mentions: Mentions, seen: set[int]) -> None:
     """Count the names of one result that are worth carrying so far, and add the others to those seen once."""
-    text = both_ends(text, SCAN_CHARS)
+    text = _ends(text)
     kinds, keys = _words(text), _members(text)
     named = {**kinds, **keys}
     weight = RESULT * min(1.0, LISTING / max(len(named), 1))
@@ -204,6 +205,15 @@ def _words(text: str) -> dict[str, str]:
     return found
 
 
+def _ends(text: str) -> str:
+    """Return both ends of a text, cut between two names: half a name would be a wrong one."""
+    if len(text) <= 2 * SCAN_CHARS:
+        return text
+    cuts = (SCAN_CHARS, len(text) - SCAN_CHARS)
+    head, tail = (at + len(_GAP.split(text[at : at + MAX_CHARS], maxsplit=1)[0]) for at in cuts)
+    return f"{text[:head]}\n{text[tail:]}"
+
+
 def _pieces(run: str) -> Sequence[str]:
     """Return the parts of a run with colons that may be identifiers."""
     run = run.strip(":").rstrip(".")
@@ -220,7 +230,7 @@ def _members(text: str) -> dict[str, str]:
 
 def _argument_names(made: CallMade) -> dict[str, str]:
     """Return what a call was made with, each with its key: short values, and the names in a command."""
-    named = dict.fromkeys(_words(both_ends(made.command or "", SCAN_CHARS)), "")
+    named = dict.fromkeys(_words(_ends(made.command or "")), "")
     for key, value in _leaves("", made.arguments):
         if value != made.command and not _DULL_KEY.search(key) and _is_value(value, key):
             named.setdefault(defuse(value), key)
