@@ -38,8 +38,13 @@ async def test_a_coroutine_function_stays_one() -> None:
 
 
 def test_the_fast_suite_takes_each_value_of_crossed_axes_and_the_full_one_each_combination() -> None:
-    axes = {"kind": [True, False], "fault": ["raises", "hangs", "lies"], "side": ["async", "sync"]}
-    names, cases = crossed(**axes).args
+    axes: dict[str, list[object]] = {
+        "kind": [True, False],
+        "fault": ["raises", "hangs", "lies"],
+        "side": ["async", "sync"],
+    }
+    mark = crossed(**axes)
+    names, cases = mark.args
     fast = [case.values for case in cases if not case.marks]
     assert len({case.values for case in cases}) == len(cases) == 12
     assert len(fast) == 4

@@ -27,14 +27,6 @@ class Engine(Generic[M]):
     sending: SendingFlow[M]
     driver: Driver
 
-    @staticmethod
-    def of(conversation: Conversation[M], shared: Shared, world: World) -> Engine[M]:
-        """Return the engine of a conversation."""
-        attempts = Attempts(conversation, shared)
-        flow = ConversationFlow(conversation, shared, attempts)
-        sending = SendingFlow(conversation, shared, attempts, flow.transform)
-        return Engine(conversation, shared, flow, sending, Driver(world, conversation.lock))
-
     @property
     def is_loaded(self) -> bool:
         """Whether the records of the store, if there is one, are here."""
@@ -64,3 +56,11 @@ class Engine(Generic[M]):
         """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
         if self.conversation.queue.unwritten and self.driver.can_store_here:
             self.driver.run_sync(write(self.conversation))
+
+
+def make_engine(conversation: Conversation[M], shared: Shared, world: World) -> Engine[M]:
+    """Return the engine of a conversation."""
+    attempts = Attempts(conversation, shared)
+    flow = ConversationFlow(conversation, shared, attempts)
+    sending = SendingFlow(conversation, shared, attempts, flow.transform)
+    return Engine(conversation, shared, flow, sending, Driver(world, conversation.lock))

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.conversation import UNDONE, Conversation
-from compaction_hooks.engine.engine import Engine
+from compaction_hooks.engine.engine import Engine, make_engine
 from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
 from compaction_hooks.engine.persistence import load, passed_over
 from compaction_hooks.engine.result import CompactionResult
@@ -328,7 +328,7 @@ class CompactionSession(ConversationMethods[M]):
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
-            return Engine.of(conversation, shared, world)
+            return make_engine(conversation, shared, world)
 
         self._make_engine = make
         self._own = make()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -247,9 +247,10 @@ def test_an_old_message_changed_in_place_is_noticed_before_its_summary_is_used_a
 def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_at_the_next_compaction(place: int) -> None:
     summaries = Scripted("- the first", "- the second")
     hooks = summarising(summaries)
-    messages = [dict(message) for message in long()]
+    contents = [dict(message) for message in long()]
+    messages: list[Mapping[str, object]] = [*contents]
     assert "- the first" in texts(hooks.transform_context_sync(messages))
-    messages[place]["content"] = "Port the lexer."
+    contents[place]["content"] = "Port the lexer."
     view = hooks.compact_sync([*messages, *steps(4, 300, first=50)]).messages
     assert [request.previous_summary for request in summaries.requests] == [None, None]
     assert "- the second" in texts(view)

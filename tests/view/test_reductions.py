@@ -10,7 +10,6 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
-from compaction_hooks.settings import ToolRule
 from compaction_hooks.strategies.clear_tool_results import results_to_clear
 from compaction_hooks.strategies.shorten_parts import shortening
 from compaction_hooks.text.shortening import shortened
@@ -19,6 +18,7 @@ from compaction_hooks.view.reductions import (
     PartKind,
     Reducible,
     Reduction,
+    ToolRule,
     cleared,
     places,
     reducible_parts,
