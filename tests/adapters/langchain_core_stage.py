@@ -73,6 +73,10 @@ class Stage:
         self._models.append(model)
         return model
 
+    def keep(self, model: BaseChatModel) -> None:
+        """Close the clients of a model with the stage."""
+        self._models.append(model)
+
     async def close(self) -> None:
         for model in self._models:
             if isinstance(model, ChatOpenAI):

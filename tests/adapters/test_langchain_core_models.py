@@ -25,6 +25,7 @@ from langchain_core.language_models.fake_chat_models import FakeMessagesListChat
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.tool import tool_call
 from langchain_core.runnables import RunnableLambda
+from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from compaction_hooks import CompactionController, CompactionFinished, Summary, SummaryRequest, Usage
@@ -181,6 +182,7 @@ async def test_a_name_is_resolved_by_langchain(stage: Stage, monkeypatch: pytest
     stage.side()
     monkeypatch.setenv("OPENAI_API_KEY", stage.key)
     monkeypatch.setenv("OPENAI_BASE_URL", stage.provider.openai_url)
+    stage.keep(ChatOpenAI(model="gpt-4.1"))  # has the clients of the model that the name makes
     assert SECRET in (await ask("openai:gpt-4.1")).text
 
 
