@@ -100,7 +100,7 @@ def install_rank_files(session: nox.Session) -> None:
 def bare(session: nox.Session) -> None:
     """The core needs nothing: a part of its tests with nothing installed but pytest."""
     session.log(
-        "The fast suite takes about seven minutes on two cores. It uses servers that are installed, and installs none."
+        "The fast suite takes about five minutes on two cores. It uses servers that are installed, and installs none."
     )
     install(session, "test")
     session.run("pytest", *(f"tests/{name}" for name in BARE), *session.posargs)

@@ -70,15 +70,18 @@ async def test_keeps_the_contract(url: str) -> None:
     await check_store(lambda: PostgresStore(url))
 
 
+@pytest.mark.full
 async def test_keeps_the_contract_with_pairs_instead_of_a_url(server: Server, url: str) -> None:
     pairs = f"host=127.0.0.1 port={server.port} user=worker password='{PASSWORD}' dbname=postgres connect_timeout=30"
     await check_store(lambda: PostgresStore(pairs))
 
 
+@pytest.mark.full
 async def test_keeps_the_contract_with_a_pool(pool: Any) -> None:
     await check_store(lambda: PostgresStore(pool))
 
 
+@pytest.mark.full
 async def test_keeps_the_contract_with_an_async_pool(async_pool: Any) -> None:
     await check_store(lambda: PostgresStore(async_pool))
 
@@ -106,6 +109,7 @@ def test_a_value_that_cannot_be_read_hides_no_other(server: Server, connection: 
     check(PostgresStore(f"{address}?client_encoding=utf8"), damage)
 
 
+@pytest.mark.full
 def test_many_processes_make_the_table_at_once(url: str, connection: Any) -> None:
     script = """
 import sys
@@ -264,6 +268,7 @@ def test_says_when_the_server_is_read_only(url: str) -> None:
     assert "primary" in error_of(store, append=True)
 
 
+@pytest.mark.full
 def test_goes_on_when_the_server_is_back(server: Server, url: str) -> None:
     """A pool may still lend connections of before, unless it is told to look first."""
     check = psycopg_pool.ConnectionPool.check_connection
