@@ -329,7 +329,7 @@ def test_a_part_of_a_window_nobody_knows_is_refused() -> None:
 def test_a_controller_and_its_keywords_exclude_one_another() -> None:
     hooks: CompactionController[Any] = CompactionController(context_window=WINDOW)
     with pytest.raises(ConfigurationError, match="not both"):
-        compaction_hook(hooks, context_window=1_000)
+        compaction_hook(hooks, context_window=1_000)  # type: ignore[call-overload]  # wrong on purpose
 
 
 def test_a_missing_framework_is_told_with_its_command() -> None:

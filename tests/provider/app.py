@@ -75,14 +75,7 @@ class HttpServer:
 
     def run(self, listening: socket.socket) -> None:
         """Serve until `stop` is called."""
-        asyncio.run(self._serve(listening))
-
-    async def _serve(self, listening: socket.socket) -> None:
-        await self._server.serve(sockets=[listening])
-        for connection in [*self._server.server_state.connections]:  # of clients that read no further
-            if connection.transport is not None:
-                connection.transport.abort()
-        await asyncio.sleep(0)  # a transport closes its socket in the next round of its loop
+        asyncio.run(self._server.serve(sockets=[listening]))
 
     def stop(self) -> None:
         """Have `run` return soon."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 from uuid import uuid4
 
 from tinyagent import Agent
@@ -32,6 +32,27 @@ from compaction_adapters.tinyagent.recovery import (
 )
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
+
+
+@overload
+def compaction_hook(
+    controller: CompactionController[Any],
+    *,
+    session_id: str | None = ...,
+    system: str | None = ...,
+    tools: object = ...,
+) -> CompactionHook: ...
+
+
+@overload
+def compaction_hook(
+    controller: None = ...,
+    *,
+    session_id: str | None = ...,
+    system: str | None = ...,
+    tools: object = ...,
+    **keywords: Unpack[ControllerKeywords],
+) -> CompactionHook: ...
 
 
 def compaction_hook(
