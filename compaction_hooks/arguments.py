@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ TOKENS: Final = whole("tokens")
 SECONDS: Final = Kind(lambda value: is_number(value) and value > 0, "be a number of seconds above zero")  # nan is not
 RATIO: Final = Kind(lambda value: is_number(value) and 0.1 <= value <= 1.0, "be a number between 0.1 and 1.0")
 ERROR: Final = Kind(lambda value: isinstance(value, BaseException), "be the exception that the model call raised")
+PATH: Final = Kind(lambda value: isinstance(value, str | os.PathLike), "be the path of a file")
 MODEL_NAME: Final = Kind(TEXT.fits, 'be the name of a model, such as "gpt-5"')
 FUNCTION: Final = Kind(callable, "be a function")
 SIGNAL: Final = with_methods("be an event with is_set(), such as an asyncio.Event", "is_set")

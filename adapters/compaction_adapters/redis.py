@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, cast
 
-from compaction_hooks.errors import ConfigurationError, MissingExtraError, RecordError
+from compaction_hooks import arguments
+from compaction_hooks.errors import MissingExtraError, RecordError
 from compaction_hooks.stores import KeyValueStore
 
 try:
@@ -45,6 +46,7 @@ class RedisClient(Protocol):
         ...
 
 
+@arguments.checked({"prefix": arguments.TEXT, "ttl_seconds": arguments.whole("seconds").or_none()})
 class RedisStore(KeyValueStore):
     """Records in Redis, for many processes on many machines.
 
@@ -63,8 +65,6 @@ class RedisStore(KeyValueStore):
     def __init__(
         self, client: RedisClient, prefix: str = "compaction_records:", *, ttl_seconds: int | None = None
     ) -> None:
-        if ttl_seconds is not None and (type(ttl_seconds) is not int or ttl_seconds <= 0):
-            raise ConfigurationError(f"ttl_seconds={ttl_seconds!r} must be a whole number of seconds above zero")
         super().__init__(_Hashes(client, ttl_seconds), prefix)
 
 

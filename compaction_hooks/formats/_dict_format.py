@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final, cast
 
+from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, message_fields, text_of
 from compaction_hooks.formats._rewriting import (
@@ -24,6 +25,7 @@ CHAT_ROLES: Final = ("tool", "function")
 _SAYING: Final = frozenset({"role", "content", "type"})
 
 
+@arguments.checked({})
 class DictFormat(ABC):
     """The part of a format of dicts that does not depend on how a provider writes calls and results.
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from compaction_hooks import arguments
 from compaction_hooks.errors import RecordError
 from compaction_hooks.stores.key_value import text_of
 
@@ -40,6 +41,7 @@ _REMEDIES = {
 """What to do, by what SQLite's message holds."""
 
 
+@arguments.checked({"path": arguments.PATH})
 class SQLiteStore:
     """Records in one SQLite file, shared by threads and processes on one machine. Each call is atomic.
 
@@ -51,6 +53,7 @@ class SQLiteStore:
         path: The file; may already hold other tables.
 
     Raises:
+        ConfigurationError: here, `path` is none.
         RecordError: here and in every method, when SQLite cannot do what is asked; the text names the path and the remedy.
     """
 

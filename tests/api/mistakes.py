@@ -62,6 +62,10 @@ CORE = {
     "CompactionController(on_event=[print, None])": "on_event=None must be a callable",
     "CompactionController(estimator='tiktoken')": "estimator='tiktoken' must have estimate_tokens",
     "CompactionController(clock=5)": "clock=5 must be a function",
+    # stores and formats
+    "SQLiteStore(None)": "path=None must be the path of a file",
+    "SQLiteStore(file='records.db')": "SQLiteStore got an unexpected argument file='records.db': it takes path",
+    "OpenAIChatFormat(summary_field={})": "did you mean summary_fields?",
     # the settings
     "CompactionSettings(keep_turn=3)": "CompactionSettings got an unexpected argument keep_turn=3: did you mean keep_turns?",
     "CompactionSettings(reserve_tokens=None)": "reserve_tokens=None must be a whole number of tokens above zero",
