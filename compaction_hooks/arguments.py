@@ -10,9 +10,8 @@ import inspect
 import os
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeGuard, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
 
@@ -27,8 +26,7 @@ NEAR_ENOUGH: Final = 0.5
 NOTHING: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind of argument.
 
     Attributes:

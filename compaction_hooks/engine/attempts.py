@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.conversation import Conversation
@@ -71,7 +70,7 @@ class Attempts(Generic[M]):
             start: Instant = yield Now()
             yield Emit(_started(self._conversation.id, snapshot, ordered))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
-            attempt = self.compaction(call, snapshot, budget, replace(ordered, may_ask=ordered.may_ask and may_ask))
+            attempt = self.compaction(call, snapshot, budget, ordered._replace(may_ask=ordered.may_ask and may_ask))
             result = yield from attempt.run(start)
             flight.done.set_result(_END[result.outcome])
         return attempt, result

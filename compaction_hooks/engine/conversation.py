@@ -33,7 +33,7 @@ UNDONE: Final = "undone"
 """Why threshold compaction rests after `undo`."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Conversation(Generic[M]):
     """The state of one conversation.
 

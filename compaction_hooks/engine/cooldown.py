@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO
 from compaction_hooks.view.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownOverflow:
+class KnownOverflow(NamedTuple):
     """A history that no strategy made fit: another summary of the same would not either, and would have to be paid for.
 
     Attributes:
@@ -24,7 +24,7 @@ class KnownOverflow:
     window: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Breaker:
     """Counts the summariser's failures in a row; open, it keeps it from being asked."""
 
@@ -48,7 +48,7 @@ class Breaker:
         return self.opened_at is None or now - self.opened_at >= cooldown_seconds
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Cooldown:
     """When a conversation may be compacted again.
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from compaction_hooks.engine.attempts import Attempts
 from compaction_hooks.engine.conversation import Conversation
@@ -17,8 +16,7 @@ from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.view.record import CompactionRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Engine(Generic[M]):
+class Engine(NamedTuple, Generic[M]):
     """The parts of one conversation: its state, its share of the controller, its flows, and the driver of them."""
 
     conversation: Conversation[M]

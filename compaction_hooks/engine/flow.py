@@ -6,7 +6,6 @@ Between two effects a flow runs under the conversation's lock; while it waits fo
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
@@ -113,7 +112,7 @@ class ConversationFlow(Generic[M]):
         """Return the call with the time since the last one."""
         now: Instant = yield Now()
         last, self._conversation.called_at = self._conversation.called_at, now
-        return replace(call, seconds_since_last_call=now.seconds_since(last)) if last is not None else call
+        return call._replace(seconds_since_last_call=now.seconds_since(last)) if last is not None else call
 
     def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.sizes import LastSent, UsageBaseline
@@ -31,8 +31,7 @@ SMALLEST_WINDOW = 1_024
 """No window is taken to be smaller than this, whatever an error text seems to say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[M]):
+class Call(NamedTuple, Generic[M]):
     """What a caller hands over.
 
     Attributes:
@@ -60,8 +59,7 @@ class Call(Generic[M]):
     cut_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(NamedTuple):
     """What all conversations of a controller share.
 
     Attributes:
@@ -372,8 +370,7 @@ def _take_embedded_usage(
         learn_from_answer(shared, key.model, newest.answer, budget)
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(NamedTuple):
     """A usage that an assistant message carries, held against the view up to it."""
 
     answer: Message
@@ -394,7 +391,7 @@ def _counts(
             continue
         if key.model is not None and message.model is not None and not same_model(key.model, message.model):
             continue
-        sent = replace(key, piece_count=index, estimated=key.estimated - history.tokens(index))
+        sent = key._replace(piece_count=index, estimated=key.estimated - history.tokens(index))
         if _is_impossible(usage, sent.estimated, budget):
             continue
         yield _Count(message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))

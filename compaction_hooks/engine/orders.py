@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import FlightEnd
@@ -14,8 +13,7 @@ from compaction_hooks.view.record import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(NamedTuple):
     """What is asked of an attempt.
 
     Attributes:

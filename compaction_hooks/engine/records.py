@@ -19,7 +19,7 @@ from compaction_hooks.view.record import (
 )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Records:
     """All records of one conversation, which one is active, what was undone, and what the host pinned.
 

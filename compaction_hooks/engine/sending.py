@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
@@ -166,7 +165,7 @@ class SendingFlow(Generic[M]):
         self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
     ) -> Flow[object]:
         """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
-        call = replace(call, cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
+        call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
         yield from self._attempts.catch_up(before_paying=True)
         others_end = yield from self._attempts.wait_for_others()
         attempt, result = yield from self._attempts.run_compaction(call, emergency_order(others_end, must_fit=False))

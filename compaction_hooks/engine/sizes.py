@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
@@ -13,8 +13,7 @@ from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.snapshot import ViewKey
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LastSent(Generic[M]):
+class LastSent(NamedTuple, Generic[M]):
     """The view a caller last got: what a usage report measures when it names no other.
 
     Attributes:
@@ -32,8 +31,7 @@ class LastSent(Generic[M]):
     budget: Budget | None
 
 
-@dataclass(frozen=True, slots=True)
-class UsageBaseline:
+class UsageBaseline(NamedTuple):
     """A usage report: what the provider counted, and for which view.
 
     Attributes:
@@ -45,7 +43,7 @@ class UsageBaseline:
     cached_tokens: int | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Sizes:
     """What one conversation knows of sizes.
 

@@ -9,7 +9,7 @@ from compaction_hooks.runtime.effects import Remove, Save
 from compaction_hooks.view.record import CompactionRecord
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StoreQueue:
     """The changes of one conversation that wait for its store, and what is known of the store.
 

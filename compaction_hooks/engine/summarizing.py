@@ -6,9 +6,9 @@ import inspect
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 from compaction_hooks.errors import SummaryRefusedError, described
 from compaction_hooks.messages import M, Message, Usage
@@ -40,8 +40,7 @@ MAX_PARTS = 4
 logger = logging.getLogger("compaction_hooks")
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryFailed:
+class SummaryFailed(NamedTuple):
     """Why there is no summary, and what the attempt cost all the same."""
 
     error: BaseException

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SCAN_CHARS = 20_000
 """Of a command line without its here-documents, and of each here-document, so much is looked at. The longest of 4,413 recorded
@@ -48,8 +48,7 @@ _TOUCHING = (">", "<<", "-c", "-e", "tee", "sed", "perl", "patch", "git", *sorte
 _ODD_IN_PATH = re.compile(r"[$*?{}`<>|\n]")
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(NamedTuple):
     """One file a call names. `modified` says whether it is written rather than read."""
 
     path: str

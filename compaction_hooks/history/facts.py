@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.messages import Message, Text, Thinking
 
 Side: TypeAlias = Literal["host", "assistant"]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """One speaker's part of one host message.
 
     Attributes:
@@ -29,8 +28,7 @@ class Piece:
     side: Side | None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where the chain of a list begins that starts with one of our summaries.
 
     Attributes:
@@ -44,8 +42,7 @@ class Origin:
     pins: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What a reader must know of earlier compactions to read a list that holds their products.
 
     Attributes:
@@ -54,8 +51,8 @@ class Known:
             stands for.
     """
 
-    origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
-    originals: Mapping[tuple[str, int, int, str], str] = field(default_factory=dict[tuple[str, int, int, str], str])
+    origins: Mapping[str, Origin] = MappingProxyType({})
+    originals: Mapping[tuple[str, int, int, str], str] = MappingProxyType({})
 
 
 def has_atoms(message: Message) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Generic
+from typing import Final, Generic, NamedTuple
 
 from compaction_hooks.history.digests import DIGEST_RULE, run_digest
 from compaction_hooks.history.facts import Known, Origin, Piece, Side
@@ -17,8 +16,7 @@ KEPT_DIGESTS: Final = 64
 """Runs between two digests of the chain that are kept, each some 200 bytes, so that a record before the newest is found soon."""
 
 
-@dataclass(frozen=True, slots=True)
-class History(Generic[M]):
+class History(NamedTuple, Generic[M]):
     """A conversation as it was at one call. Immutable: histories share their facts and differ in length.
 
     Attributes:

@@ -27,7 +27,7 @@ def _starts() -> array[int]:
     return array("I", [0])
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Log(Generic[M]):
     """The facts that histories share. It grows only at its end, so that a shorter history over it stays true.
 

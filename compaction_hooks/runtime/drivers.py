@@ -12,8 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.events import EventHandler
@@ -37,7 +36,7 @@ from compaction_hooks.runtime.effects import (
     Wait,
     Work,
 )
-from compaction_hooks.runtime.guards import GuardedSignal, Signal
+from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.runtime.streams import guarded, guarded_sync
 from compaction_hooks.runtime.timebox import POLL_SECONDS, Timebox, in_thread, is_async, until_set
 from compaction_hooks.stores import RecordStore
@@ -61,7 +60,6 @@ HUNG_SUMMARIES = 8
 """So many hung sync summarisers are left behind by all conversations of a controller together; each leaves one at most."""
 
 
-@dataclass(frozen=True, slots=True)
 class World:
     """What the effects are answered with.
 
@@ -71,25 +69,27 @@ class World:
         summaries, storing, telling: What calls the summarisers, the store and each handler: what hangs, hangs for all.
     """
 
-    summarizer: Summarizer | None
-    store: RecordStore | None
-    handlers: Sequence[EventHandler]
-    clock: Callable[[], Instant]
-    summary_timeout_seconds: float
-    summaries: Timebox = field(default_factory=lambda: Timebox("the summariser", most=HUNG_SUMMARIES), init=False)
-    storing: Timebox = field(default_factory=lambda: Timebox("the store"), init=False)
-    working: threading.Lock = field(default_factory=threading.Lock, init=False)
-    telling: tuple[Timebox, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        summarizer: Summarizer | None,
+        store: RecordStore | None,
+        handlers: Sequence[EventHandler],
+        clock: Callable[[], Instant],
+        summary_timeout_seconds: float,
+    ) -> None:
+        self.summarizer = summarizer
+        self.store = store
+        self.handlers = handlers
+        self.clock = clock
         # A thread cannot wait for longer than that, "for ever" is no number of seconds to it.
-        seconds = min(self.summary_timeout_seconds, threading.TIMEOUT_MAX)
-        object.__setattr__(self, "summary_timeout_seconds", seconds)
-        object.__setattr__(self, "telling", tuple(Timebox("an event handler") for _ in self.handlers))
+        self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
+        self.summaries = Timebox("the summariser", most=HUNG_SUMMARIES)
+        self.storing = Timebox("the store")
+        self.working = threading.Lock()
+        self.telling = tuple(Timebox("an event handler") for _ in handlers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(NamedTuple):
     """What one caller brings along, beside what its flow knows.
 
     Attributes:
@@ -103,10 +103,6 @@ class Caller:
     send: Callable[[Any], object] | None = None
     summarizer: Summarizer | None = None
     on_event: EventHandler | None = None
-
-    def __post_init__(self) -> None:
-        if self.signal is not None:
-            object.__setattr__(self, "signal", GuardedSignal(self.signal))
 
 
 NOBODY = Caller()

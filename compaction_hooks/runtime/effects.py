@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.messages import M
@@ -20,20 +19,17 @@ if TYPE_CHECKING:  # slow to import, and needed only when something is due
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Runs a computation that may take long, outside the event loop; answered by its result."""
 
     function: Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True)
 class Now:
     """Asks for the time; answered by `Instant`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
+class Instant(NamedTuple):
     """Wall clock (UTC) and monotonic seconds."""
 
     utc: datetime
@@ -44,13 +40,11 @@ class Instant:
         return self.monotonic - earlier.monotonic
 
 
-@dataclass(frozen=True, slots=True)
 class IsAborted:
     """Asks whether the caller's signal is set; answered by a bool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summarize:
+class Summarize(NamedTuple):
     """Asks the summariser for so many seconds at most; answered by `Answered`, `Failure` or `Aborted`."""
 
     request: SummaryRequest
@@ -66,20 +60,19 @@ def _landing() -> Future[FlightEnd]:
     return future
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Flight:
     """A compaction under way, on which other callers of the same conversation wait. After a fork the child has no leader of it."""
 
-    done: Future[FlightEnd] = field(default_factory=_landing)
-    thread: int = field(default_factory=threading.get_ident)
-    pid: int = field(default_factory=os.getpid)
+    def __init__(self) -> None:
+        self.done = _landing()
+        self.thread = threading.get_ident()
+        self.pid = os.getpid()
 
 
 FlightEnd: TypeAlias = Literal["settled", "failed", "aborted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """Waits for somebody else's compaction; answered by its `FlightEnd`.
 
     "aborted" when the caller's own signal was set meanwhile, "failed" when waiting would block the loop that leads it,
@@ -89,15 +82,13 @@ class Wait:
     flight: Flight
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """Asks for the stored records of a session; answered by `Answered` with their texts, or `Failure`."""
 
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(NamedTuple):
     """Stores a record; answered by `Answered` or `Failure`."""
 
     session_id: str
@@ -105,43 +96,37 @@ class Save:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(NamedTuple):
     """Removes a record; answered by `Answered` or `Failure`."""
 
     session_id: str
     record_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(NamedTuple):
     """Tells the event handlers; answered by None, whatever they do."""
 
     event: CompactionEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Send(Generic[M]):
+class Send(NamedTuple, Generic[M]):
     """Sends a view to the model; answered by `Answered` or `Failure`."""
 
     view: list[M]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """What the world answered."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """What the world raised."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
 class Aborted:
     """The caller's signal was set first."""
 

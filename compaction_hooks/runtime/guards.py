@@ -123,7 +123,7 @@ class GuardedClock:
             now = self._read()
             self._behind += max(0.0, self._last - now.monotonic)
             self._last = now.monotonic
-            return replace(now, monotonic=now.monotonic + self._behind)
+            return now._replace(monotonic=now.monotonic + self._behind)
 
     def _read(self) -> Instant:
         try:

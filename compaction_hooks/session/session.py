@@ -19,7 +19,7 @@ from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
 from compaction_hooks.runtime.drivers import Caller, World
-from compaction_hooks.runtime.guards import Signal, guarded_reader
+from compaction_hooks.runtime.guards import GuardedSignal, Signal, guarded_reader
 from compaction_hooks.runtime.timebox import is_async
 from compaction_hooks.session.options import CallOptions, check_options
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
@@ -447,7 +447,8 @@ def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[
 
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:
     arguments.check(_KINDS, {"signal": signal})
-    return Caller(signal=signal, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
+    guarded = None if signal is None else GuardedSignal(signal)
+    return Caller(signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
 
 
 _KINDS = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 MINIMUM_GROWTH_TOKENS: Final = 1_000
 """Estimated tokens a view must have grown by before the ratio learns: below, what surrounds messages outweighs their text."""
@@ -24,8 +23,7 @@ MEMORY_TOKENS: Final = 30_000
 """Estimated tokens of growth that are remembered; older growth fades, so that a change of text or of tokenizer is noticed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(NamedTuple):
     """How one model's count follows from an estimate: `overhead_tokens + ratio * estimate`. A value; learning makes a new one.
 
     The ratio is learned from the growth of a view between two reports only, where whatever hides in front of the messages
@@ -69,7 +67,7 @@ class Calibration:
         is_truest = self.overhead_seen_at is None or estimated <= self.overhead_seen_at
         if not is_truest and excess <= self.overhead_tokens:
             return self
-        return replace(self, overhead_tokens=excess, overhead_seen_at=estimated, overhead_counted=counted)
+        return self._replace(overhead_tokens=excess, overhead_seen_at=estimated, overhead_counted=counted)
 
     def observe_growth(self, *, estimated: int, counted: int) -> Calibration:
         """Take in how much a view grew between two reports, by estimate and by count; report the whole view to `observe` as well.
@@ -78,17 +76,16 @@ class Calibration:
         nothing is learned from it.
         """
         if estimated < 0 or counted < 0:
-            return replace(self, pending_estimated=0, pending_counted=0)
+            return self._replace(pending_estimated=0, pending_counted=0)
         estimated += self.pending_estimated
         counted += self.pending_counted
         if estimated < MINIMUM_GROWTH_TOKENS:
-            return replace(self, pending_estimated=estimated, pending_counted=counted)
+            return self._replace(pending_estimated=estimated, pending_counted=counted)
         grown, counted_growth = self.grown_estimated + estimated, self.grown_counted + counted
         fade = min(1.0, MEMORY_TOKENS / grown)
         ratio = self._moved(counted_growth / grown)
         seen_at = self.overhead_seen_at
-        return replace(
-            self,
+        return self._replace(
             ratio=ratio,
             overhead_tokens=0 if seen_at is None else _excess(self.overhead_counted, ratio, seen_at),
             grown_estimated=grown * fade,

@@ -11,9 +11,8 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,8 +40,7 @@ _DECORATIONS: Final = (
 """What may stand around a model's name, in the order it is taken off."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelWindow:
+class ModelWindow(NamedTuple):
     """A model's context window.
 
     Attributes:

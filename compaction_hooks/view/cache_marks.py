@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import CachingFormat, M, MessageFormat
 
 
-@dataclass(frozen=True, slots=True)
-class MovedMark(Generic[M]):
+class MovedMark(NamedTuple, Generic[M]):
     """A mark that a summary has from a message it covers.
 
     Attributes:

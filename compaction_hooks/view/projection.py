@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, Final, Generic, cast
+from typing import Any, Final, Generic, NamedTuple, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -52,8 +52,7 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
     return record.covered_runs == history.base or history.is_boundary(record.covered_runs)
 
 
-@dataclass(frozen=True, slots=True)
-class Projection(Generic[M]):
+class Projection(NamedTuple, Generic[M]):
     """One record applied to one history, for that history and for all that grow from it.
 
     Attributes:
@@ -80,7 +79,7 @@ class Projection(Generic[M]):
     cut: int
     borrowed: tuple[int, ...] = ()
     favoured: int | None = None
-    rewritten: Mapping[int, Rewritten[M]] = field(default_factory=dict[int, Rewritten[M]])
+    rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
     stale_runs: int = 0
     moved_mark: MovedMark[M] | None = None
@@ -115,7 +114,7 @@ class Projection(Generic[M]):
         return self.prefix_tokens + history.tokens(history.first_piece(self.rest))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Draft(Generic[M]):
     """Host messages chosen piece by piece, with their size."""
 
@@ -349,8 +348,7 @@ def _rewrite(
     return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts(Generic[M]):
+class _Texts(NamedTuple, Generic[M]):
     """Which parts are to be shown smaller, and where they stand as far as that is known."""
 
     history: History[M]

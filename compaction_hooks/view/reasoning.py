@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, cast
+from typing import Generic, NamedTuple, cast
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat
@@ -21,7 +21,7 @@ def stale_runs_of(record: CompactionRecord | None) -> int:
     return 0 if record is None else record.seen_runs or sys.maxsize
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BoundReasoning:
     """What one conversation knows, beside its records, of the reasoning that is refused.
 
@@ -55,8 +55,7 @@ class BoundReasoning:
             self.stale_runs, self.is_rewritten = history.run_count, False
 
 
-@dataclass(frozen=True, slots=True)
-class StaleReasoning(Generic[M]):
+class StaleReasoning(NamedTuple, Generic[M]):
     """The reasoning in the runs before `runs` of a history; with `runs` 0 there is none.
 
     Of a message all reasoning is left out, copies of it in other fields included: parts of it would be refused too.

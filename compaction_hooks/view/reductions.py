@@ -240,8 +240,7 @@ class Place(NamedTuple):
         return without_media(self.part) if self.kind == "media" else reduction.apply(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten(Generic[M]):
+class Rewritten(NamedTuple, Generic[M]):
     """A host message as a view shows it.
 
     Attributes:

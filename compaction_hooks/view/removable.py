@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
@@ -11,8 +11,7 @@ from compaction_hooks.tokens.media import media_in, without_media
 from compaction_hooks.view.reductions import Estimate, Place, Reduction, by_place, part_digest, places, with_text
 
 
-@dataclass(frozen=True, slots=True)
-class Removable:
+class Removable(NamedTuple):
     """Media that could be left out of a view.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_names
@@ -18,8 +18,7 @@ from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.reductions import Reduction, by_place, still_true
 
 
-@dataclass(frozen=True, slots=True)
-class ViewKey:
+class ViewKey(NamedTuple):
     """Which view a number of tokens belongs to.
 
     Attributes:

@@ -127,7 +127,9 @@ def test_what_was_given_up_once_is_not_waited_for_again(
 def test_a_compaction_of_another_process_is_not_waited_for(side: Side) -> None:
     """After `os.fork` the child has the flight, and not the thread that leads it."""
     driven = rig(side)
-    assert wait_for(driven, Flight(pid=os.getpid() + 1)) == "failed"
+    flight = Flight()
+    flight.pid = os.getpid() + 1
+    assert wait_for(driven, flight) == "failed"
 
 
 # -- time without an end
