@@ -38,7 +38,7 @@ TOGETHER = {
 }
 """By environment of the fast suite: the extras in it: litellm and pydantic-ai's openai extra ask for different openai clients."""
 
-EVERYWHERE = ("tests/adapters/test_readme_snippets.py", "tests/api/test_mistakes.py")
+EVERYWHERE = ("tests/adapters/test_page_programs.py", "tests/api/test_mistakes.py")
 """Run the programs, and the mistakes, of whichever frameworks are installed."""
 
 BARE = (

@@ -21,17 +21,18 @@ PAGES = [
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TABLE, DOCS = PYPROJECT["project"], PYPROJECT["tool"]["compaction-hooks"]["adapters"], ROOT / "docs"
-ON_GITHUB = re.compile(rf"\]\({re.escape(PROJECT['urls']['Homepage'])}/(?:blob|tree)/main/")
+ON_GITHUB = re.compile(rf"^\[.+\]: {re.escape(PROJECT['urls']['Homepage'])}/blob/main/(.+)$", re.MULTILINE)
 """How the README names files: a package page shows it too, from where a relative link leads nowhere."""
 
 RUN_BY = {
     "docs/overflow.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",
+    "docs/sessions.md": "docs/test_docs.py",
     "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
-    **{f"docs/{extra}.md": "adapters/test_readme_snippets.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
-    "docs/tracing.md": "adapters/test_readme_snippets.py",
+    **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
+    "docs/tracing.md": "adapters/test_page_programs.py",
 }
 """Whose programs are run where, in tests/."""
 
@@ -57,9 +58,8 @@ def anchors(page: str) -> set[str]:
 
 def links(page: str) -> list[tuple[str, str]]:
     """The links of a page within the project: the page or file meant, and the place on it, or ""."""
-    found: list[tuple[str, str]] = re.findall(
-        r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", ON_GITHUB.sub("](", prose(page))
-    )
+    relative = ON_GITHUB.sub(r"](\1)", prose(page))
+    found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", relative)
     here = ROOT if page == "README.md" else (ROOT / page).parent
     return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
 
@@ -75,7 +75,9 @@ def test_links_to_headings_lead_somewhere(page: str) -> None:
 
 
 def test_the_readme_can_be_read_from_a_package_page() -> None:
-    assert re.findall(r"\]\((?!https:|#)[^)]*\)", prose("README.md")) == []
+    named = re.findall(r"^\[(.+)\]: https://", prose("README.md"), re.MULTILINE)
+    assert re.findall(r"\]\(", prose("README.md")) == []
+    assert set(re.findall(r"\[([^\]]+)\](?!: https)", re.sub(r"`[^`]*`", "", prose("README.md")))) == set(named)
 
 
 def test_the_package_page_leads_to_pages_that_are_there() -> None:
@@ -89,8 +91,9 @@ def test_the_package_page_leads_to_pages_that_are_there() -> None:
     assert all((ROOT / path.split("main/")[1]).exists() for path in pages.values() if "main/" in path)
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    assert {target for target, _ in links("README.md")} >= set(PAGES) - {"README.md"}
+def test_the_readme_and_the_list_of_pages_lead_to_every_page() -> None:
+    listed = {target for page in ("README.md", "docs/README.md") for target, _ in links(page)}
+    assert listed >= set(PAGES) - {"README.md"}
 
 
 def test_every_program_of_a_page_is_run_by_a_test() -> None:
@@ -105,10 +108,11 @@ def test_the_page_of_overflow_errors_says_what_its_program_prints(capsys: pytest
     assert "# 200000 213462" in program
 
 
-def test_the_program_of_the_replay_page_runs(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", ["docs/replay.md", "docs/sessions.md"])
+def test_the_program_of_a_page_runs(
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (program,) = programs("docs/replay.md")
+    (program,) = programs(page)
     monkeypatch.chdir(ROOT)
     exec(program, {})
     assert capsys.readouterr().out

@@ -1,68 +1,29 @@
-"""The programs of README.md, run as far as they go without a model, and those of each framework's page, run against the loopback
-provider. Each runs where its framework is installed.
-"""
+"""The programs of the pages on frameworks, run against the loopback provider. Each runs if its framework is installed."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.provider import Answer, LoopbackProvider, Side
 
 ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
-
-SNIPPETS = {
-    "LangGraph": ("langgraph", "langchain_openai"),
-    "LangChain": ("langchain", "langchain_openai"),
-    "pydantic-ai": ("pydantic_ai", "pydantic_ai.models.openai"),
-    "LiteLLM": ("litellm",),
-    "tinyagent": ("tinyagent",),
-}
-"""By heading of README.md: what must be installed."""
 
 PAGES = {
-    "langgraph": (SNIPPETS["LangGraph"], 3),
-    "langchain": (SNIPPETS["LangChain"], 2),
-    "pydantic-ai": (SNIPPETS["pydantic-ai"], 2),
-    "litellm": (SNIPPETS["LiteLLM"], 1),
+    "langgraph": (("langgraph", "langchain_openai"), 3),
+    "langchain": (("langchain", "langchain_openai"), 2),
+    "pydantic-ai": (("pydantic_ai", "pydantic_ai.models.openai"), 2),
+    "litellm": (("litellm",), 1),
     "tinyagent": (("tinyagent", "tinyagent._alchemy"), 1),  # older wheels have no client of their own
     "tracing": (("opentelemetry.trace",), 0),
 }
 """By page of docs/: what must be installed, and how often its programs call a model."""
 
-
-def snippet(heading: str) -> str:
-    """The first program under a heading."""
-    section = README.read_text(encoding="utf-8").partition(f"### {heading}\n")[2]
-    return section.partition("```python\n")[2].partition("```")[0]
-
-
-@pytest.mark.parametrize("heading", SNIPPETS)
-def test_a_snippet_is_short(heading: str) -> None:
-    assert 0 < len([line for line in snippet(heading).splitlines() if line]) < 15
-
-
-@pytest.mark.parametrize("heading", SNIPPETS)
-def test_a_snippet_runs(heading: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in SNIPPETS[heading]:
-        pytest.importorskip(module, exc_type=ImportError)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    made: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(snippet(heading), str(README), "exec"), made)
-    assert "compaction_adapters" in snippet(heading)
-    if "graph" in made:
-        assert "compact" in made["graph"].compile().get_graph().nodes
-
-
-# -- the pages
 
 RUNNER = """
 import ast, asyncio, sys
@@ -84,21 +45,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Side]:
         monkeypatch.setenv("OPENAI_BASE_URL", provider.openai_url)
         monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is downloaded
         yield provider.conversation("none", answers=[Answer("It is ported.")] * 3)
-
-
-def test_the_program_with_the_model_call_inside_runs(model: Side) -> None:
-    pytest.importorskip("openai")
-    program = README.read_text(encoding="utf-8").split("With the model call inside", 1)[1]
-    made: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(program.partition("```python\n")[2].partition("```")[0], str(README), "exec"), made)
-
-    async def asked() -> Any:
-        async with made["client"]:
-            return await made["ask"]([{"role": "user", "content": "Port the parser."}])
-
-    answer = asyncio.run(asked())
-    assert answer.choices[0].message.content == "It is ported."
-    assert len(model.requests) == 1
 
 
 def programs(page: str) -> list[str]:
