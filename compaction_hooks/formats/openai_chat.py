@@ -32,11 +32,9 @@ _ROLES: Final[Mapping[str, Role]] = {**ROLES, **dict.fromkeys(CHAT_ROLES, "tool"
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
 """What an answer may hold beside its content and its calls."""
-_PLAIN_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _OWN_FIELDS: Final = frozenset(
     {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
 )
-_PLAIN_CALL_FIELDS: Final = frozenset({"id", "type", "function"})
 _SIGNED_FIELDS: Final = frozenset({"extra_content", "provider_specific_fields"})
 
 
@@ -71,29 +69,27 @@ class OpenAIChatFormat(DictFormat):
     def is_read_as(self, message: Fields, pieces: Sequence[Message], /) -> bool:
         """Whether `read` surely still gives these pieces: the very texts they were read from stand in a message of plain fields.
 
-        False says nothing. A text cannot be changed in place, so this takes a tenth of the time of reading and comparing.
+        False says nothing. A text cannot be changed in place, so this takes a tenth of the time of reading and comparing. Each
+        compaction asks it of every message: fields are counted because to compare sets of them takes twice as long.
         """
-        if len(pieces) != 1 or not isinstance(message, dict) or not message.keys() <= _PLAIN_FIELDS:
-            return False
         (piece,) = pieces
-        if piece.is_summary or piece.usage is not None or piece.model is not None or piece.stop_reason is not None:
+        if not isinstance(message, dict) or message.get("role") != piece.role or "content" not in message:
             return False
-        content, parts = message.get("content"), piece.parts
-        if _ROLES.get(text_of(message.get("role")), "other") != piece.role:
+        if piece.usage is not None or piece.model is not None or piece.stop_reason is not None or piece.is_summary:
             return False
         if piece.role == "tool":
-            result = cast("ToolResult", parts[0])
-            named = result.call_id == message.get("tool_call_id") and result.name == message.get("name", "")
-            return named and result.text is content and not result.is_error and not result.media
-        calls = list_of(message.get("tool_calls")) or ()
-        count = len(parts) - len(calls)
-        if count == 1:
-            said = parts[0]
+            return _is_result_of(message, cast("ToolResult", piece.parts[0]))
+        content, parts, spoken = message["content"], piece.parts, 0
+        if content is not None:
+            said, spoken = parts[0] if parts else None, 1
             if not isinstance(said, Text) or said.text is not content:
                 return False
-        elif count or content or (content == "" and not calls):
+        if len(message) == 2:
+            return len(parts) == spoken
+        calls = message.get("tool_calls")
+        if piece.role != "assistant" or not isinstance(calls, list) or len(message) != 3:
             return False
-        return all(map(_is_call_of, calls, parts[count:]))
+        return len(parts) == spoken + len(calls) and all(map(_is_call_of, calls, parts[spoken:]))
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format; plain text all formats write alike."""
@@ -239,16 +235,31 @@ def _call(entry: object) -> Part:
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry), content=block_content(entry))
 
 
-def _is_call_of(entry: object, part: Part) -> bool:
+def _is_result_of(message: Fields, result: ToolResult) -> bool:
+    """Whether a tool's message of plain fields surely reads as this result."""
+    return (
+        message["content"] is result.text
+        and message.get("tool_call_id") == result.call_id
+        and message.get("name", "") == result.name
+        and len(message) == (4 if result.name else 3)
+        and not result.is_error
+        and not result.media
+    )
+
+
+def _is_call_of(entry: Fields, part: Part) -> bool:
     """Whether a call of plain fields surely reads as this part."""
-    fields = fields_of(entry) or {}
-    function = fields_of(fields.get("function"))
-    if function is None or not isinstance(part, ToolCall) or not fields.keys() <= _PLAIN_CALL_FIELDS:
+    if not isinstance(entry, dict) or not isinstance(part, ToolCall) or len(entry) != 3 or "type" not in entry:
         return False
-    if len(function) != 2 or part.opaque_chars:
-        return False
-    named = fields.get("id") == part.id and function.get("name") == part.name
-    return named and function.get("arguments") is part.arguments
+    function = entry.get("function")
+    return (
+        isinstance(function, dict)
+        and function.get("arguments") is part.arguments
+        and function.get("name") == part.name
+        and len(function) == 2
+        and entry.get("id") == part.id
+        and not part.opaque_chars
+    )
 
 
 def _signature_chars(call: Fields, function: Fields) -> int:

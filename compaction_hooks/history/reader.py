@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from operator import attrgetter
 from typing import Final, Generic, cast
 
 from compaction_hooks.foreign import are_equal
@@ -14,6 +15,9 @@ from compaction_hooks.messages import M, Message, MessageFormat, RecognizingForm
 
 MOST_READ_AGAIN: Final = 64
 """Of the newest messages, so many at most are looked at again to notice that a host still writes to them."""
+
+
+_reading_of = attrgetter("message")
 
 
 class HistoryReader(Generic[M]):
@@ -65,12 +69,7 @@ class HistoryReader(Generic[M]):
 
     def verify(self, history: History[M], messages: Sequence[M]) -> History[M]:
         """Read every message again; return `history` itself when none was changed in place, else a new reading."""
-        first, pieces, is_read_as = history.log.first_pieces, history.log.pieces, self._is_read_as
         for index, message in enumerate(messages):
-            piece = first[index]
-            is_single = first[index + 1] - piece == 1
-            if is_single and is_read_as is not None and is_read_as(message, (pieces[piece].message,)):
-                continue
             if not self._is_unchanged(history, index, message):
                 return self.read(messages, history.known)
         return history
@@ -96,11 +95,9 @@ class HistoryReader(Generic[M]):
         return count
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
-        first = history.log.first_pieces
-        old = [piece.message for piece in history.pieces(first[index], first[index + 1])]
-        if self._is_read_as is not None and self._is_read_as(message, old):
-            return True
-        return old == list(self._format.read(message))
+        log = history.log
+        old = [*map(_reading_of, log.pieces[log.first_pieces[index] : log.first_pieces[index + 1]])]
+        return self._is_read_as(message, old) or old == [*self._format.read(message)]
 
     # -- reading
 
@@ -183,11 +180,15 @@ class HistoryReader(Generic[M]):
         return True
 
 
-def _recogniser(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool] | None:
-    """A format's way to recognise a message without reading it; not one whose `read` a subclass has replaced."""
+def _recogniser(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool]:
+    """Return a format's way to recognise a message without reading it; not one whose `read` a subclass has replaced."""
     if isinstance(format, RecognizingFormat) and is_declared_for(format, "is_read_as", "read"):
         return format.is_read_as
-    return None
+    return _recognises_none
+
+
+def _recognises_none(_message: object, _pieces: Sequence[Message]) -> bool:
+    return False
 
 
 def _touched(history: History[M]) -> int:
