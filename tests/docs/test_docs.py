@@ -1,4 +1,4 @@
-"""The pages: links lead somewhere, README.md leads to every page, and every program on a page is run by a test."""
+"""The pages: links lead somewhere, docs/README.md lists every page, and every program on a page is run by a test."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ RUN_BY = {
     "docs/sessions.md": "docs/test_docs.py",
     "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
+    "docs/troubleshooting.md": "docs/test_docs_troubleshooting.py",
+    "docs/tutorial.md": "docs/test_docs_tutorial.py",
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
     "docs/tracing.md": "adapters/test_page_programs.py",
@@ -60,7 +62,7 @@ def links(page: str) -> list[tuple[str, str]]:
     """The links of a page within the project: the page or file meant, and the place on it, or ""."""
     relative = ON_GITHUB.sub(r"](\1)", prose(page))
     found: list[tuple[str, str]] = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", relative)
-    here = ROOT if page == "README.md" else (ROOT / page).parent
+    here = (ROOT / page).parent
     return [(str((here / path).resolve().relative_to(ROOT)) if path else page, anchor) for path, anchor in found]
 
 
@@ -94,6 +96,11 @@ def test_the_package_page_leads_to_pages_that_are_there() -> None:
 def test_the_readme_and_the_list_of_pages_lead_to_every_page() -> None:
     listed = {target for page in ("README.md", "docs/README.md") for target, _ in links(page)}
     assert listed >= set(PAGES) - {"README.md"}
+
+
+def test_the_list_of_pages_has_four_kinds() -> None:
+    kinds = re.findall(r"^## (.+)$", text("docs/README.md"), re.MULTILINE)
+    assert kinds == ["Learn", "Do", "Look up", "Understand"]
 
 
 def test_every_program_of_a_page_is_run_by_a_test() -> None:
