@@ -201,17 +201,24 @@ class Conversation(Generic[M]):
         return self.records.find(self.records.active_id)
 
     def read(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
-        """Read what is new of a list and find the active record; before another one becomes active, every message is read again.
+        """Read what is new of a list and find the active record; before another one becomes active, messages are read again.
 
         So a message that the host changed in place is noticed at the latest here.
         """
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.active(history)
         if record is not None and record.id != self.records.active_id:
-            history = self.history = self.reader.verify(history, messages)
+            history = self.history = self.reader.verify(history, messages, self._first_unverified(history, record))
             record = self.records.active(history)
         self.records.active_id = record.id if record else None
         return history, record
+
+    def _first_unverified(self, history: History[M], record: CompactionRecord) -> int:
+        """Return the first host message to read again: what the active record covers was when the next one was begun."""
+        active = self.records.find(self.records.active_id)
+        if active is None or record.parent != active.id:
+            return 0
+        return history.piece(history.run_start(max(active.covered_runs, history.base))).host
 
     def projection(self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""

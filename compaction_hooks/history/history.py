@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from operator import attrgetter
 from typing import Final, Generic, NamedTuple
 
 from compaction_hooks.history.digests import DIGEST_RULE, run_digest
@@ -103,6 +104,14 @@ class History(NamedTuple, Generic[M]):
     def pieces(self, start: int = 0, end: int | None = None) -> list[Piece]:
         """Return pieces `start` to `end` (excluded)."""
         return self.log.pieces[start : self.piece_count if end is None else end]
+
+    def readings(self, start: int = 0) -> Iterator[Sequence[Message]]:
+        """Yield the format's reading of each host message from `start` on."""
+        pieces = self.pieces(self.first_piece(start))
+        messages = map(attrgetter("message"), pieces)
+        if len(pieces) == self.host_count - start:  # one piece each, as most formats read
+            return zip(messages)
+        return (tuple(islice(messages, len(self.host_pieces(host)))) for host in range(start, self.host_count))
 
     def host(self, index: int) -> M:
         """Return one host message: the object that came in."""

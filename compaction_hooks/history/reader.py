@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from operator import attrgetter
 from typing import Final, Generic, cast
 
 from compaction_hooks.foreign import are_equal
@@ -15,9 +14,6 @@ from compaction_hooks.messages import M, Message, MessageFormat, RecognizingForm
 
 MOST_READ_AGAIN: Final = 64
 """Of the newest messages, so many at most are looked at again to notice that a host still writes to them."""
-
-
-_reading_of = attrgetter("message")
 
 
 class HistoryReader(Generic[M]):
@@ -67,12 +63,10 @@ class HistoryReader(Generic[M]):
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
-    def verify(self, history: History[M], messages: Sequence[M]) -> History[M]:
-        """Read every message again; return `history` itself when none was changed in place, else a new reading."""
-        for index, message in enumerate(messages):
-            if not self._is_unchanged(history, index, message):
-                return self.read(messages, history.known)
-        return history
+    def verify(self, history: History[M], messages: Sequence[M], start: int = 0) -> History[M]:
+        """Look at messages from `start` on again; return `history` itself if none was changed in place, else a new reading."""
+        is_same = all(map(self._still_gives, messages[start:], history.readings(start)))
+        return history if is_same else self.read(messages, history.known)
 
     # -- recognising
 
@@ -95,9 +89,11 @@ class HistoryReader(Generic[M]):
         return count
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
-        log = history.log
-        old = [*map(_reading_of, log.pieces[log.first_pieces[index] : log.first_pieces[index + 1]])]
-        return self._is_read_as(message, old) or old == [*self._format.read(message)]
+        return self._still_gives(message, [history.piece(place).message for place in history.host_pieces(index)])
+
+    def _still_gives(self, message: M, pieces: Sequence[Message]) -> bool:
+        """Whether a message reads as it did."""
+        return self._is_read_as(message, pieces) or [*pieces] == [*self._format.read(message)]
 
     # -- reading
 
