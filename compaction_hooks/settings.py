@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.strategies import (
-    AnyStrategy,
-    ClearToolResults,
-    DropOldest,
-    ShortenParts,
-    Summarize,
-)
-from compaction_hooks.strategies.summary_plan import SPLIT_TURN_MIN_PREFIX
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
     MINIMUM_CLEAR_RATIO,
@@ -24,6 +16,7 @@ from compaction_hooks.tokens.budget import (
     PROTECT_RESULT_RATIO,
     PROTECT_RESULT_TOKENS,
     RESERVE_TOKENS,
+    SPLIT_TURN_MIN_PREFIX,
     SUMMARY_RATIO,
     SUMMARY_SUMMARIZER_RATIO,
     SUMMARY_TARGET_RATIO,
@@ -35,6 +28,9 @@ from compaction_hooks.tokens.budget import (
 from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import parts_of, threshold_of
 from compaction_hooks.view.reductions import ToolRule
+
+if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.strategies import AnyStrategy
 
 
 def _is_rule(value: object) -> bool:
@@ -207,6 +203,13 @@ class CompactionSettings:
         """The strategies in order: those of `strategies`, else the usual ones."""
         if self.strategies is not None:
             return tuple(self.strategies)
+        from compaction_hooks.strategies import (  # for compactions only
+            ClearToolResults,
+            DropOldest,
+            ShortenParts,
+            Summarize,
+        )
+
         summarize = Summarize(self.split_turn_min_prefix, self.add_continuation)
         clear = [ClearToolResults()] if self.clear_tool_results else []
         return (*clear, summarize, ShortenParts(), DropOldest(self.add_continuation), ShortenParts())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, cast
 
 from compaction_hooks.engine.cooldown import Cooldown
@@ -33,7 +32,6 @@ UNDONE: Final = "undone"
 """Why threshold compaction rests after `undo`."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Conversation(Generic[M]):
     """The state of one conversation.
 
@@ -47,25 +45,35 @@ class Conversation(Generic[M]):
         merges_user_messages: Whether user messages in a row are sent as one.
     """
 
-    id: str
-    format: MessageFormat[M]
-    estimator: LearnedMedia
-    reader: HistoryReader[M]
-    queue: StoreQueue
-    is_format_open: bool = False
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    history: History[M] | None = None
-    made: dict[tuple[Message, ...], M] = field(default_factory=dict[tuple[Message, ...], M])
-    records: Records = field(default_factory=Records)
-    sizes: Sizes = field(default_factory=Sizes)
-    cooldown: Cooldown = field(default_factory=Cooldown)
-    flight: Flight | None = None
-    last_sent: LastSent[M] | None = None
-    projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
-    called_at: Instant | None = None
-    host_files: Callable[[], FileOperations] = FileOperations
-    reasoning: BoundReasoning = field(default_factory=BoundReasoning)
-    merges_user_messages: bool = False
+    def __init__(
+        self,
+        id: str,
+        format: MessageFormat[M],
+        estimator: LearnedMedia,
+        reader: HistoryReader[M],
+        queue: StoreQueue,
+        *,
+        is_format_open: bool = False,
+    ) -> None:
+        self.id = id
+        self.format = format
+        self.estimator = estimator
+        self.reader = reader
+        self.queue = queue
+        self.is_format_open = is_format_open
+        self.lock = threading.RLock()
+        self.history: History[M] | None = None
+        self.made: dict[tuple[Message, ...], M] = {}
+        self.records = Records()
+        self.sizes = Sizes()
+        self.cooldown = Cooldown()
+        self.flight: Flight | None = None
+        self.last_sent: LastSent[M] | None = None
+        self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
+        self.called_at: Instant | None = None
+        self.host_files: Callable[[], FileOperations] = FileOperations
+        self.reasoning = BoundReasoning()
+        self.merges_user_messages = False
 
     def settle_format(self, messages: Sequence[M]) -> None:
         """Take the format that the new messages of a list tell, where none was named and none told one before."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from compaction_hooks.messages import M
@@ -24,13 +23,13 @@ class KnownOverflow(NamedTuple):
     window: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Breaker:
     """Counts the summariser's failures in a row; open, it keeps it from being asked."""
 
-    failures: int = 0
-    opened_at: float | None = None
-    why: str = ""
+    def __init__(self) -> None:
+        self.failures = 0
+        self.opened_at: float | None = None
+        self.why = ""
 
     def record_failure(self, why: str, limit: int, now: float) -> None:
         """Count a failure at `now` (monotonic seconds); the `limit`-th in a row opens the breaker, as does a failed trial."""
@@ -48,7 +47,6 @@ class Breaker:
         return self.opened_at is None or now - self.opened_at >= cooldown_seconds
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Cooldown:
     """When a conversation may be compacted again.
 
@@ -62,13 +60,14 @@ class Cooldown:
         most_chars: A request whose messages have more characters is refused for its bytes, as a refusal told; None: unknown.
     """
 
-    until: int = 0
-    why: str = ""
-    window: int | None = None
-    breaker: Breaker = field(default_factory=Breaker)
-    known_overflow: KnownOverflow | None = None
-    has_overflowed: bool = False
-    most_chars: int | None = None
+    def __init__(self) -> None:
+        self.until = 0
+        self.why = ""
+        self.window: int | None = None
+        self.breaker = Breaker()
+        self.known_overflow: KnownOverflow | None = None
+        self.has_overflowed = False
+        self.most_chars: int | None = None
 
     def begin(self, until: int, why: str, window: int) -> None:
         """Put threshold compaction off until the context is this large (tokens), for models with this window."""

@@ -30,7 +30,6 @@ from compaction_hooks.runtime.effects import (
     Now,
     Wait,
 )
-from compaction_hooks.strategies.leave_out_media import view_chars
 from compaction_hooks.triggers import Due
 from compaction_hooks.view.record import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
@@ -131,7 +130,11 @@ class ConversationFlow(Generic[M]):
     def _is_too_heavy(self, snapshot: Snapshot[M]) -> bool:
         """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
         most = self._conversation.cooldown.most_chars
-        return most is not None and view_chars(snapshot, snapshot.projection) > most
+        if most is None:
+            return False
+        from compaction_hooks.strategies.leave_out_media import view_chars  # few requests are refused for their bytes
+
+        return view_chars(snapshot, snapshot.projection) > most
 
     def _as_it_stands(self, snapshot: Snapshot[M], outcome: CompactionOutcome) -> CompactionResult[M]:
         record = snapshot.record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
 
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
@@ -19,7 +18,6 @@ from compaction_hooks.view.record import (
 )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Records:
     """All records of one conversation, which one is active, what was undone, and what the host pinned.
 
@@ -33,12 +31,13 @@ class Records:
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.
     """
 
-    all: list[CompactionRecord] = field(default_factory=list[CompactionRecord])
-    known: Known = field(default_factory=Known)
-    active_id: str | None = None
-    undone: set[str] = field(default_factory=set[str])
-    user_pins: dict[str, int] = field(default_factory=dict[str, int])
-    unseen_pins: list[Set[str]] = field(default_factory=list["Set[str]"])
+    def __init__(self) -> None:
+        self.all: list[CompactionRecord] = []
+        self.known = Known()
+        self.active_id: str | None = None
+        self.undone: set[str] = set()
+        self.user_pins: dict[str, int] = {}
+        self.unseen_pins: list[Set[str]] = []
 
     def find(self, record_id: str | None) -> CompactionRecord | None:
         """Return the record with this id, or None."""

@@ -31,7 +31,6 @@ from compaction_hooks.runtime.effects import (
     Send,
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
-from compaction_hooks.strategies.leave_out_media import chars_within, view_chars
 from compaction_hooks.tokens.windows import find_window
 from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
@@ -150,6 +149,8 @@ class SendingFlow(Generic[M]):
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
     ) -> Flow[LastSent[M]]:
         """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
+        from compaction_hooks.strategies.leave_out_media import chars_within, view_chars  # few requests are refused so
+
         snapshot = self._attempts.look(call)
         if _is_another_view(snapshot, sent):
             return self._attempts.hand_out(snapshot)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple
 
 from compaction_hooks.messages import M
@@ -43,7 +42,6 @@ class UsageBaseline(NamedTuple):
     cached_tokens: int | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Sizes:
     """What one conversation knows of sizes.
 
@@ -55,11 +53,12 @@ class Sizes:
         models: The models that views were handed out for.
     """
 
-    baseline: UsageBaseline | None = None
-    last_checked: tuple[ViewKey, int] | None = None
-    calibrations: dict[str | None, Calibration] = field(default_factory=dict[str | None, Calibration])
-    fixed: tuple[object, object, int, int] | None = None
-    models: set[str] = field(default_factory=set[str])
+    def __init__(self) -> None:
+        self.baseline: UsageBaseline | None = None
+        self.last_checked: tuple[ViewKey, int] | None = None
+        self.calibrations: dict[str | None, Calibration] = {}
+        self.fixed: tuple[object, object, int, int] | None = None
+        self.models: set[str] = set()
 
     def saved_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
         """Return what usage taught of a model as a record keeps it, with what it is true of; empty when it taught nothing."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
 
 from compaction_hooks.runtime.effects import Remove, Save
 from compaction_hooks.view.record import CompactionRecord
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class StoreQueue:
     """The changes of one conversation that wait for its store, and what is known of the store.
 
@@ -25,16 +23,17 @@ class StoreQueue:
         unreadable: Digests of stored texts that could not be read, and were reported.
     """
 
-    session_id: str
-    is_loaded: bool = False
-    was_loaded: bool = False
-    stored: set[str] = field(default_factory=set[str])
-    missing: Set[str] = frozenset()
-    unwritten: list[Save | Remove] = field(default_factory=list["Save | Remove"])
-    is_writing: bool = False
-    is_forgotten: bool = False
-    rests_until: float = 0.0
-    unreadable: set[str] = field(default_factory=set[str])
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.is_loaded = False
+        self.was_loaded = False
+        self.stored: set[str] = set()
+        self.missing: Set[str] = frozenset()
+        self.unwritten: list[Save | Remove] = []
+        self.is_writing = False
+        self.is_forgotten = False
+        self.rests_until = 0.0
+        self.unreadable: set[str] = set()
 
     def save(self, record: CompactionRecord) -> None:
         """Save a record as soon as the store can be told."""

@@ -7,10 +7,10 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, cast
 
+from compaction_hooks.files.lists import FileOperations
 from compaction_hooks.files.shell import Touch, is_compound, patched_files, shell_touches
 from compaction_hooks.messages import Message, ToolCall, ToolResult
 from compaction_hooks.text.json_text import parsed
@@ -64,32 +64,6 @@ _PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
 _DIRECTORY_VIEW = "files and directories"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileOperations:
-    """Files in the order they were last touched, oldest first; no path stands in both lists.
-
-    Attributes:
-        read: Read and never modified.
-        modified: Written, edited or created, whether read before or not.
-    """
-
-    read: tuple[str, ...] = ()
-    modified: tuple[str, ...] = ()
-
-
-def merge(previous: FileOperations, newer: FileOperations) -> FileOperations:
-    """Return what both say together: a path touched again moves to the end, a read file once modified counts as modified.
-
-    >>> merge(FileOperations(read=("a", "b")), FileOperations(read=("c",), modified=("a",)))
-    FileOperations(read=('b', 'c'), modified=('a',))
-    """
-    known = set(previous.modified)
-    modified = _newest_last((*previous.modified, *(path for path in newer.read if path in known), *newer.modified))
-    changed = set(modified)
-    read = _newest_last(path for path in (*previous.read, *newer.read) if path not in changed)
-    return FileOperations(read=read, modified=modified)
-
-
 class CallMade(NamedTuple):
     """A tool call with its result, read once for whoever asks what it did.
 
@@ -117,18 +91,13 @@ def calls_made(messages: Iterable[Message]) -> list[CallMade]:
     return made
 
 
-def file_operations(messages: Iterable[Message]) -> FileOperations:
-    """Return the files that the tool calls of these messages read and modified.
+def touched_files(calls: Iterable[CallMade]) -> FileOperations:
+    """Return the files that tool calls read and modified.
 
-    A call counts by the shape of its arguments first (a path beside `new_string` is an edit, whatever the tool is called) and
+    A call counts by the shape of its arguments first (a path next to `new_string` is an edit, whatever the tool is called) and
     by its name second. A call whose result is a failure touches nothing, except a command line of several commands, of
     which the failing one need not be the one that wrote.
     """
-    return touched_files(calls_made(messages))
-
-
-def touched_files(calls: Iterable[CallMade]) -> FileOperations:
-    """As `file_operations`, of calls that were read already."""
     modified: dict[str, bool] = {}
     for made in calls:
         for touch in _outcome(made):
@@ -305,11 +274,3 @@ def _is_file(path: str) -> bool:
 
 def _plain_keys(fields: Mapping[str, object]) -> dict[str, object]:
     return {plain_key(key): value for key, value in fields.items()}
-
-
-def _newest_last(paths: Iterable[str]) -> tuple[str, ...]:
-    ordered: dict[str, None] = {}
-    for path in paths:
-        ordered.pop(path, None)
-        ordered[path] = None
-    return tuple(ordered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from compaction_hooks.files.operations import FileOperations, merge
+from compaction_hooks.files.lists import FileOperations, merge
 
 FILE_TAG_CHARS = 3_000
 """The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from operator import is_
 from typing import Generic
 
@@ -15,19 +14,6 @@ from compaction_hooks.history.facts import Origin, Piece, Side, has_atoms
 from compaction_hooks.messages import M, Message, ToolCall, ToolResult
 
 
-def _numbers() -> array[int]:
-    return array("I")
-
-
-def _sums() -> array[int]:
-    return array("Q", [0])
-
-
-def _starts() -> array[int]:
-    return array("I", [0])
-
-
-@dataclass(slots=True, eq=False, repr=False)
 class Log(Generic[M]):
     """The facts that histories share. It grows only at its end, so that a shorter history over it stays true.
 
@@ -51,29 +37,30 @@ class Log(Generic[M]):
         watched_from: The first of the newest messages, which hosts still touch: they are read again.
     """
 
-    hosts: list[M] = field(default_factory=list[M])
-    pieces: list[Piece] = field(default_factory=list[Piece])
-    first_pieces: array[int] = field(default_factory=_starts)
-    tokens_before: array[int] = field(default_factory=_sums)
-    run_starts: array[int] = field(default_factory=_numbers)
-    first_side: Side | None = None
-    last_side: Side | None = None
-    bound: bytearray = field(default_factory=bytearray)
-    systems: array[int] = field(default_factory=_numbers)
-    requests: array[int] = field(default_factory=_numbers)
-    answers: array[int] = field(default_factory=_numbers)
-    counted: array[int] = field(default_factory=_numbers)
-    open_calls: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    answered: array[int] = field(default_factory=_numbers)
-    chains: dict[int, dict[int, str]] = field(default_factory=dict[int, dict[int, str]])
-    origin: Origin | None = None
-    pins_left: list[str] = field(default_factory=list[str])
-    summary_piece: int | None = None
-    has_unknown_summary: bool = False
-    shown: tuple[int, ...] = ()
-    shown_hosts: tuple[M, ...] = ()
-    replaced: int = 0
-    watched_from: int = 0
+    def __init__(self) -> None:
+        self.hosts: list[M] = []
+        self.pieces: list[Piece] = []
+        self.first_pieces = array("I", [0])
+        self.tokens_before = array("Q", [0])
+        self.run_starts = array("I")
+        self.first_side: Side | None = None
+        self.last_side: Side | None = None
+        self.bound = bytearray()
+        self.systems = array("I")
+        self.requests = array("I")
+        self.answers = array("I")
+        self.counted = array("I")
+        self.open_calls: dict[str, list[int]] = {}
+        self.answered = array("I")
+        self.chains: dict[int, dict[int, str]] = {}
+        self.origin: Origin | None = None
+        self.pins_left: list[str] = []
+        self.summary_piece: int | None = None
+        self.has_unknown_summary = False
+        self.shown: tuple[int, ...] = ()
+        self.shown_hosts: tuple[M, ...] = ()
+        self.replaced = 0
+        self.watched_from = 0
 
     # -- growing
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from compaction_hooks import arguments
-from compaction_hooks.events import EventHandler
 
 if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.events import EventHandler
     from compaction_hooks.summary.summarizers import Summarizer
 
 

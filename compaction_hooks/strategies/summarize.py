@@ -9,7 +9,8 @@ from compaction_hooks import arguments
 from compaction_hooks.history.digests import DIGEST_RULE
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, next_record, with_reductions
-from compaction_hooks.strategies.summary_plan import SPLIT_TURN_MIN_PREFIX, Summarized, SummaryPlan, plan_summary
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, plan_summary
+from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION, render_summary
 

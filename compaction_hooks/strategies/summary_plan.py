@@ -6,29 +6,21 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compaction_hooks.files import (
-    MAX_LISTED,
-    FileOperations,
-    HiddenBlock,
-    calls_made,
-    digest,
-    file_tags,
-    merge,
-    touched_files,
-)
+from compaction_hooks.files import FileOperations, merge
+from compaction_hooks.files.digest import MAX_LISTED, digest
+from compaction_hooks.files.operations import calls_made, touched_files
+from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut_point import find_cut
-from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.budget import SPLIT_TURN_MIN_PREFIX, Budget
 from compaction_hooks.view.projection import whole_step
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.reductions import reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import parse_summary, render_summary
 
-SPLIT_TURN_MIN_PREFIX = 5
-"""Messages in a turn's first part for which that gets a summary of its own (Opal)."""
 FILE_TAGS_RATIO = 0.2
 """Of a summary's allowance, the most the file lists may take."""
 MINIMUM_SUMMARY_TOKENS = 160
@@ -175,7 +167,7 @@ def _gather(
         allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,
-        digest=digest(messages, hidden=_hidden(snapshot), calls=calls, operations=touched).to_dict(),
+        digest=digest(messages, calls, touched.modified, _hidden(snapshot)),
         host_messages=history.piece(start).host
         + (snapshot.record.compacted_message_count if snapshot.record and history.base else 0),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
@@ -256,12 +248,12 @@ def _known_files(snapshot: Snapshot[M]) -> FileOperations:
     return FileOperations(read=snapshot.record.read_files, modified=snapshot.record.modified_files)
 
 
-def _hidden(snapshot: Snapshot[M]) -> list[HiddenBlock]:
-    """The newest results that the view in force shows smaller, for the digest."""
+def _hidden(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
+    """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
     in_force = {(item.run, item.ordinal): item for item in snapshot.reductions if item.kind == "result"}
     if not in_force:
         return []
     first = sorted(run for run, _ in in_force)[-MAX_LISTED:][0]
     parts = reducible_parts(snapshot.history, max(snapshot.covered_runs, first - 1), lambda _: 0, results_only=True)
     hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
-    return [HiddenBlock(tool=part.tool, replacement=by.apply(part.text)) for part, by in hidden if by]
+    return [(part.tool, by.apply(part.text)) for part, by in hidden if by]

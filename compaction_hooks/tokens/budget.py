@@ -35,6 +35,8 @@ SUMMARY_TARGET_RATIO = 0.25
 """Of the target, the most a summary may take, where a low trigger makes the target small in a large window."""
 SUMMARY_SUMMARIZER_RATIO = 0.20
 """Of the summariser's own window, the most a summary may take: its request holds the one before and leaves room for the new one."""
+SPLIT_TURN_MIN_PREFIX = 5
+"""Messages in a turn's first part for which that gets a summary of its own (Opal)."""
 MINIMUM_GAIN_RATIO = 0.10
 """A compaction that saves less than this part of what it replaces is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20

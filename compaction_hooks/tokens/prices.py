@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from compaction_hooks.tokens.windows import genai_prices_of, names_of
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(NamedTuple):
     """The prices of one model, in US dollars per million tokens; of a short request, where long ones cost more.
 
     Attributes:

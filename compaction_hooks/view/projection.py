@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, cast
@@ -114,17 +113,17 @@ class Projection(NamedTuple, Generic[M]):
         return self.prefix_tokens + history.tokens(history.first_piece(self.rest))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Draft(Generic[M]):
     """Host messages chosen piece by piece, with their size."""
 
-    history: History[M]
-    format: MessageFormat[M]
-    stale: StaleReasoning[M]
-    messages: list[M] = field(default_factory=list[M])
-    borrowed: list[int] = field(default_factory=list[int])
-    tokens: int = 0
-    moved_mark: MovedMark[M] | None = None
+    def __init__(self, history: History[M], format: MessageFormat[M], stale: StaleReasoning[M]) -> None:
+        self.history = history
+        self.format = format
+        self.stale = stale
+        self.messages: list[M] = []
+        self.borrowed: list[int] = []
+        self.tokens = 0
+        self.moved_mark: MovedMark[M] | None = None
 
     def add(self, pieces: Iterable[int], rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})) -> None:
         """Add single pieces: their messages, or new ones with only these pieces."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Generic, NamedTuple, cast
 
 from compaction_hooks.history import History
@@ -21,7 +21,6 @@ def stale_runs_of(record: CompactionRecord | None) -> int:
     return 0 if record is None else record.seen_runs or sys.maxsize
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class BoundReasoning:
     """What one conversation knows, beside its records, of the reasoning that is refused.
 
@@ -32,9 +31,10 @@ class BoundReasoning:
             is stale.
     """
 
-    models: set[str | None] = field(default_factory=set["str | None"])
-    stale_runs: int = 0
-    is_rewritten: bool = False
+    def __init__(self) -> None:
+        self.models: set[str | None] = set()
+        self.stale_runs = 0
+        self.is_rewritten = False
 
     def binds(self, model: str | None, format: MessageFormat[M]) -> bool:
         """Return whether views for this model leave out stale reasoning."""

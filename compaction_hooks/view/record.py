@@ -94,7 +94,7 @@ class CompactionRecord:
         reductions: Parts after the cut that are shown smaller, and media that are left out.
         base: The earlier summary at the head of the list this was made from; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
-        digest: What the covered part did, as plain JSON (`files.CompactionDigest`).
+        digest: What the covered part did, as plain JSON (`files.digest`).
         usage: What the summary cost, or None.
         calibration: What usage had taught when it was made: `Calibration.to_dict()`, with the names of the estimator, the format
             and the model it is true of; empty when it had taught nothing.

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from compaction_hooks.errors import RecordError
-from compaction_hooks.files import (
-    CommandOutcome,
-    CompactionDigest,
-    FileOperations,
-    HiddenBlock,
-    ToolUse,
-    digest,
-    file_operations,
-    file_tags,
-    is_failure,
-    merge,
-    parse_file_tags,
-    without_file_tags,
-)
+from compaction_hooks.files import FileOperations, merge
+from compaction_hooks.files.digest import digest
+from compaction_hooks.files.operations import calls_made, is_failure, touched_files
+from compaction_hooks.files.tags import file_tags, parse_file_tags, without_file_tags
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 
 
@@ -32,6 +23,10 @@ def step(name: str, arguments: object, result: str | None = "ok", *, is_error: b
         return [called]
     answered = ToolResult("c1", result, is_error=is_error)
     return [called, Message(role="tool", parts=(answered,))]
+
+
+def file_operations(messages: list[Message]) -> FileOperations:
+    return touched_files(calls_made(messages))
 
 
 def touched(name: str, arguments: object, result: str | None = "ok") -> tuple[list[str], list[str]]:
@@ -279,45 +274,34 @@ def conversation() -> list[Message]:
     ]
 
 
+def digest_of(messages: list[Message], hidden: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    calls = calls_made(messages)
+    return digest(messages, calls, touched_files(calls).modified, hidden)
+
+
 def test_a_digest_says_what_a_stretch_did() -> None:
-    assert digest(conversation()) == CompactionDigest(
-        messages={"user": 1, "assistant": 4, "tool": 3},
-        tools=(ToolUse(tool="bash", calls=3, errors=1), ToolUse(tool="edit", calls=1, errors=0)),
-        files_written=("a.py",),
-        commands=(
-            CommandOutcome(command="pytest -q", succeeded=False),
-            CommandOutcome(command="ls", succeeded=True),
-            CommandOutcome(command="sleep 9", succeeded=None),
-        ),
-    )
+    assert digest_of(conversation()) == {
+        "messages": {"user": 1, "assistant": 4, "tool": 3},
+        "tools": [{"tool": "bash", "calls": 3, "errors": 1}, {"tool": "edit", "calls": 1, "errors": 0}],
+        "files_written": ["a.py"],
+        "commands": [
+            {"command": "pytest -q", "succeeded": False},
+            {"command": "ls", "succeeded": True},
+            {"command": "sleep 9", "succeeded": None},
+        ],
+        "hidden": [],
+    }
 
 
-def test_hidden_blocks_in_digest() -> None:
-    """What was cleared or shortened is named with its replacement text."""
-    hidden = [HiddenBlock(tool="read", replacement="[Old tool result cleared: 9,000 characters]")]
-    assert digest([], hidden).hidden == tuple(hidden)
+def test_hidden_results_are_named_with_the_text_in_their_place() -> None:
+    hidden = [("read", "[Old tool result cleared: 9,000 characters]")]
+    assert digest_of([], hidden)["hidden"] == [{"tool": "read", "replacement": hidden[0][1]}]
 
 
 def test_a_digest_is_bounded_and_travels_as_plain_json() -> None:
     many = [message for n in range(300) for message in step("bash", {"command": f"run {n} " + "x" * 900})]
-    made = digest(many, [HiddenBlock(tool="t", replacement="y" * 900)] * 300)
-    text = json.dumps(made.to_dict())
+    made = digest_of(many, [("t", "y" * 900)] * 300)
+    text = json.dumps(made)
     assert len(text) < 50_000
-    assert CompactionDigest.from_dict(json.loads(text)) == made
-    assert made.commands[-1].command.startswith("run 299 ")
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        pytest.param({}, "messages", id="messages missing"),
-        pytest.param({"messages": {"user": "1"}}, "messages", id="count that is no number"),
-        pytest.param({"messages": {}, "tools": 3}, "tools", id="tools no list"),
-        pytest.param({"messages": {}, "tools": [3]}, "tools", id="tools no objects"),
-        pytest.param({"messages": {}, "tools": [{"tool": 3, "calls": 1, "errors": 1}]}, "tool", id="name no text"),
-        pytest.param({"messages": {}, "commands": [{"command": "x", "succeeded": 3}]}, "succeeded", id="outcome"),
-    ],
-)
-def test_a_damaged_digest_is_refused_by_the_name_of_the_field(fields: dict[str, object], named: str) -> None:
-    with pytest.raises(RecordError, match=named):
-        CompactionDigest.from_dict(fields)
+    assert json.loads(text) == made
+    assert made["commands"][-1]["command"].startswith("run 299 ")

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from compaction_hooks.files import FileOperations, file_operations, file_tags, parse_file_tags
+from compaction_hooks.files import FileOperations
+from compaction_hooks.files.operations import calls_made, touched_files
+from compaction_hooks.files.tags import file_tags, parse_file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
@@ -336,7 +338,7 @@ def test_no_file_name_leaves_its_line_or_its_tag(form: str, attack: Attack) -> N
         *called(name="edit", arguments=json.dumps({"path": path + "x", "new_string": ""})),
         *called(name="bash", arguments=json.dumps({"command": f"cat <<'E' > '{path}'\nE"})),
     ]
-    for found in (file_operations(calls), FileOperations(read=("r", path), modified=(f"{path}x", "m"))):
+    for found in (touched_files(calls_made(calls)), FileOperations(read=("r", path), modified=(f"{path}x", "m"))):
         text = render_summary("s", file_tags=file_tags(found), continuation=False, covered=1, unseen=0)
         tags = text.partition("[The summary covers 1 message]")[2].strip()
         lines = [line for line in tags.splitlines() if not line.startswith(("<read-", "<modi", "</read-", "</modi"))]

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compaction_hooks import CompactionSession, CompactionSettings, Summarizer
-from compaction_hooks.files import FileOperations, parse_file_tags
+from compaction_hooks.files import FileOperations
+from compaction_hooks.files.tags import parse_file_tags
 from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
 from tests.cases import folded

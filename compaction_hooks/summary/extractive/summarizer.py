@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compaction_hooks.files import calls_made, touched_files, without_file_tags
+from compaction_hooks.files.operations import calls_made, touched_files
+from compaction_hooks.files.tags import without_file_tags
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
 from compaction_hooks.summary.extractive.identifiers import collect, identifier_items
