@@ -1,6 +1,6 @@
-"""The plot of docs/benchmarks.md: one call by live messages, and a whole session, both on logarithmic scales.
+"""A plot: one call by live messages, and a whole session, both on logarithmic scales.
 
-    python -m tests.benchmarks.plot FIGURES.json docs/benchmarks.svg
+    python -m tests.benchmarks.plot FIGURES.json FILE.svg
 
 The figures are those that `tests.benchmarks.runner --save` keeps.
 """

@@ -1,4 +1,4 @@
-"""The page docs/benchmarks.md, out of the figures of a run.
+"""The tables of a run, out of its figures; docs/benchmarks.md explains them.
 
     python -m tests.benchmarks.report FIGURES.json
 
@@ -26,12 +26,10 @@ Every peer runs in a process and an environment of its own, on the same history,
 They take turns, and the figures are medians over the rounds. Times are processor time in the peer's own code before a model call,
 on messages that its host has made already; compare within a table.
 
-The history is made by [tests/benchmarks/history.py](../tests/benchmarks/history.py): {messages:,} messages, {tokens:,} tokens
+The history is made by [tests/benchmarks/history.py](tests/benchmarks/history.py): {messages:,} messages, {tokens:,} tokens
 (cl100k), {calls:,} model calls; tool rounds of up to four calls, one result in ten large. The floor is the least that a hook can
-do, [tests/benchmarks/floor.py](../tests/benchmarks/floor.py): it adds up the sizes of new messages, compares the live ones once,
+do, [tests/benchmarks/floor.py](tests/benchmarks/floor.py): it adds up the sizes of new messages, compares the live ones once,
 and has no features.
-
-![Time of one call by live messages, and of a whole session](benchmarks.svg)
 """
 IDLE = """\
 ## A call when nothing is due

@@ -1,4 +1,4 @@
-"""Runs ours beside its peers, each in a process and an environment of its own: the tables and the plot of docs/benchmarks.md.
+"""Run ours and its peers, each in a process and an environment of its own, and print the tables that docs/benchmarks.md explains.
 
     nox -s benchmark [-- --quick] [-- --only strands langchain]
 
@@ -214,19 +214,17 @@ def _new_run(plan: Plan, command: str) -> Run:
 
 
 def main() -> None:
-    """Measure, print the tables; write the page unless the run was a short one."""
+    """Measure and print the tables; draw the plot if a file is named for it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--environments", type=Path, default=Path(".nox/peers"), help="folder of the peers' environments"
     )
-    parser.add_argument("--quick", action="store_true", help="a short run, whose figures are not written to docs/")
+    parser.add_argument("--quick", action="store_true", help="a short run")
     parser.add_argument(
         "--only", nargs="+", default=list(PEERS), choices=PEERS, help="modules in tests/benchmarks/peers"
     )
     parser.add_argument("--save", type=Path, help="keep the figures in this file, for tests.benchmarks.report")
-    parser.add_argument(
-        "--docs", type=Path, default=Path("docs"), help="where benchmarks.md and benchmarks.svg are written"
-    )
+    parser.add_argument("--plot", type=Path, help="draw the figures into this SVG file")
     chosen = parser.parse_args()
     plan = QUICK if chosen.quick else Plan()
     run = _new_run(plan, "nox -s benchmark" + (" -- --quick" if chosen.quick else ""))
@@ -240,11 +238,9 @@ def main() -> None:
             workers.append(Worker(module, python))
             stack.callback(workers[-1].close)
         Measurement(plan, workers, run, chosen.save).measure()
-    page = report.page(run)
-    print(page)
-    if not chosen.quick:
-        (chosen.docs / "benchmarks.md").write_text(page, encoding="utf-8")
-        plot.draw(run, chosen.docs / "benchmarks.svg")
+    print(report.page(run))
+    if chosen.plot is not None:
+        plot.draw(run, chosen.plot)
 
 
 if __name__ == "__main__":

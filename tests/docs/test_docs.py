@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -128,3 +131,13 @@ def test_the_program_of_a_page_runs(
 def test_the_newest_entry_of_the_changelog_is_the_version_that_is_built() -> None:
     entries = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.MULTILINE)
     assert entries[0][0] == compaction_hooks.__version__
+
+
+@pytest.mark.full
+def test_the_replay_page_shows_what_its_first_command_prints() -> None:
+    pytest.importorskip("rich")
+    command = [sys.executable, "-m", "compaction_hooks", "replay", "examples/session.jsonl"]
+    environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    shown = text("docs/replay.md").split("The first command prints:\n\n```\n", 1)[1].split("```", 1)[0]
+    assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == shown.rstrip().splitlines()
