@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("litellm")
 
 from compaction_adapters.litellm import summarizer, with_compaction
-from compaction_adapters.litellm.answers import answer_of, summary_of, usage_of
+from compaction_adapters.litellm.answers import AnswerReader, usage_of
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from tests.adapters import litellm_stage
@@ -188,7 +188,7 @@ USAGE = {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": 
 )
 def test_what_an_answer_says(response: object, stop_reason: str | None, counted: int | None) -> None:
     """Nothing of its model: a deployment of Azure's answers with another name than it is asked by."""
-    read = answer_of(response)
+    read = AnswerReader(None, names_model=False).read(response)
     assert read is not None
     assert read.stop_reason == stop_reason
     assert (read.usage and read.usage.input_tokens) == counted
@@ -198,26 +198,40 @@ def test_what_an_answer_says(response: object, stop_reason: str | None, counted:
 
 @pytest.mark.parametrize("response", ["text", {"choices": [{"delta": {"content": "x"}}]}, None])
 def test_what_says_nothing_of_its_call(response: object) -> None:
-    assert answer_of(response) is None
+    assert AnswerReader(None, names_model=True).read(response) is None
     assert usage_of(response) is None
 
 
+def _whole(content: object, **more: object) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": content, **more}, "finish_reason": "stop"}]}
+
+
+PLAIN = f"## Goal\n- {SECRET}"
+BLOCKS = [{"type": "text", "text": "## Goal\n"}, {"type": "text", "text": f"- {SECRET}"}]
+CALL = {"id": "1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+
+
 @pytest.mark.parametrize(
-    ("response", "text"),
+    ("response", "is_used"),
     [
-        pytest.param("plain", "plain", id="text"),
-        pytest.param({"choices": [{"message": {"content": "whole"}}]}, "whole", id="dict"),
-        pytest.param(
-            {"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]},
-            "ab",
-            id="blocks",
-        ),
-        pytest.param({"choices": [{"message": {"content": None, "tool_calls": [{"id": "1"}]}}]}, "", id="calls"),
-        pytest.param(None, "", id="nothing"),
+        pytest.param(PLAIN, True, id="text"),
+        pytest.param(_whole(PLAIN), True, id="dict"),
+        pytest.param(litellm.ModelResponse(**_whole(PLAIN)), True, id="object"),
+        pytest.param(_whole(BLOCKS), True, id="blocks"),
+        pytest.param(_whole(PLAIN, tool_calls=[CALL]), False, id="calls"),
+        pytest.param({"choices": []}, False, id="no choice"),
+        pytest.param(None, False, id="nothing"),
     ],
 )
-def test_a_summary_is_read_from_whatever_a_function_returns(response: object, text: str) -> None:
-    """What holds no text, or calls a tool, is refused by the controller."""
-    read = summary_of(response)
-    assert read.text == text
-    assert bool(read.tool_calls) is ("tool_calls" in str(response))
+def test_a_summary_is_read_from_whatever_a_function_returns(response: object, is_used: bool) -> None:
+    """What holds no text, or calls a tool, is no summary."""
+    views: list[Any] = []
+
+    def answer(*, messages: Any) -> object:
+        views.append(messages)
+        return response
+
+    events = Events()
+    with_compaction(answer, context_window=WINDOW, on_event=events)(messages=task(TOO_LONG))
+    assert events.finished[0].used_fallback is not is_used
+    assert (SECRET in json.dumps(views[-1])) is is_used

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("litellm")
 
 import openai
-from compaction_adapters.litellm import retries, with_compaction
+from compaction_adapters.litellm import sending, with_compaction
 
 from compaction_hooks import (
     CompactionController,
@@ -182,8 +182,8 @@ async def test_after_a_rate_limit_the_wait_grows(stage: Stage, function: Any, mo
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(retries, "time", SimpleNamespace(sleep=waits.append))
-    monkeypatch.setattr(retries, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(sending, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(sending, "asyncio", SimpleNamespace(sleep=sleep))
     limited = Rejection(
         429, {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}
     )

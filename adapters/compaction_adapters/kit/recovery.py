@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Generic, TypeVar, cast
 
-from compaction_hooks import parse_overflow
-from compaction_hooks.validity import is_reasoning_refusal
-
 R = TypeVar("R")
-
-
-def is_curable(error: Exception, patterns: Sequence[str]) -> bool:
-    """Return whether a request failed for its tokens, its bytes or its reasoning: the very same one would fail again.
-
-    Whether another one could succeed is the controller's decision.
-
-    Args:
-        patterns: Texts of the user's that mark an overflow (`settings.overflow_patterns`).
-    """
-    info = parse_overflow(error, patterns=patterns)
-    is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)
-    return is_too_large or is_reasoning_refusal(error)
 
 
 class FirstAttempt(Generic[R]):

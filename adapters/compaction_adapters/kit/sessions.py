@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat
+from compaction_hooks import CallOptions, CompactionController, CompactionSession, MessageFormat, parse_overflow
+from compaction_hooks.validity import is_reasoning_refusal
 
 N = TypeVar("N")
 """The type of a framework's messages."""
@@ -41,3 +42,12 @@ class Sessions(Generic[N]):
     def last_call(self, session: CompactionSession[N]) -> CallOptions:
         """Return the options of a session's last call; empty before the first."""
         return self._calls.get(session, {})
+
+    def is_curable(self, error: Exception, model: str | None) -> bool:
+        """Return whether a request failed for its tokens, its bytes or its reasoning: the very same one would fail again.
+
+        Whether another one could succeed is the controller's decision.
+        """
+        info = parse_overflow(error, patterns=self.controller.settings_for(model).overflow_patterns)
+        is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)
+        return is_too_large or is_reasoning_refusal(error)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
+from compaction_adapters import kit
+from compaction_adapters.litellm.conversations import FORMAT
 from compaction_hooks import Message, Summary, Usage
 from compaction_hooks.formats import read_answer
 
@@ -14,28 +16,20 @@ _WINDOW_WORDS: Final = ("model_context_window_exceeded", "model_length")
 """Raw responses without them are not parsed once more."""
 
 
-def answer_of(response: object, *, names_model: bool = False) -> Message | None:
-    """Return an assistant message without parts, with usage and stop reason; None when the response, or the chunk, tells neither.
+class AnswerReader:
+    """Reads the answers of one call: usage, and the provider's own word for how they ended.
 
-    Args:
-        names_model: Whether to take the model's name from the response. Providers answer with another name than they were asked
-            by (a deployment of Azure's is called as its owner likes), and the count would be taken for another model's.
-    """
-    answer = read_answer(response)
-    return answer if answer is None or names_model else replace(answer, model=None)
-
-
-class Ending:
-    """Notes the provider's own word for how an answer ended: litellm tells "stop" for words it does not know.
-
-    Given as the `logger_fn` of a call, in which litellm shows the raw response.
+    litellm tells "stop" for words it does not know. As the `logger_fn` of the call this object is shown the raw responses.
 
     Args:
         logger_fn: The user's own, which is called too.
+        names_model: Whether to take the model's name from the answer, which may be that of another model a router fell back to.
+            Else providers answer with other names than they were asked by, and the count would be taken for another model's.
     """
 
-    def __init__(self, logger_fn: object) -> None:
+    def __init__(self, logger_fn: object, *, names_model: bool) -> None:
         self._logger_fn = logger_fn
+        self._names_model = names_model
         self._is_window = False
 
     def __call__(self, details: Mapping[str, object]) -> None:
@@ -46,8 +40,12 @@ class Ending:
         if callable(self._logger_fn):
             self._logger_fn(details)
 
-    def mended(self, answer: Message) -> Message:
-        """Return what was read of an answer, with the provider's word."""
+    def read(self, response: object) -> Message | None:
+        """Return an assistant message without parts; None when the response, or the chunk, tells neither usage nor end."""
+        answer = read_answer(response)
+        if answer is None:
+            return None
+        answer = answer if self._names_model else replace(answer, model=None)
         return replace(answer, stop_reason="window") if self._is_window else answer
 
 
@@ -63,38 +61,24 @@ def _says_window(text: str) -> bool:
 
 def usage_of(response: object) -> Usage | None:
     """Return what was counted for a call; None when the response does not say."""
-    answer = answer_of(response)
+    answer = read_answer(response)
     return answer.usage if answer is not None else None
 
 
 def summary_of(response: object) -> Summary:
-    """Return the summary a response is; a function that returns the text alone is understood too."""
+    """Return the summary a response is; a function that returns the text alone is understood too.
+
+    Raises:
+        FormatError: it is no chat completion.
+    """
     if isinstance(response, str):
         return Summary(text=response)
-    choice = _choice(response)
-    message, ending = _field(choice, "message"), _field(choice, "finish_reason")
-    return Summary(
-        text=_text(_field(message, "content")),
-        usage=usage_of(response),
-        finish_reason=ending if isinstance(ending, str) else None,
-        tool_calls=tuple({"id": _field(call, "id")} for call in _list(_field(message, "tool_calls"))),
+    choice = cast("Sequence[object]", _field(response, "choices") or (None,))[0]
+    answer = FORMAT.read(cast("Any", _field(choice, "message")))[0]
+    return kit.summary_of(
+        replace(answer, usage=usage_of(response)), cast("str | None", _field(choice, "finish_reason"))
     )
-
-
-def _choice(response: object) -> object:
-    return next(iter(_list(_field(response, "choices"))), None)
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    blocks = [_field(block, "text") for block in _list(content)]
-    return "".join([text for text in blocks if isinstance(text, str)])
 
 
 def _field(value: object, name: str) -> object:
     return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _list(value: object) -> Sequence[object]:
-    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()

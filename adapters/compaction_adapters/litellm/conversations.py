@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
@@ -19,7 +20,6 @@ SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
 
 FORMAT: Final = OpenAIChatFormat()
 """Chat messages as dicts, as `litellm.Message` objects, or mixed."""
-_METADATA: Final = ("metadata", "litellm_metadata")
 _KEYS: Final = ("conversation_id", "thread_id", "session_id")
 
 
@@ -39,22 +39,19 @@ class Conversations(Sessions[ChatMessage]):
         """Return the session with this id, of this owner's conversations if there are several owners."""
         return self.named(f"{owner}:{conversation_id}" if owner else conversation_id)
 
-    def session(
+    def of(
         self, arguments: Arguments, messages: Sequence[ChatMessage], owner: str = ""
     ) -> CompactionSession[ChatMessage]:
-        """Return the session of a call.
-
-        Args:
-            owner: Who calls, where calls of several owners come together: their conversations stay apart.
-        """
+        """Return the session of a call."""
         given = self._session_id(arguments) if callable(self._session_id) else self._session_id
         return self.owned(given or _named(arguments) or opening_key(messages), owner)
 
 
 def _named(arguments: Arguments) -> str | None:
-    metadata = [cast("Arguments", found) for found in map(arguments.get, _METADATA) if isinstance(found, Mapping)]
-    ids = [*(found.get(key) for key in _KEYS for found in metadata), arguments.get("litellm_session_id")]
-    return next((str(found) for found in ids if isinstance(found, str | int | UUID) and found), None)
+    found = map(arguments.get, ("metadata", "litellm_metadata"))
+    metadata = [cast("Arguments", fields) for fields in found if isinstance(fields, Mapping)]
+    ids = [*(fields.get(key) for key in _KEYS for fields in metadata), arguments.get("litellm_session_id")]
+    return next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
 
 
 def opening_key(messages: Sequence[ChatMessage]) -> str:
@@ -63,16 +60,11 @@ def opening_key(messages: Sequence[ChatMessage]) -> str:
     System prompts are left out, for many hold the time of day. Two conversations that begin alike share a name, and the session
     with it, but no summary: a record is used only where all that it covers is there, word for word.
     """
-    digest = hashlib.sha256()
-    for message in messages:
-        for piece in FORMAT.read(message):
-            if piece.role == "system":
-                continue
-            for part in piece.parts:
-                if isinstance(part, Text | Opaque):
-                    digest.update(part.text.encode("utf-8", "surrogatepass"))
-                elif isinstance(part, Media):
-                    digest.update(part.identity.encode("utf-8", "surrogatepass"))
-            if piece.role == "user":
-                return f"litellm-{digest.hexdigest()[:32]}"
-    return f"litellm-{digest.hexdigest()[:32]}"
+    said: list[str] = []
+    for piece in chain.from_iterable(map(FORMAT.read, messages)):
+        if piece.role != "system":
+            said += [part.text for part in piece.parts if isinstance(part, Text | Opaque)]
+            said += [part.identity for part in piece.parts if isinstance(part, Media)]
+        if piece.role == "user":
+            break
+    return f"litellm-{hashlib.sha256(''.join(said).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

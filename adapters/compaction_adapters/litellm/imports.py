@@ -18,10 +18,7 @@ LOCAL_TABLE = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 @contextmanager
 def local_table() -> Generator[None]:
-    """While this lasts, an `import litellm` uses the table in its wheel. A user's own setting is left alone.
-
-    The variable is taken away again: litellm reads it while it is imported, and processes started later would inherit it.
-    """
+    """While this lasts, an `import litellm` uses the table in its wheel. A user's own setting is left alone."""
     if "litellm" in sys.modules or LOCAL_TABLE in os.environ:
         yield
         return
@@ -29,7 +26,7 @@ def local_table() -> Generator[None]:
     try:
         yield
     finally:
-        os.environ.pop(LOCAL_TABLE, None)
+        os.environ.pop(LOCAL_TABLE, None)  # processes started later would inherit it
 
 
 def imported() -> Any:

@@ -53,12 +53,10 @@ def summarizer(model: str, **connection: object) -> Summarizer:
 
 
 def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
-    """Return what a session is told of a call: its model, window, limit and tools, and how to ask that model for a summary."""
-    return {**options_of(arguments, callee.router), "summarizer": own_summarizer(callee, arguments)}
+    """Return what a session is told of a call: its model, window, limit and tools, and how to ask that model for a summary.
 
-
-def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:
-    """Return a summariser that makes the user's own call, with other messages and without what shapes its answer."""
+    The user's own call is made, with other messages and without what shapes its answer.
+    """
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
@@ -67,7 +65,7 @@ def own_summarizer(callee: Callee, arguments: Arguments) -> Summarizer:
     def ask_sync(request: SummaryRequest) -> Summary:
         return summary_of(callee.send(_arguments(callee, kept, request)))
 
-    return ask if callee.is_async else ask_sync
+    return {**options_of(arguments, callee.router), "summarizer": ask if callee.is_async else ask_sync}
 
 
 def _arguments(callee: Callee, kept: Arguments, request: SummaryRequest) -> Arguments:
@@ -75,7 +73,7 @@ def _arguments(callee: Callee, kept: Arguments, request: SummaryRequest) -> Argu
     messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
     is_limited = callee.takes("max_tokens") and not _reasons(kept)
     extra: dict[str, object] = {"max_tokens": request.max_tokens} if is_limited else {}
-    if callee.is_sdk or callee.router is not None:
+    if callee.is_litellms:
         metadata = kept.get("metadata")
         marked = {**(cast("Arguments", metadata) if isinstance(metadata, Mapping) else {}), **MARK}
         extra |= {"num_retries": 0, "metadata": marked}

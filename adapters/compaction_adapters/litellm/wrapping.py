@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
-from compaction_adapters.litellm.calls import Arguments, Callee, messages_of, model_of
+from compaction_adapters.litellm.calls import Arguments, Callee, messages_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
-from compaction_adapters.litellm.retries import Sender, next_request
+from compaction_adapters.litellm.sending import Sender, next_request
 from compaction_adapters.litellm.summaries import call_options
 from compaction_hooks import CompactionController, CompactionSession
 
@@ -61,13 +60,12 @@ def with_compaction(
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
     conversations = Conversations(shared, session_id)
-    wrapped = _Wrapped(callee, conversations)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
-        return await run_async(wrapped.answer(callee.named(args, kwargs)))
+        return await run_async(_answer(callee, conversations, callee.named(args, kwargs)))
 
     def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
-        return run(wrapped.answer(callee.named(args, kwargs)))
+        return run(_answer(callee, conversations, callee.named(args, kwargs)))
 
     made = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
     made.__dict__["session"] = conversations.named
@@ -75,35 +73,22 @@ def with_compaction(
     return cast("CompactingFunction[P, R]", made)
 
 
-class _Wrapped:
-    """The function and the conversations it is called for."""
-
-    def __init__(self, callee: Callee, conversations: Conversations) -> None:
-        self._callee = callee
-        self._conversations = conversations
-
-    def answer(self, arguments: Arguments) -> Flow[object]:
-        """Make one call, and those to which it falls back."""
-        messages = messages_of(arguments)
-        if messages is None:
-            return (yield Twin(self._callee.send, self._callee.send_async, arguments))
-        session = self._conversations.session(arguments, messages)
-        sender = Sender(self._callee, arguments, self._patterns(arguments))
-        options = {"answer": sender.reader, **call_options(self._callee, arguments)}
-        call = partial(session.call_sync, messages, sender.send)
-        call_async = partial(session.call, messages, sender.send_async)
-        try:
-            return (yield Twin(call, call_async, **options))
-        except Exception as error:
-            following = self._following(arguments, error)
-            if following is None:
-                raise
-        return (yield from self.answer(following))
-
-    def _following(self, arguments: Arguments, error: Exception) -> Arguments | None:
-        return next_request(arguments, error, self._patterns(arguments)) if self._callee.is_sdk else None
-
-    def _patterns(self, arguments: Arguments) -> Sequence[str]:
-        """Return the texts that mark an overflow of the model asked."""
-        model = model_of(arguments, self._callee.router)
-        return self._conversations.controller.settings_for(model).overflow_patterns
+def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) -> Flow[object]:
+    """Make one call, and those to which it falls back."""
+    messages = messages_of(arguments)
+    if messages is None:
+        return (yield Twin(callee.send, callee.send_async, arguments))
+    session = conversations.of(arguments, messages)
+    options = call_options(callee, arguments)
+    model = options.get("model")
+    sender = Sender(callee, arguments, lambda error: conversations.is_curable(error, model))
+    call = functools.partial(session.call_sync, messages, sender.send)
+    call_async = functools.partial(session.call, messages, sender.send_async)
+    try:
+        return (yield Twin(call, call_async, answer=sender.read, **options))
+    except Exception as error:
+        patterns = conversations.controller.settings_for(model).overflow_patterns
+        following = next_request(arguments, error, patterns) if callee.is_sdk else None
+        if following is None:
+            raise
+    return (yield from _answer(callee, conversations, following))

@@ -19,7 +19,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from compaction_adapters.kit import FirstAttempt, is_curable
+from compaction_adapters.kit import FirstAttempt
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import RunSessions, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import counted_in
@@ -195,8 +195,7 @@ class RecoveringModel(WrapperModel):
         """
         if _is_continuation(messages):
             return False
-        settings = self._sessions.controller.settings_for(model_name(self.wrapped, messages))
-        return is_curable(error, settings.overflow_patterns)
+        return self._sessions.is_curable(error, model_name(self.wrapped, messages))
 
     def _request_alone(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters

@@ -1,0 +1,142 @@
+"""How a request goes out, so that an overflow comes back before anything resends it.
+
+litellm itself resends whatever failed: `num_retries` an overflow as often as any other error, fallbacks the same messages to
+another model. Here an overflow is compacted first; everything else is retried, and falls back, as litellm does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, cast
+
+from compaction_adapters.kit import Flow, Twin, run, run_async
+from compaction_adapters.litellm.answers import AnswerReader
+from compaction_adapters.litellm.calls import Arguments, Callee
+from compaction_hooks import ContextOverflowError, is_context_overflow
+
+logger = logging.getLogger("compaction_hooks")
+
+LONGEST_WAIT_SECONDS: Final = 10.0
+"""Between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
+_RETRIES: Final = ("num_retries", "retry_policy", "retry_strategy")
+_FALLBACKS: Final = ("fallbacks", "context_window_fallback_dict")
+
+
+class Sender:
+    """Sends the views of one call: each once, and as often as litellm would after errors that another view does not cure.
+
+    litellm waits not at all between attempts, and after a rate limit 0, 1, 2, 4 ... up to `LONGEST_WAIT_SECONDS`. It leaves
+    that to tenacity, which it does not install.
+
+    Attributes:
+        read: Reads an answer; None for a function that is not litellm's: then the core does.
+
+    Args:
+        is_curable: Whether another view may be the cure of an error.
+    """
+
+    def __init__(self, callee: Callee, arguments: Arguments, is_curable: Callable[[Exception], bool]) -> None:
+        self._callee = callee
+        self._number, self._policy = arguments.get("num_retries"), arguments.get("retry_policy")
+        self._is_curable = is_curable
+        self._is_first = True
+        reader = AnswerReader(arguments.get("logger_fn"), names_model=not callee.is_sdk)
+        self.read = reader.read if callee.is_litellms else None
+        own = {"logger_fn": reader} if callee.is_litellms else {}
+        self._arguments = {**(_without(arguments, *_RETRIES, *_FALLBACKS) if callee.is_sdk else arguments), **own}
+
+    def send(self, view: object) -> object:
+        """Send a view and return the response."""
+        return run(self._sending(view))
+
+    async def send_async(self, view: object) -> object:
+        """As `send`, for an async function."""
+        return await run_async(self._sending(view))
+
+    def _sending(self, view: object) -> Flow[object]:
+        arguments, left, wait_seconds = {**self._first_arguments(), "messages": view}, None, 0.0
+        while True:
+            try:
+                return (yield Twin(self._callee.send, self._callee.send_async, arguments))
+            except Exception as error:
+                if not self._is_retried(error):
+                    raise
+                if left is None:
+                    left = self._retries_after(error)
+                elif isinstance(error, sys.modules["openai"].RateLimitError):
+                    wait_seconds = min(max(1.0, 2 * wait_seconds), LONGEST_WAIT_SECONDS)
+                if left <= 0:
+                    raise
+            left -= 1
+            yield Twin(time.sleep, asyncio.sleep, wait_seconds)
+            arguments |= _bare()
+
+    def _first_arguments(self) -> Arguments:
+        """The arguments of the first attempt to send a view."""
+        is_first, self._is_first = self._is_first, False
+        if self._callee.router is not None and is_first:
+            return {**self._arguments, "context_window_fallbacks": []}
+        if not self._callee.is_sdk:
+            return self._arguments
+        everywhere: int | None = sys.modules["litellm"].num_retries  # which it resets when a call fails
+        if everywhere:
+            self._number = everywhere if self._number is None else self._number
+            return {**self._arguments, **_bare()}
+        # litellm makes the number that of the provider's client too, which waits as long as the server says, and repeats only
+        # what failed with 408, 409, 429 or a server error.
+        return self._arguments if self._number is None else {**self._arguments, "max_retries": self._number}
+
+    def _is_retried(self, error: Exception) -> bool:
+        # All of litellm's errors are openai's.
+        return self._callee.is_sdk and isinstance(error, sys.modules["openai"].APIError) and not self._is_curable(error)
+
+    def _retries_after(self, error: Exception) -> int:
+        """How often litellm sends again what first failed with this error."""
+        by_policy = _litellm("router_utils.get_retry_from_policy").get_num_retries_from_retry_policy
+        found = by_policy(exception=error, retry_policy=self._policy) if self._policy else None
+        return cast("int", (self._number or 0) if found is None else found)
+
+
+def _bare() -> Arguments:
+    """The arguments by which nothing is retried: against the number of the process a sync call is helped by an empty policy
+    only, an async one by a zero only.
+    """
+    return {"num_retries": 0, "retry_policy": _litellm("types.router").RetryPolicy(), "max_retries": 0}
+
+
+def _litellm(module: str) -> Any:
+    return import_module(f"litellm.{module}")
+
+
+def _without(arguments: Arguments, *names: str) -> Arguments:
+    return {name: value for name, value in arguments.items() if name not in names}
+
+
+def next_request(arguments: Arguments, error: Exception, patterns: Sequence[str]) -> Arguments | None:
+    """Return the call to make after one that failed for good, to the next model of `fallbacks`; None when there is none.
+
+    After an overflow that compaction could not cure, `context_window_fallback_dict` comes first. What is returned is a call of its
+    own, whose messages are made to fit the window of its model.
+
+    Args:
+        patterns: Texts of the user's that mark an overflow.
+    """
+    is_overflow = isinstance(error, ContextOverflowError) or is_context_overflow(error, patterns=patterns)
+    model, larger, fallbacks = arguments.get("model"), *map(arguments.get, reversed(_FALLBACKS))
+    if is_overflow and isinstance(larger, Mapping) and model in larger:
+        table = cast("Arguments", larger)
+        others = _without(table, str(model))
+        changes: Arguments = {"model": table[str(model)], "context_window_fallback_dict": others}
+    elif isinstance(fallbacks, list | tuple) and fallbacks:
+        first, *rest = cast("Sequence[object]", fallbacks)
+        own = cast("Arguments", first) if isinstance(first, Mapping) else {"model": first}
+        changes = {**own, "fallbacks": rest}
+    else:
+        return None
+    logger.warning("falling back to %s (%s)", changes.get("model", model), type(error).__name__)
+    return {**arguments, **changes}
