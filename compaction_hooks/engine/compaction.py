@@ -80,10 +80,9 @@ class Compaction(Generic[M]):
         Raises:
             ContextOverflowError: nothing makes it fit, and the order says it must.
         """
-        goal = self._goal(start)
+        goal, postponed = self._goal(start), list[Candidate[M]]()
         if self._order.only_media:
             return (yield from self._leave_media_out(goal, start))
-        postponed: list[Candidate[M]] = []
         for strategy in self._strategies():
             if isinstance(strategy, SummaryStrategy):
                 candidate = yield from self._summarized(strategy, goal, start)

@@ -19,7 +19,7 @@ from compaction_hooks.errors import RecordError, described
 from compaction_hooks.events import StoreFailed
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Answered, Emit, Failure, Flow, Instant, Load, Now, Remove, Save
+from compaction_hooks.runtime.effects import Answered, Emit, Failure, Flow, Instant, Load, Now, Write
 from compaction_hooks.view.record import CompactionRecord
 
 logger = logging.getLogger("compaction_hooks")
@@ -63,12 +63,12 @@ def write(conversation: Conversation[M]) -> Flow[None]:
             wish = conversation.queue.unwritten[0]
             answer: Answered | Failure = yield wish
             if isinstance(answer, Failure):
-                yield from _failed(conversation, "save" if isinstance(wish, Save) else "remove", answer.error)
+                yield from _failed(conversation, "remove" if wish.text is None else "save", answer.error)
                 return
             conversation.queue.unwritten.pop(0)
             conversation.queue.record_written(wish)
             if conversation.queue.is_forgotten:
-                yield Remove(conversation.id, wish.record_id)  # it was forgotten while this was saved
+                yield Write(conversation.id, wish.record_id)  # it was forgotten while this was saved
     finally:
         conversation.queue.is_writing = False
 
@@ -79,11 +79,11 @@ def remove_all(session_id: str) -> Flow[None]:
     Raises:
         RecordError: the store failed, or has entries that cannot be read, so that their ids are not known.
     """
-    stored = yield from _entries(session_id)
-    error = stored if isinstance(stored, BaseException) else None
-    ids = [] if isinstance(stored, BaseException) else [*map(_id_of, stored)]
+    stored: Answered | Failure = yield Load(session_id)
+    error = stored.error if isinstance(stored, Failure) else None
+    ids = [] if isinstance(stored, Failure) else [*map(_id_of, cast("Sequence[object]", stored.value))]
     for record_id in filter(None, ids):
-        removed: Answered | Failure = yield Remove(session_id, record_id)
+        removed: Answered | Failure = yield Write(session_id, record_id)
         error = removed.error if isinstance(removed, Failure) else error
     if error is not None:
         raise RecordError(f"session {session_id!r} is not forgotten, call it again: {described(error)}") from error
@@ -92,17 +92,6 @@ def remove_all(session_id: str) -> Flow[None]:
             f"{ids.count(None)} entries of session {session_id!r} cannot be read and have no id that is known: "
             "remove them from the store by its own means"
         )
-
-
-def _entries(session_id: str) -> Flow[Sequence[object] | BaseException]:
-    """Return the entries that the store has of a session, or why they cannot be had."""
-    answer: Answered | Failure = yield Load(session_id)
-    if isinstance(answer, Failure):
-        return answer.error
-    entries = answer.value
-    if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
-        return RecordError(f"the store gave {type(entries).__name__} instead of records")
-    return cast("Sequence[object]", entries)
 
 
 def _id_of(stored: object) -> str | None:
@@ -117,10 +106,11 @@ def _id_of(stored: object) -> str | None:
 
 def _load(conversation: Conversation[M]) -> Flow[None]:
     held_before = frozenset(conversation.queue.stored)
-    stored = yield from _entries(conversation.id)
-    if isinstance(stored, BaseException):
-        yield from _failed(conversation, "load", stored)
+    answer: Answered | Failure = yield Load(conversation.id)
+    if isinstance(answer, Failure):
+        yield from _failed(conversation, "load", answer.error)
         return
+    stored = cast("Sequence[object]", answer.value)
     conversation.queue.is_loaded = conversation.queue.was_loaded = True
     readable: list[CompactionRecord] = []
     for text in stored:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from compaction_hooks.runtime.effects import Remove, Save
+from compaction_hooks.runtime.effects import Write
 from compaction_hooks.view.record import CompactionRecord
 
 
@@ -29,7 +29,7 @@ class StoreQueue:
         self.was_loaded = False
         self.stored: set[str] = set()
         self.missing: Set[str] = frozenset()
-        self.unwritten: list[Save | Remove] = []
+        self.unwritten: list[Write] = []
         self.is_writing = False
         self.is_forgotten = False
         self.rests_until = 0.0
@@ -37,15 +37,15 @@ class StoreQueue:
 
     def save(self, record: CompactionRecord) -> None:
         """Save a record as soon as the store can be told."""
-        self.unwritten.append(Save(self.session_id, record.id, record.to_json()))
+        self.unwritten.append(Write(self.session_id, record.id, record.to_json()))
 
     def remove(self, record_id: str) -> None:
         """Remove a record as soon as the store can be told."""
-        self.unwritten.append(Remove(self.session_id, record_id))
+        self.unwritten.append(Write(self.session_id, record_id))
 
-    def record_written(self, wish: Save | Remove) -> None:
+    def record_written(self, wish: Write) -> None:
         """Remember that the store was told."""
-        if isinstance(wish, Save):
-            self.stored.add(wish.record_id)
-        else:
+        if wish.text is None:
             self.stored.discard(wish.record_id)
+        else:
+            self.stored.add(wish.record_id)

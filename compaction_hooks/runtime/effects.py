@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -65,7 +64,6 @@ class Flight:
 
     def __init__(self) -> None:
         self.done = _landing()
-        self.thread = threading.get_ident()
         self.pid = os.getpid()
 
 
@@ -88,19 +86,12 @@ class Load(NamedTuple):
     session_id: str
 
 
-class Save(NamedTuple):
-    """Stores a record; answered by `Answered` or `Failure`."""
+class Write(NamedTuple):
+    """Stores a record, or removes it where there is no text; answered by `Answered` or `Failure`."""
 
     session_id: str
     record_id: str
-    text: str
-
-
-class Remove(NamedTuple):
-    """Removes a record; answered by `Answered` or `Failure`."""
-
-    session_id: str
-    record_id: str
+    text: str | None = None
 
 
 class Emit(NamedTuple):
@@ -131,7 +122,7 @@ class Aborted:
     """The caller's signal was set first."""
 
 
-Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | Load | Save | Remove | Emit | Send[Any]
+Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | Load | Write | Emit | Send[Any]
 
 Flow: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a `T`. The answer's type depends on the effect, so it is not typed here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from compaction_hooks.errors import described
 from compaction_hooks.messages import M, Message
@@ -26,54 +26,50 @@ from compaction_hooks.strategies.candidate import with_reductions
 from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import CompactionRecord
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 SHIPPED: Final = (ClearToolResults, Summarize, ShortenParts, DropOldest)
 
 
-class _Guard:
-    """Asks a strategy, and passes over it if that fails; the first failure is logged."""
+class _Guard(Generic[S]):
+    """A host's strategy that never fails a call.
 
-    def __init__(self, strategy: AnyStrategy) -> None:
-        self._name = type(strategy).__name__
+    If it raises, or proposes what cannot be used, it is passed over; the first failure is logged.
+    """
+
+    def __init__(self, strategy: S) -> None:
+        self._strategy = strategy
         self._warn = FirstWarning("strategy %s failed (%s): the others go on without it")
 
-    def ask(self, question: Callable[[], T]) -> T | None:
+    def _ask(self, question: Callable[[], T]) -> T | None:
         try:
             return question()
         except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything
-            self._warn(self._name, described(error))
+            self._warn(type(self._strategy).__name__, described(error))
             return None
 
 
-class GuardedStrategy:
-    """A host's strategy that never fails a call: if it raises, or proposes something else than a candidate, it is passed over."""
-
-    def __init__(self, strategy: Strategy) -> None:
-        self._strategy = strategy
-        self._guard = _Guard(strategy)
+class GuardedStrategy(_Guard[Strategy]):
+    """A host's strategy that proposes a candidate at once."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the candidate of the host's strategy, made anew from its record, or None."""
-        return self._guard.ask(lambda: _verify_candidate(snapshot, self._strategy.propose(snapshot, goal)))
+        return self._ask(lambda: _verify_candidate(snapshot, self._strategy.propose(snapshot, goal)))
 
 
-class GuardedSummaryStrategy:
-    """The same for a strategy that asks for a summary."""
-
-    def __init__(self, strategy: SummaryStrategy) -> None:
-        self._strategy = strategy
-        self._guard = _Guard(strategy)
+class GuardedSummaryStrategy(_Guard[SummaryStrategy]):
+    """A host's strategy that asks for a summary."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         """Return the plan of the host's strategy, or None."""
-        return self._guard.ask(lambda: _verify_plan(self._strategy.propose(snapshot, goal)))
+        return self._ask(lambda: _verify_plan(self._strategy.propose(snapshot, goal)))
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
         """Return the candidate of the host's strategy, made anew from its record, or None."""
-        return self._guard.ask(
+        return self._ask(
             lambda: _verify_candidate(snapshot, self._strategy.from_summary(snapshot, goal, plan, summary))
         )
 
@@ -118,13 +114,7 @@ def _verify_plan(plan: Any) -> SummaryPlan | None:
     if not isinstance(plan, SummaryPlan):
         raise TypeError(f"it proposed {type(plan).__name__}, neither a SummaryPlan nor None")
     parts: list[object] = [*plan.history, *plan.prefix]
-    is_sound = (
-        all(isinstance(message, Message) for message in parts)
-        and len(plan.hosts) == len(parts) > 0
-        and plan.allowance > 0
-    )
-    if not is_sound:
-        raise TypeError(
-            "its plan is damaged: make it with plan_summary(snapshot, goal), and change fields with replace()"
-        )
-    return plan
+    are_messages = all(isinstance(message, Message) for message in parts)
+    if are_messages and len(plan.hosts) == len(parts) > 0 and plan.allowance > 0:
+        return plan
+    raise TypeError("its plan is damaged: make it with plan_summary(snapshot, goal), and change fields with replace()")

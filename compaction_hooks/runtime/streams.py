@@ -41,11 +41,6 @@ class _Guarded(Generic[Stream]):
 class GuardedStream(_Guarded[Iterator[object]]):
     """A stream of an ordinary client. Also a context manager, as the clients' own streams are."""
 
-    @classmethod
-    def opened(cls, stream: Iterator[object]) -> Self:
-        """Wait for the first chunk; whatever the stream raises instead of one is raised here."""
-        return cls(stream, next(stream, _END))
-
     def __iter__(self) -> Iterator[object]:
         return self
 
@@ -66,11 +61,6 @@ class GuardedStream(_Guarded[Iterator[object]]):
 
 class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
     """A stream of an async client. Also an async context manager, as the clients' own streams are."""
-
-    @classmethod
-    async def opened(cls, stream: AsyncIterator[object]) -> Self:
-        """Wait for the first chunk; whatever the stream raises instead of one is raised here."""
-        return cls(stream, await anext(stream, _END))
 
     def __aiter__(self) -> AsyncIterator[object]:
         return self
@@ -95,14 +85,16 @@ class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
 
 
 async def guarded(response: object) -> object:
-    """Return an async stream guarded up to its first chunk; any other response as it is."""
+    """Return an async stream guarded up to its first chunk, whose error is raised here; any other response as it is."""
     if hasattr(response, "__anext__") and hasattr(response, "__aiter__"):
-        return await GuardedAsyncStream.opened(cast("AsyncIterator[object]", response))
+        stream = cast("AsyncIterator[object]", response)
+        return GuardedAsyncStream(stream, await anext(stream, _END))
     return response
 
 
 def guarded_sync(response: object) -> object:
-    """Return a stream guarded up to its first chunk; any other response as it is."""
+    """Return a stream guarded up to its first chunk, whose error is raised here; any other response as it is."""
     if hasattr(response, "__next__") and hasattr(response, "__iter__"):
-        return GuardedStream.opened(cast("Iterator[object]", response))
+        stream = cast("Iterator[object]", response)
+        return GuardedStream(stream, next(stream, _END))
     return response

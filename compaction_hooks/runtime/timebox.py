@@ -13,14 +13,18 @@ import inspect
 import logging
 import math
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from compaction_hooks.runtime.effects import Aborted, Answered, Failure
 from compaction_hooks.runtime.guards import GuardedSignal, Signal
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
+    import asyncio
     from concurrent.futures import Future
+
+R = TypeVar("R")
+AnyFuture: TypeAlias = "asyncio.Future[R] | Future[R]"
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -58,50 +62,34 @@ class Timebox:
         return len(self._left) >= self._most or (self._within is not None and self._within.is_stuck)
 
     async def call(
-        self, function: Callable[..., object], *arguments: object, seconds: float, signal: Signal | None = None
+        self,
+        function: Callable[..., object],
+        *arguments: object,
+        seconds: float,
+        signal: Signal | None = None,
+        is_sync: bool = False,
     ) -> Answered | Failure | Aborted:
-        """Return what `function` gives, or `Aborted` when the signal is set first."""
-        import asyncio
+        """Return the answer of `function`, or `Aborted` when the signal is set first.
 
+        Args:
+            is_sync: Whether to wait in this thread, and to await nothing: what is async runs in a loop of its own in the other one.
+        """
         if self.is_stuck:
-            return self._still_hangs()
-        thread = None if is_async(function) else in_thread(function, *arguments)
-        answer = _given_here(function, *arguments) if thread is None else _given_there(thread)
-        task = asyncio.ensure_future(answer)
-        watch = None if signal is None else asyncio.ensure_future(until_set(signal))
+            return Failure(
+                TimeoutError(f"{self._name} still hangs in an earlier call: give what it waits for a timeout")
+            )
+        thread, task = _begun(function, arguments, seconds, is_sync)
         try:
-            awaited = {task} if watch is None else {task, watch}
-            await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            is_aborted = await until_done(task, seconds, signal, is_sync)
             if task.cancelled():  # by the helper itself: nobody here cancelled it yet
                 return Failure(RuntimeError(f"{self._name} was cancelled"))
             if task.done():
                 return task.result()
-            return Aborted() if watch is not None and watch.done() else self._timed_out(seconds)
+            late = TimeoutError(f"{self._name} did not answer within {round(seconds, 2):g} seconds")
+            return Aborted() if is_aborted else Failure(late)
         finally:
             self._leave(thread)
             task.cancel()
-            if watch is not None:
-                watch.cancel()
-
-    def call_sync(
-        self, function: Callable[..., object], *arguments: object, seconds: float, signal: Signal | None = None
-    ) -> Answered | Failure | Aborted:
-        """As `call`, waiting in this thread; what is async runs in a loop of its own in the other one."""
-        if self.is_stuck:
-            return self._still_hangs()
-        thread = in_thread(lambda: _finished(function(*arguments), seconds))
-        left = seconds
-        try:
-            while left > 0:
-                try:
-                    return thread.result(timeout=min(left, left if signal is None else POLL_SECONDS))
-                except TimeoutError:
-                    left -= left if signal is None else POLL_SECONDS
-                if signal is not None and signal.is_set():
-                    return Aborted()
-            return self._timed_out(seconds)
-        finally:
-            self._leave(thread)
 
     def _leave(self, thread: Future[Answered | Failure] | None) -> None:
         """Remember a call that runs on, if it does."""
@@ -110,14 +98,44 @@ class Timebox:
             if self._within is not None:
                 self._within._leave(thread)
 
-    def _timed_out(self, seconds: float) -> Failure:
-        return Failure(TimeoutError(f"{self._name} did not answer within {round(seconds, 2):g} seconds"))
 
-    def _still_hangs(self) -> Failure:
-        return Failure(TimeoutError(f"{self._name} still hangs in an earlier call: give what it waits for a timeout"))
+def finished(coroutine: Coroutine[Any, Any, R]) -> R:
+    """Return the result of a coroutine that awaits nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    raise AssertionError("it awaits something")
 
 
-async def until_set(signal: Signal | None) -> None:
+async def until_done(future: AnyFuture[Any], seconds: float, signal: Signal | None, is_sync: bool) -> bool:
+    """Wait until a future is done, for so many seconds at most; return whether the signal was set before.
+
+    Args:
+        future: One of a thread's where `is_sync`, else one of the loop's.
+    """
+    if not is_sync:
+        import asyncio
+
+        task, watch = cast("asyncio.Future[Any]", future), asyncio.ensure_future(_until_set(signal))
+        try:
+            await asyncio.wait((task, watch), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            return watch.done()
+        finally:
+            watch.cancel()
+    from concurrent.futures import wait
+
+    while not future.done() and seconds > 0:
+        step = seconds if signal is None else min(seconds, POLL_SECONDS)
+        wait((cast("Future[Any]", future),), timeout=step)
+        if signal is not None and signal.is_set():
+            return True
+        seconds -= step
+    return False
+
+
+async def _until_set(signal: Signal | None) -> None:
     """Return when the signal is set; never without one."""
     import asyncio
 
@@ -140,11 +158,26 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__dict__.get("__call__"))
 
 
-async def _given_here(function: Callable[..., object], *arguments: object) -> Answered | Failure:
+def _begun(
+    function: Callable[..., object], arguments: Sequence[object], seconds: float, is_sync: bool
+) -> tuple[Future[Answered | Failure] | None, AnyFuture[Answered | Failure]]:
+    """Begin a call; return the thread it runs in, or None, and the future of its answer."""
+    if is_sync:
+        thread = in_thread(lambda: _awaited(function(*arguments), seconds))
+        return thread, thread
+    import asyncio
+
+    if is_async(function):
+        return None, asyncio.ensure_future(_given(lambda: function(*arguments)))
+    thread = in_thread(function, *arguments)
+    return thread, asyncio.ensure_future(_given_by(thread))
+
+
+async def _given(function: Callable[[], object]) -> Answered | Failure:
     import asyncio
 
     try:
-        result = function(*arguments)
+        result = function()
         return Answered(await result if inspect.isawaitable(result) else result)
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise
@@ -152,34 +185,21 @@ async def _given_here(function: Callable[..., object], *arguments: object) -> An
         return Failure(error)
 
 
-async def _given_there(thread: Future[Answered | Failure]) -> Answered | Failure:
+async def _given_by(thread: Future[Answered | Failure]) -> Answered | Failure:
     import asyncio
 
     answer = await asyncio.wrap_future(thread)
-    if isinstance(answer, Answered) and inspect.isawaitable(answer.value):
-        return await _given_here(_itself, answer.value)
-    return answer
+    return answer if isinstance(answer, Failure) else await _given(lambda: answer.value)
 
 
-def _finished(result: object, seconds: float) -> object:
+def _awaited(result: object, seconds: float) -> object:
     """The result; of an awaitable, what it gives within this time in a new loop in this thread."""
     if not inspect.isawaitable(result):
         return result
     import asyncio
 
-    return asyncio.run(_in_time(result, seconds))
-
-
-async def _in_time(awaitable: Awaitable[object], seconds: float) -> object:
-    import asyncio
-
     # A little more than the caller waits, so that the caller's own error is the one that is seen.
-    async with asyncio.timeout(seconds + POLL_SECONDS):
-        return await awaitable
-
-
-async def _itself(awaitable: Awaitable[object]) -> object:
-    return await awaitable
+    return asyncio.run(asyncio.wait_for(result, seconds + POLL_SECONDS))
 
 
 def in_thread(function: Callable[..., object], *arguments: object) -> Future[Answered | Failure]:

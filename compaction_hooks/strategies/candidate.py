@@ -26,14 +26,14 @@ class Candidate(Generic[M]):
     Attributes:
         snapshot: The conversation that it is for.
         record: The record, without the size of its view.
-        made_from: The parts that its reductions were made from, if they are at hand: they need not be looked for again.
+        made_here: Reductions of the record that were made of this very snapshot.
         least_tokens: The least that its view may have, in tokens of the model, as far as that is known without making it.
         is_enough: Whether to send it although it is above the target: what is left is the step that the agent is at.
     """
 
     snapshot: Snapshot[M]
     record: CompactionRecord
-    made_from: Sequence[Reducible] = ()
+    made_here: Sequence[Reduction] = ()
     least_tokens: int = 0
     is_enough: bool = False
 
@@ -43,7 +43,7 @@ class Candidate(Generic[M]):
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
         stale_runs = stale_runs_of(self.record) if now.binds_reasoning else 0
-        return apply_record(now.history, self.record, now.format, estimate, now.projection, self.made_from, stale_runs)
+        return apply_record(now.history, self.record, now.format, estimate, now.projection, stale_runs, self.made_here)
 
     @cached_property
     def tokens(self) -> int:
@@ -98,22 +98,20 @@ class Strategy(Protocol):
 
 
 def reduce(
-    snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], made_from: Sequence[Reducible] = ()
+    snapshot: Snapshot[M], goal: Goal[M], reductions: Iterable[Reduction], *, most_saved: int | None = None
 ) -> Candidate[M] | None:
     """Return the candidate so far, or the active view, with more of its parts shown smaller; None without reductions.
 
     Args:
-        made_from: The parts that these reductions were made from, if they are at hand.
+        most_saved: The most tokens that they save of the active view, by estimate before calibration; None: not known.
     """
     chosen = [*reductions]
     if not chosen:
         return None
     record = with_reductions(start_record(snapshot, goal), chosen)
-    least = 0
-    if made_from and goal.start is None:
-        most = sum(part.tokens + 1 for part in made_from)  # estimates of parts are rounded up
-        least = snapshot.model_tokens(snapshot.estimated - most)
-    return Candidate(snapshot=snapshot, record=record, made_from=made_from, least_tokens=least)
+    is_known = most_saved is not None and goal.start is None
+    least = snapshot.model_tokens(snapshot.estimated - (most_saved or 0)) if is_known else 0
+    return Candidate(snapshot=snapshot, record=record, made_here=chosen, least_tokens=least)
 
 
 def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:

@@ -44,8 +44,6 @@ def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
     history, active = snapshot.history, snapshot.projection
     if (projection.cut, projection.pinned) != (active.cut, active.pinned):
         return False
-    if not active.rewritten.keys() <= projection.rewritten.keys():
-        return False
     fresh = [(host, shown) for host, shown in projection.rewritten.items() if active.rewritten.get(host) is not shown]
     return all(
         is_alike([history.piece(index).message for index in history.host_pieces(host)], shown.pieces)

@@ -40,7 +40,8 @@ class ClearToolResults:
         )
         if sum(part.tokens for part in chosen) * snapshot.ratio < minimum:
             return None
-        return reduce(snapshot, goal, [part.reduction() for part in chosen], chosen)
+        most_saved = sum(part.tokens + 1 for part in chosen)  # estimates of parts are rounded up
+        return reduce(snapshot, goal, [part.reduction() for part in chosen], most_saved=most_saved)
 
 
 def results_to_clear(

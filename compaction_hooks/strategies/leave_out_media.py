@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from compaction_hooks.messages import M, ToolCall
@@ -28,12 +29,7 @@ class LeaveOutMedia:
             excess = view_chars(snapshot, snapshot.projection) - chars_within(goal.limit_bytes)
         if excess <= 0:  # no limit is known, or what exceeds it is not seen here
             excess = sum(media.chars for media in found) // 2
-        chosen: list[Reduction] = []
-        for media in found:
-            if excess > 0 and media.chars:
-                chosen.append(media.reduction)
-                excess -= media.chars
-        return reduce(snapshot, goal, chosen)
+        return reduce(snapshot, goal, _first_of(((media.reduction, media.chars) for media in found), excess))
 
 
 def leave_out_media(snapshot: Snapshot[M], goal: Goal[M], *, excess_tokens: int) -> Candidate[M] | None:
@@ -42,12 +38,18 @@ def leave_out_media(snapshot: Snapshot[M], goal: Goal[M], *, excess_tokens: int)
     Args:
         excess_tokens: Tokens that the view must lose, by estimate before calibration.
     """
-    chosen: list[Reduction] = []
-    for media in sorted(_unpinned_media(snapshot, goal), key=lambda media: -media.tokens):
-        if excess_tokens > 0 and media.tokens > 0:
-            chosen.append(media.reduction)
-            excess_tokens -= media.tokens
-    return reduce(snapshot, goal, chosen)
+    largest_first = sorted(_unpinned_media(snapshot, goal), key=lambda media: -media.tokens)
+    return reduce(
+        snapshot, goal, _first_of(((media.reduction, media.tokens) for media in largest_first), excess_tokens)
+    )
+
+
+def _first_of(found: Iterable[tuple[Reduction, int]], excess: int) -> Iterator[Reduction]:
+    """Yield the first reductions that together save so much, of those that save anything."""
+    for reduction, saved in found:
+        if excess > 0 and saved > 0:
+            yield reduction
+            excess -= saved
 
 
 def chars_within(limit_bytes: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -108,13 +109,8 @@ def shortening(
     enough, the reductions to the floor come back: the caller checks the size.
     """
     able = [p for p in parts if p.shown_chars > least_chars and p.ordinal >= 0 and rules.get(p.tool) != "never"]
-    low, high = least_chars, max((part.shown_chars for part in able), default=least_chars)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _gain(able, middle) >= excess_tokens:
-            low = middle
-        else:
-            high = middle - 1
+    caps = range(least_chars + 1, max((part.shown_chars for part in able), default=least_chars) + 1)
+    low = least_chars + bisect_left(caps, True, key=lambda cap: _gain(able, cap) < excess_tokens)
     head = int(low * HEAD_RATIO)
     capped = [(part, part.reduction(head, low - head)) for part in able if part.shown_chars > low]
     return [reduction for part, reduction in capped if len(reduction.apply(part.text)) < part.shown_chars]

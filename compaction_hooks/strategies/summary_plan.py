@@ -224,11 +224,8 @@ def _foreign_summary(snapshot: Snapshot[M]) -> int | None:
     """The piece at the head of a list that is a summary nobody here has a record of, or None."""
     if snapshot.history.base or (snapshot.record is not None and snapshot.record.rendered):
         return None
-    count = snapshot.history.piece_count
-    first = next((i for i in range(count) if snapshot.history.piece(i).message.role != "system"), None)
-    if first is None:
-        return None
-    message = snapshot.history.piece(first).message
+    pieces = enumerate(snapshot.history.pieces())
+    first, message = next((index, piece.message) for index, piece in pieces if piece.message.role != "system")
     is_summary = message.role == "user" and (message.is_summary or parse_summary(message.text) is not None)
     return first if is_summary else None
 

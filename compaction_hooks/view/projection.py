@@ -18,8 +18,6 @@ from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, known_products
 from compaction_hooks.view.reductions import (
     PartKind,
-    Place,
-    Reducible,
     Reduction,
     Rewritten,
     by_place,
@@ -146,7 +144,9 @@ class _Draft(Generic[M]):
         if record.covered_runs <= history.base:
             return 0, ()
         cut = history.run_start(record.covered_runs)
-        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *_asked_before(history, cut)}))
+        # After a rewind the current request may stand before the cut.
+        asked = {index for index in (history.request,) if index is not None and index < cut}
+        pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *asked}))
         self.add(history.systems(cut))
         summary = self.format.summary(record.rendered)
         self.moved_mark = move_mark(history, self.format, summary, self._covered_hosts(cut, pinned, earlier))
@@ -190,16 +190,16 @@ def apply_record(
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
     earlier: Projection[M] | None = None,
-    made_from: Iterable[Reducible] = (),
     stale_runs: int = 0,
+    made_here: Iterable[Reduction] = (),
 ) -> Projection[M]:
     """Apply a record that is true of this history; None is the host's own list.
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
         earlier: Another record applied to this history, or to one that it grew from: what both show alike is not made anew.
-        made_from: Results and arguments of this very history that reductions were just made from: they are not looked for.
         stale_runs: Before this run reasoning is left out.
+        made_here: Reductions of parts of this very history: the parts need not be hashed to see that they are meant.
     """
     if record is None and not stale_runs:
         return Projection((), 0, 0, (), 0)
@@ -207,11 +207,12 @@ def apply_record(
     draft = _Draft(history, format, stale)
     cut, pinned = draft.add_summary(record, estimate, earlier) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
-    sites: dict[tuple[PartKind, int, int], Reducible] = {
-        (part.kind, part.run, part.ordinal): part for part in made_from if part.piece >= cut
+    held = earlier.rewritten if earlier else {}
+    known = {*made_here, *(earlier.reductions if earlier else ())}
+    rewritten = {
+        host: _rewritten(history, host, new, format, estimate, held.get(host))
+        for host, new in _new_texts(history, wanted, cut, known).items()
     }
-    texts = _Texts(history, wanted, sites, cut)
-    rewritten = _rewritten(texts, format, estimate, _unchanged(earlier, wanted, cut))
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
@@ -238,12 +239,6 @@ def apply_record(
         stale_runs,
         draft.moved_mark,
     )
-
-
-def _asked_before(history: History[M], cut: int) -> list[int]:
-    """The current request, where it stands before the cut: so after a rewind."""
-    request = history.request
-    return [request] if request is not None and request < cut else []
 
 
 def _favoured(history: History[M], record: CompactionRecord, cut: int) -> int | None:
@@ -300,42 +295,18 @@ def _partners(history: History[M], index: int) -> Iterator[int]:
         open_calls -= found
 
 
-def _unchanged(
-    earlier: Projection[M] | None, wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int
-) -> dict[int, Rewritten[M]]:
-    """What an earlier view shows smaller, as far as the very same reductions are wanted; texts depend on the current request."""
-    if earlier is None or earlier.cut != cut:
-        return {}
-    held: dict[int, Rewritten[M]] = {}
-    for host, shown in earlier.rewritten.items():
-        for item in shown.reductions:
-            again = wanted.get((item.kind, item.run, item.ordinal))
-            if item.kind in OF_A_REQUEST or (again is not item and again != item):
-                break
-        else:
-            held[host] = shown
-    return held
-
-
 def _rewritten(
-    texts: _Texts[M], format: MessageFormat[M], estimate: Callable[[Message], int], held: dict[int, Rewritten[M]]
-) -> dict[int, Rewritten[M]]:
-    """The kept messages of which parts are shown smaller, by index; what is held already is not made anew."""
-    fresh = texts.beside({(item.kind, item.run, item.ordinal) for shown in held.values() for item in shown.reductions})
-    mixed = held.keys() & fresh.keys()
-    if mixed:  # of these messages more is shown smaller than before
-        held = {host: shown for host, shown in held.items() if host not in mixed}
-        return _rewritten(texts, format, estimate, held)
-    return {**held, **{host: _rewrite(texts.history, host, new, format, estimate) for host, new in fresh.items()}}
-
-
-def _rewrite(
     history: History[M],
     host: int,
     new: Mapping[PartAddress, tuple[str, Reduction]],
     format: MessageFormat[M],
     estimate: Callable[[Message], int],
+    earlier: Rewritten[M] | None,
 ) -> Rewritten[M]:
+    """A kept message with new texts; if an earlier view shows the same, what that shows."""
+    reductions = tuple([item for _, item in new.values()])
+    if earlier is not None and earlier.reductions == reductions:
+        return earlier
     message = format.rewrite(history.host(host), {address: text for address, (text, _) in new.items()})
     read = tuple(format.read(message))
     pieces = [history.piece(index) for index in history.host_pieces(host)]
@@ -344,55 +315,28 @@ def _rewrite(
     )
     is_alone = len(pieces) == 1 and len(pieces[0].message.parts) == 1
     alone = (pieces[0].tokens - saved, max(len(text) for text, _ in new.values())) if is_alone else None
-    return Rewritten(message, read, tuple([item for _, item in new.values()]), saved, alone)
-
-
-class _Texts(NamedTuple, Generic[M]):
-    """Which parts are to be shown smaller, and where they stand as far as that is known."""
-
-    history: History[M]
-    wanted: Mapping[tuple[PartKind, int, int], Reduction]
-    sites: Mapping[tuple[PartKind, int, int], Reducible]
-    cut: int
-
-    def beside(self, done: Container[tuple[PartKind, int, int]]) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
-        """Return the new texts by host message and address, but those `done`. A part that is not what was reduced stays."""
-        history = self.history
-        texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
-        unknown: dict[tuple[PartKind, int, int], Reduction] = {}
-        for place, item in self.wanted.items():
-            site = self.sites.get(place)
-            if place in done:
-                continue
-            if site is None:
-                unknown[place] = item
-                continue
-            piece = history.piece(site.piece)
-            texts.setdefault(piece.host, {})[piece.number, site.part] = item.apply(site.text), item
-        for run in sorted({item.run for item in unknown.values()}):
-            if not history.base <= run < history.run_count:
-                continue
-            for index, found in groupby(places(history, run), key=lambda place: place.piece):
-                new = _new_texts(found, run, unknown, is_request=index == history.request) if index >= self.cut else {}
-                piece = history.piece(index)
-                for number, text in new.items():
-                    texts.setdefault(piece.host, {}).setdefault((piece.number, number), text)
-        return texts
+    return Rewritten(message, read, reductions, saved, alone)
 
 
 def _new_texts(
-    found: Iterable[Place], run: int, wanted: Mapping[tuple[PartKind, int, int], Reduction], *, is_request: bool
-) -> dict[int, tuple[str, Reduction]]:
-    new: dict[int, tuple[str, Reduction]] = {}
-    for place in found:
-        reduction = wanted.get((place.kind, run, place.ordinal))
+    history: History[M], wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int, known: Container[Reduction]
+) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
+    """The new texts by host message and address. A part that is not what was reduced stays; of the `known` each is."""
+    texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
+    runs = {run for _, run, _ in wanted if history.base <= run < history.run_count}
+    for place in (place for run in sorted(runs) for place in places(history, run)):
+        reduction = wanted.get((place.kind, history.run_of(place.piece), place.ordinal))
         # After a rewind the request that is current may be one that was shortened when a later one was.
-        if reduction is None or (is_request and place.kind in OF_A_REQUEST):
+        is_request = place.piece == history.request and place.kind in OF_A_REQUEST
+        if reduction is None or place.piece < cut or is_request:
             continue
+        piece = history.piece(place.piece)
+        address = piece.number, place.number
+        is_there = reduction in known or part_digest(place.kind, place.text) == reduction.digest
         # A result that is shown smaller has lost its media already; its own reduction comes first.
-        if place.number not in new and part_digest(place.kind, place.text) == reduction.digest:
-            new[place.number] = place.shown(reduction), reduction
-    return new
+        if is_there and address not in texts.get(piece.host, ()):
+            texts.setdefault(piece.host, {})[address] = place.shown(reduction), reduction
+    return texts
 
 
 def project(

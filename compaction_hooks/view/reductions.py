@@ -18,7 +18,7 @@ from compaction_hooks.arguments import shown
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, text_digest
-from compaction_hooks.messages import M, Media, Message, Part, Text, ToolCall, ToolResult
+from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import parsed
 from compaction_hooks.text.shortening import shortened
 from compaction_hooks.tokens.media import media_in, without_media
@@ -127,15 +127,9 @@ def by_place(reductions: Iterable[Reduction]) -> dict[tuple[PartKind, int, int],
 
 def with_text(part: Part, text: str) -> Part:
     """Return a result without its media, a call or a text as a view shows it whose reduction reads `text`."""
-    match part:
-        case ToolResult():
-            return ToolResult(part.call_id, text, part.name, part.is_error)
-        case ToolCall():
-            return ToolCall(part.id, part.name, text, part.opaque_chars)
-        case Text() | Media():
-            return Text(text)
-        case _:
-            return part
+    if isinstance(part, ToolResult):
+        return ToolResult(part.call_id, text, part.name, part.is_error)
+    return ToolCall(part.id, part.name, text, part.opaque_chars) if isinstance(part, ToolCall) else Text(text)
 
 
 def part_digest(kind: PartKind, text: str) -> str:

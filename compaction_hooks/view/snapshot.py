@@ -143,8 +143,6 @@ class Snapshot(Generic[M]):
             return self.record.reductions  # each of them is shown
         shown = by_place(listed)
         unsure = [item for item in self.record.reductions if shown.get((item.kind, item.run, item.ordinal)) is not item]
-        if not unsure:
-            return self.record.reductions
         gone = by_place(unsure).keys() - by_place(still_true(self.history, unsure)).keys()
         return tuple(item for item in self.record.reductions if (item.kind, item.run, item.ordinal) not in gone)
 

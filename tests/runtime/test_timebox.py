@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks.runtime.effects import Aborted, Answered, Failure
-from compaction_hooks.runtime.timebox import Timebox
+from compaction_hooks.runtime.timebox import Timebox, finished
 
 SIDES = pytest.mark.parametrize("side", ["async", "sync"])
 
@@ -20,7 +20,7 @@ def ask(side: str, function: Callable[..., object], *arguments: object, **option
     box = Timebox("the helper")
     options.setdefault("seconds", 5.0)
     if side == "sync":
-        return box.call_sync(function, *arguments, **options)
+        return finished(box.call(function, *arguments, is_sync=True, **options))
     return asyncio.run(box.call(function, *arguments, **options))
 
 
@@ -134,5 +134,5 @@ def test_a_signal_that_is_set_ends_the_wait(side: str) -> None:
 
 def test_a_thread_does_not_keep_the_program_alive() -> None:
     daemons: list[bool] = []
-    Timebox("the helper").call_sync(lambda: daemons.append(threading.current_thread().daemon), seconds=5)
+    ask("sync", lambda: daemons.append(threading.current_thread().daemon))
     assert daemons == [True]
