@@ -51,8 +51,8 @@ class Compaction(Generic[M]):
         self._conversation = conversation
         self._shared = shared
         self._call = call
-        self._settings = shared.settings_for(call)
-        self._snapshot = replace(snapshot, learned=conversation.saved_calibration(snapshot.key.model))
+        self._settings = call.settings
+        self._snapshot = snapshot._replace(learned=conversation.saved_calibration(snapshot.key.model))
         keep = max(order.keep, math.ceil(snapshot.ratio * turns_tokens(snapshot.history, order.turns)))
         self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep

@@ -246,7 +246,8 @@ class Conversation(Generic[M]):
             estimate = self.estimator.estimate_message_tokens
             projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
             self.projected = name, projection
-        history.log.show(projection.borrowed)
+        if projection.borrowed is not history.log.shown:
+            history.log.show(projection.borrowed)
         return projection
 
     def pin(self, message: M) -> CompactionRecord | None:

@@ -55,7 +55,6 @@ class ConversationFlow(Generic[M]):
         yield from self._tell_missing_pins(call)
         may_ask, may_wait = True, True
         while True:
-            is_aborted: bool = yield IsAborted()
             snapshot = self._attempts.look(call)
             reason, due = self._reason_due(snapshot, call)
             order = automatic_order(reason, may_ask=may_ask, due=due) if reason else lighter_order()
@@ -63,6 +62,7 @@ class ConversationFlow(Generic[M]):
                 reason = CompactionReason.OVERFLOW
             if reason is None:
                 return self._attempts.hand_out(snapshot)
+            is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
@@ -115,7 +115,7 @@ class ConversationFlow(Generic[M]):
 
     def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""
-        settings = self._shared.settings_for(call)
+        settings = call.settings
         if self._conversation.cooldown.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW, None
         if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from compaction_hooks.engine.conversation import Conversation
@@ -35,10 +34,10 @@ class Call(NamedTuple, Generic[M]):
     """What a caller hands over.
 
     Attributes:
+        settings: The policy for the model, with the call's own trigger if it has one.
         model: The model of this very call; None: the controller's.
         context_window: Its window in tokens, where the caller knows it.
         max_output_tokens: What this call asks the model for at most; None: what the settings say.
-        trigger_tokens, trigger_ratio: Compact above these, in place of the settings of these names; None for both: as they say.
         system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
         tools: Tool schemas that count, as JSON.
         repair: Whether to mend a broken history in what is handed out; None: as the settings say.
@@ -47,11 +46,10 @@ class Call(NamedTuple, Generic[M]):
     """
 
     messages: list[M]
+    settings: CompactionSettings
     model: str | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None
-    trigger_tokens: int | None = None
-    trigger_ratio: float | None = None
     system: object = None
     tools: object = None
     repair: bool | None = None
@@ -85,20 +83,13 @@ class Shared(NamedTuple):
     host_files: Callable[[], FileOperations]
     has_store: bool
 
-    def settings_for(self, call: Call[M]) -> CompactionSettings:
-        """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
-        settings = self.find_settings(call.model or self.model)
-        if call.trigger_tokens is None and call.trigger_ratio is None:
-            return settings
-        return replace(settings, trigger=None, trigger_tokens=call.trigger_tokens, trigger_ratio=call.trigger_ratio)
-
 
 def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapshot[M]:
     """Read a call's list and measure the view that the record in force gives.
 
     A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
     """
-    settings = shared.settings_for(call)
+    settings = call.settings
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.mended(call.messages) if is_mended else call.messages
     conversation.merges_user_messages = settings.merge_user_messages
@@ -112,7 +103,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
     key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale_runs)
-    budget = budget_for(shared, call)
+    budget = budget_for(conversation, shared, call)
     oldest_run = record.seen_runs if record else history.base
     _take_embedded_usage(conversation, shared, history, key, oldest_run, budget)
     calibration = calibration_of(conversation, shared, model)
@@ -151,15 +142,25 @@ def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:
     return baseline.cached_tokens if baseline is not None and baseline.key.is_prefix_of(key) else None
 
 
-def budget_for(shared: Shared, call: Call[M]) -> Budget | None:
-    """Return the budget for a call's model, or None while its window is unknown; the smaller one if the window cut its answer."""
-    settings = shared.settings_for(call)
-    window = shared.find_window(call.model, call.context_window, settings.default_context_window)
+def budget_for(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Budget | None:
+    """Return the budget for a call's model, or None while its window is unknown; computed again only when that changes."""
+    window = shared.find_window(call.model, call.context_window, call.settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
-    if call.cut_at is not None and (window is None or call.cut_at < window.tokens):
+    terms = (call.settings, window, requested, call.cut_at)
+    held = conversation.sizes.budget
+    if held is None or held[0] != terms:
+        held = conversation.sizes.budget = terms, _budget(*terms)
+    return held[1]
+
+
+def _budget(
+    settings: CompactionSettings, window: ModelWindow | None, requested: int | None, cut_at: int | None
+) -> Budget | None:
+    """Return the budget for a window; the smaller one if the window cut an answer short at `cut_at`."""
+    if cut_at is not None and (window is None or cut_at < window.tokens):
         # The provider lowers the limit of an answer by itself: the whole of it need not fit.
-        wished = min(requested or settings.max_output_tokens or 0, call.cut_at // 2)
-        return settings.budget(max(call.cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
+        wished = min(requested or settings.max_output_tokens or 0, cut_at // 2)
+        return settings.budget(max(cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
     if window is None:
         return None
     return settings.budget(
@@ -261,7 +262,7 @@ def learn_from_overflow(
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
-    budget = budget_for(shared, call)
+    budget = budget_for(conversation, shared, call)
     if sent is None or budget is None:
         return
     actual = _conversation_tokens(info) or budget.window + 1

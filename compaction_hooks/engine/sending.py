@@ -123,7 +123,7 @@ class SendingFlow(Generic[M]):
             if bare is None:
                 raise error
             return bare
-        settings = self._shared.settings_for(call)
+        settings = call.settings
         info = _parsed(error, settings.overflow_patterns)
         if info is None or not info.is_recoverable or not settings.compact_on_overflow:
             raise error
@@ -188,10 +188,7 @@ class SendingFlow(Generic[M]):
             self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
 
     def _is_cut_short(self, answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
-        settings, limit = (
-            self._shared.settings_for(call),
-            self._shared.answer_limits.get(call.model or self._shared.model),
-        )
+        settings, limit = call.settings, self._shared.answer_limits.get(call.model or self._shared.model)
         if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
             return False
         requested = call.max_output_tokens or settings.max_output_tokens

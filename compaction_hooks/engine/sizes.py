@@ -50,6 +50,7 @@ class Sizes:
         last_checked: The view at hand when the usage inside answers was last checked, and the piece of the newest of them.
         calibrations: By model, what usage taught in this conversation: in this process or, as its records say, in an earlier one.
         fixed: System prompt and tools last handed over next to the list, and the estimate of each.
+        budget: The last budget, and what it was computed from.
         models: The models that views were handed out for.
     """
 
@@ -58,6 +59,7 @@ class Sizes:
         self.last_checked: tuple[ViewKey, int] | None = None
         self.calibrations: dict[str | None, Calibration] = {}
         self.fixed: tuple[object, object, int, int] | None = None
+        self.budget: tuple[object, Budget | None] | None = None
         self.models: set[str] = set()
 
     def saved_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
@@ -22,7 +22,8 @@ from compaction_hooks.runtime.drivers import Caller, World
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guarded_reader
 from compaction_hooks.runtime.timebox import is_async
 from compaction_hooks.session.options import CallOptions, check_options
-from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.record import CompactionRecord
@@ -267,12 +268,12 @@ class ConversationMethods(Generic[M]):
                 for gone in taken_back:
                     conversation.queue.remove(gone.id)
             last = conversation.last_sent
-            nothing: Call[Any] = Call(messages=[])
-            budget = last.budget if last else budget_for(self.engine.shared, nothing)
+            budget = last.budget if last else self._usual_budget()
             tokens, window = record.tokens_before, budget.window if budget else None
             if history is not None:
-                call = Call(messages=history.hosts(), model=last.key.model if last else None, context_window=window)
-                snapshot = look(conversation, self.engine.shared, call)
+                model, shared = last.key.model if last else None, self.engine.shared
+                settings = shared.find_settings(model or shared.model)
+                snapshot = look(conversation, shared, Call(history.hosts(), settings, model, window))
                 tokens, window = snapshot.tokens, snapshot.budget.window if snapshot.budget else None
             conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
         self.engine.save_here()
@@ -295,8 +296,7 @@ class ConversationMethods(Generic[M]):
             last, baseline = conversation.last_sent, conversation.sizes.baseline
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
-            nothing: Call[Any] = Call(messages=[])
-            budget = last.budget if last else budget_for(self.engine.shared, nothing)
+            budget = last.budget if last else self._usual_budget()
             record = conversation.current()
             breaker = conversation.cooldown.breaker
             is_loaded = self.engine.is_loaded
@@ -310,6 +310,11 @@ class ConversationMethods(Generic[M]):
             breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
             is_loaded=is_loaded,
         )
+
+    def _usual_budget(self) -> Budget | None:
+        """Return the budget of a call without options, or None while the window is unknown."""
+        shared = self.engine.shared
+        return budget_for(self.engine.conversation, shared, Call([], shared.find_settings(shared.model)))
 
 
 class CompactionSession(ConversationMethods[M]):
@@ -429,25 +434,36 @@ def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[
         ConfigurationError, TypeError: they are not.
     """
     arguments.check_messages(messages)
-    check_options(options)
+    if options:
+        check_options(options)
     with engine.conversation.lock:
         engine.conversation.settle_format(messages)
     return Call(
         messages=messages,
+        settings=_settings(engine.shared, options),
         model=options.get("model"),
         context_window=options.get("context_window"),
         max_output_tokens=options.get("max_output_tokens"),
-        trigger_tokens=options.get("trigger_tokens"),
-        trigger_ratio=options.get("trigger_ratio"),
         system=options.get("system"),
         tools=options.get("tools"),
         repair=options.get("repair"),
     )
 
 
+def _settings(shared: Shared, options: CallOptions) -> CompactionSettings:
+    """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
+    settings = shared.find_settings(options.get("model") or shared.model)
+    tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")
+    if tokens is None and ratio is None:
+        return settings
+    return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
+
+
 def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:
-    arguments.check(_KINDS, {"signal": signal})
-    guarded = None if signal is None else GuardedSignal(signal)
+    guarded = None
+    if signal is not None:
+        arguments.check(_KINDS, {"signal": signal})
+        guarded = GuardedSignal(signal)
     return Caller(signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
 
 

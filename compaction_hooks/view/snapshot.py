@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from compaction_hooks.history import History
@@ -48,8 +48,7 @@ class ViewKey(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot(Generic[M]):
+class Snapshot(NamedTuple, Generic[M]):
     """One conversation at one moment: its history, the active record, the view and how large that is.
 
     Attributes:
@@ -86,8 +85,8 @@ class Snapshot(Generic[M]):
     overhead_tokens: int = 0
     fixed_tokens: int = 0
     tools_tokens: int = 0
-    user_pins: Mapping[str, int] = field(default_factory=dict[str, int])
-    learned: Mapping[str, object] = field(default_factory=dict[str, object])
+    user_pins: Mapping[str, int] = MappingProxyType({})
+    learned: Mapping[str, object] = MappingProxyType({})
     binds_reasoning: bool = False
 
     @property
