@@ -52,14 +52,14 @@ def number(cell: str) -> int:
 
 
 def test_every_field_stands_there_with_its_default() -> None:
-    table = [(code(name), ast.literal_eval(code(default))) for name, default, *_ in rows("The policy", "field")]
+    table = [(code(name), ast.literal_eval(code(default))) for name, default, *_ in rows("All settings", "field")]
     defaults = CompactionSettings()
     assert table == [(field.name, getattr(defaults, field.name)) for field in fields(CompactionSettings)]
 
 
 def test_every_cell_is_filled() -> None:
-    assert {len(row) for row in rows("The policy", "field")} == {5}
-    assert all(cell for row in rows("The policy", "field") for cell in row)
+    assert {len(row) for row in rows("All settings", "field")} == {4}
+    assert all(cell for row in rows("All settings", "field") for cell in row)
 
 
 def test_every_argument_of_the_controller_stands_there_with_its_default() -> None:
@@ -76,12 +76,12 @@ def test_every_constant_stands_there_with_its_value() -> None:
     """Those that are the default of a field stand with the field."""
     constants = {name: value for name, value in vars(budget).items() if name.isupper() and not name.startswith("_")}
     of_fields = {"RESERVE_TOKENS", "SUMMARY_TOKENS", "SPLIT_TURN_MIN_PREFIX"}
-    table = {code(name): float(value) for name, _, value, _ in rows("Numbers that are no settings", "constant")}
+    table = {code(name): float(value) for name, _, value, _ in rows("Constants", "constant")}
     assert table == {name: value for name, value in constants.items() if name not in of_fields}
 
 
 def test_the_time_limits_are_those_of_the_code() -> None:
-    text = TEXT.split("How long anybody is waited for:", 1)[1].split("\n## ", 1)[0]
+    text = TEXT.split("Time limits:", 1)[1].split("\n## ", 1)[0]
     limits = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \| .* \| (\d+) \|$", text, re.MULTILINE)
     assert len(limits) == 4
     for name, module, seconds in limits:

@@ -16,7 +16,7 @@ from tests.cases import folded
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
-HEADER = "| fault | what the user sees | tests |"
+HEADER = "| fault | you see | tests |"
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py::test_[^`]+)`")
 
 
