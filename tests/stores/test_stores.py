@@ -94,7 +94,7 @@ def test_stores_are_what_a_controller_takes(store: MemoryStore | SQLiteStore) ->
 
 def test_the_example_of_the_docs_opens_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(*blocks("Where records live"))
+    run(*blocks("Keep records"))
     assert (tmp_path / "records.db").exists()
 
 
