@@ -1,4 +1,4 @@
-"""Replays recorded sessions through a controller. Needs no extra; the command does: `pip install 'compaction-hooks[cli]'`."""
+"""Replay of recorded sessions through a controller. Needs no extra; the command does: `pip install 'compaction-hooks[cli]'`."""
 
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.readers import read_sessions

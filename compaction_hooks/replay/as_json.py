@@ -1,4 +1,4 @@
-"""Replays as plain JSON. Fields are added, never renamed or removed, while `VERSION` stays the same."""
+"""Replays as plain JSON. While `VERSION` is the same, fields may be added; none is renamed or removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = 1
 
 
 def report(replays: Sequence[tuple[str, RecordedSession, Replay]], errors: Sequence[str]) -> dict[str, object]:
-    """Return everything a run found: one object for each session in the order given, the sums, and the files that were bad."""
+    """Return one object for each session in the order given, the sums, and the errors of bad files."""
     return {
         "version": VERSION,
         "sessions": [_session(file, session, replay) for file, session, replay in replays],

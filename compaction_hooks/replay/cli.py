@@ -28,41 +28,41 @@ from compaction_hooks.replay.report import clean, print_replay, print_totals
 from compaction_hooks.replay.run import call_indexes, replay
 
 DEFAULT_WINDOW: Final = 16_000
-"""Tokens; smaller than that of today's models, so that a session of half an hour is compacted several times."""
+"""In tokens; smaller than the windows of today's models, so that a session of half an hour is compacted several times."""
 MINIMUM_WINDOW: Final = 1_024
-"""The controller takes no window to be smaller."""
+"""In tokens; the controller treats smaller windows as this one."""
 PROGRESS_AFTER_SECONDS: Final = 0.5
-"""Shorter work gets no progress bar."""
+"""No progress bar for shorter work."""
 NAME_CHARS, BAR_CHARS = 30, 20
-"""Widths beside the bar's two numbers; all of it fits 80 columns."""
+"""In characters; with the two numbers of the bar, a line fits 80 columns."""
 
 BAD_INPUT: Final = 2
 UNWRITTEN: Final = 1
-"""Of a report that cannot be written: its reader went away, or the disk is full."""
+"""Exit code if the report cannot be written: the pipe is closed, or the disk is full."""
 
-_UsageError = cast("type[Exception]", typer.BadParameter.__base__)  # typer exports only this child of it
+_UsageError = cast("type[Exception]", typer.BadParameter.__base__)  # typer does not export it
 _QUIET: Final = logging.NullHandler()
 _DEFAULTS: Final = CompactionSettings()
 
 Done: TypeAlias = tuple[str, RecordedSession, Replay]
-"""The file, a session in it, and what its replay showed."""
+"""A file, a session in it, and its replay."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 after bad input, 1 where the report cannot be written, 130 after Ctrl-C.
+    """Run the command line and return its exit code: 0, 2 after bad input, 1 if the report cannot be written, 130 after Ctrl-C.
 
     Args:
-        arguments: Without the program's name; None: those of this process. None at all: the help.
+        arguments: Without the program's name; None: those of this process. An empty list shows the help.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C too, where typer does not see it.
+        KeyboardInterrupt: Ctrl-C was pressed before typer could handle it.
     """
-    logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report says it, and says it once
+    logging.getLogger("compaction_hooks").addHandler(_QUIET)  # the report already shows every event
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a summary may be in any script, whatever the terminal can show
+            stream.reconfigure(errors="replace")  # the terminal may lack the characters of a summary
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = int(app(given or ["--help"], prog_name="compaction-hooks", standalone_mode=False) or 0)
@@ -72,18 +72,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = clean(getattr(wrong, "format_message", wrong.__str__)())
         sys.stderr.write(f"error: {' '.join(message.split())} (see compaction-hooks replay --help)\n")
         return BAD_INPUT
-    except typer.Abort:  # as older versions of typer say it
+    except typer.Abort:  # raised by older versions of typer
         raise KeyboardInterrupt from None
-    except OSError as problem:  # of the output: what cannot be read is a ReplayError
-        _give_up_output(problem)
+    except OSError as problem:  # from the output: an unreadable input is a ReplayError
+        _abandon_output(problem)
         return UNWRITTEN
 
 
-def _give_up_output(problem: OSError) -> None:
-    """Say why, unless the reader went away by itself; drop what the buffer still holds, or it would fail again at the end."""
+def _abandon_output(problem: OSError) -> None:
+    """Print the reason, unless a closed pipe is the reason; discard the buffer, or flushing it at exit would fail again."""
     if not isinstance(problem, BrokenPipeError):
         sys.stderr.write(f"error: the report cannot be written ({problem.strerror})\n")
-    with suppress(io.UnsupportedOperation):  # no file is behind it
+    with suppress(io.UnsupportedOperation):  # the stream is not backed by a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -103,16 +103,16 @@ def compaction_hooks(version: Version = False) -> None:
     """Keeps LLM agents' conversations inside the context window."""
 
 
-def _tokens(value: object) -> int:
-    """A number of tokens from the command line, or the default."""
+def _parse_tokens(value: object) -> int:
+    """Return a number of tokens given on the command line or as a default."""
     number = parse_tokens(str(value))
     if number is None:
         raise typer.BadParameter(f"{str(value)[:40]!r} is no number of tokens; write 16k, 200000 or 1M")
     return number
 
 
-def _window(value: object) -> int:
-    window = _tokens(value)
+def _parse_window(value: object) -> int:
+    window = _parse_tokens(value)
     if window < MINIMUM_WINDOW:
         raise typer.BadParameter(f"{value!r} is below the smallest window of {MINIMUM_WINDOW:,} tokens; write 16k")
     return window
@@ -130,13 +130,16 @@ Files = Annotated[
 Window = Annotated[
     int,
     typer.Option(
-        parser=_window, metavar="TOKENS", help="Context window: 16k, 200000, 1M.", show_default=short(DEFAULT_WINDOW)
+        parser=_parse_window,
+        metavar="TOKENS",
+        help="Context window: 16k, 200000, 1M.",
+        show_default=short(DEFAULT_WINDOW),
     ),
 ]
 Keep = Annotated[
     int | None,
     typer.Option(
-        parser=_tokens,
+        parser=_parse_tokens,
         metavar="TOKENS",
         help="Recent messages kept word for word, as far as the window allows.",
         show_default=short(_DEFAULTS.budget(DEFAULT_WINDOW).keep),
@@ -145,7 +148,7 @@ Keep = Annotated[
 Reserve = Annotated[
     int,
     typer.Option(
-        parser=_tokens,
+        parser=_parse_tokens,
         metavar="TOKENS",
         help="Left free for the answer, as far as the window allows.",
         show_default=short(_DEFAULTS.reserve_tokens),
@@ -185,7 +188,7 @@ def replay_files(
 
 
 class _Replayer:
-    """Replays files one after the other and says on standard error what is wrong with them."""
+    """Replays files one by one and reports bad ones on standard error."""
 
     def __init__(self, *, window: int, settings: CompactionSettings, uses_recorded_usage: bool) -> None:
         self.errors: list[str] = []
@@ -193,23 +196,23 @@ class _Replayer:
         self._settings = settings
         self._uses_recorded_usage = uses_recorded_usage
 
-    def replayed(self, files: Sequence[Path]) -> Iterator[Done]:
-        """Yield what can be replayed, in order. A bar tells how far it is, except while the caller works."""
+    def run(self, files: Sequence[Path]) -> Iterator[Done]:
+        """Yield the replays of readable sessions, in order. A progress bar is shown, except while the caller handles a replay."""
         for file in files:
             sessions: list[RecordedSession] = []
             try:
                 for session in read_sessions(file):
-                    sessions.append(session)  # noqa: PERF402 - what was read before an error is replayed all the same
+                    sessions.append(session)  # noqa: PERF402 - sessions read before an error are replayed too
             except ReplayError as error:
-                self._complain(error)
+                self._report_error(error)
             with _Bar(str(file), sum(len(call_indexes(session)) for session in sessions)) as bar:
                 for session in sessions:
-                    done = self._replayed(file, session, bar)
+                    done = self._replay(file, session, bar)
                     if done is not None:
                         bar.hide()
                         yield str(file), session, done
 
-    def _replayed(self, file: Path, session: RecordedSession, bar: _Bar) -> Replay | None:
+    def _replay(self, file: Path, session: RecordedSession, bar: _Bar) -> Replay | None:
         try:
             return replay(
                 session,
@@ -221,10 +224,10 @@ class _Replayer:
         except ContextOverflowError as too_large:
             fix = f"use a larger --window than {short(self._window)}"
             bar.hide()
-            self._complain(ReplayError(file, f"session {session.id}: {too_large}", fix))
+            self._report_error(ReplayError(file, f"session {session.id}: {too_large}", fix))
             return None
 
-    def _complain(self, error: ReplayError) -> None:
+    def _report_error(self, error: ReplayError) -> None:
         line = " ".join(clean(str(error)).split())
         self.errors.append(line)
         sys.stderr.write(f"error: {line}\n")
@@ -233,7 +236,7 @@ class _Replayer:
 def _print_reports(replayer: _Replayer, files: Sequence[Path], *, shows_summaries: bool) -> None:
     console = Console(highlight=False)
     finished: list[Replay] = []
-    for file, session, done in replayer.replayed(files):
+    for file, session, done in replayer.run(files):
         print_replay(console, file, session, done, shows_summaries=shows_summaries)
         finished.append(done)
     if len(finished) > 1:
@@ -241,12 +244,12 @@ def _print_reports(replayer: _Replayer, files: Sequence[Path], *, shows_summarie
 
 
 def _print_json(replayer: _Replayer, files: Sequence[Path]) -> None:
-    found = as_json.report(list(replayer.replayed(files)), replayer.errors)
+    found = as_json.report(list(replayer.run(files)), replayer.errors)
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
 
 
 class _Bar:
-    """How many calls of a file are done, on standard error; shown on a terminal only, and only when it takes long."""
+    """Progress bar over the calls of a file, on standard error; shown only on a terminal, and only if the replay takes long."""
 
     def __init__(self, name: str, calls: int) -> None:
         columns = (
@@ -256,7 +259,7 @@ class _Bar:
             TextColumn("calls"),
         )
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(_ending(clean(name)), total=calls)
+        self._task = self._progress.add_task(_shorten_name(clean(name)), total=calls)
         self._since = time.monotonic()
         self._is_shown = False
 
@@ -275,11 +278,11 @@ class _Bar:
             self._is_shown = True
 
     def hide(self) -> None:
-        """Leave the terminal to others; the next call brings the bar back."""
+        """Hide the bar while a report is printed; the next call shows it again."""
         if self._is_shown:
             self._progress.stop()
             self._is_shown = False
 
 
-def _ending(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name if len(name) <= NAME_CHARS else f"…{name[1 - NAME_CHARS :]}"

@@ -1,4 +1,4 @@
-"""What can go wrong while a recorded session is read or replayed."""
+"""The error of a recorded session that cannot be read or replayed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from compaction_hooks.errors import CompactionError
 
 
 class ReplayError(CompactionError):
-    """A file cannot be replayed. The text is one line: the file, the line where there is one, the problem, the fix.
+    """A file cannot be replayed. The text is one line: the file, the line if known, the problem, the fix.
 
     Attributes:
         path: The file.
-        line: Its line, from 1; None when the problem is not in one line.
+        line: The line, from 1; None if the problem is not in one line.
     """
 
     def __init__(self, path: Path, problem: str, fix: str, *, line: int | None = None) -> None:

@@ -1,17 +1,17 @@
-"""Numbers as people write and read them: 16k is 16,000 both ways."""
+"""Token counts in short form, such as 16k for 16,000, parsed and formatted."""
 
 from __future__ import annotations
 
 import re
 
 _MOST_TOKENS = 10**12
-"""More is a slip of the keyboard."""
+"""A larger number is taken for a typing error."""
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 _WRITTEN = re.compile(r"(\d+(?:[_,]\d{3})*(?:\.\d+)?)\s?([km]?)", re.IGNORECASE)
 
 
 def parse_tokens(text: str) -> int | None:
-    """Return the number of tokens a text names; None when it names none from 1 to a million million.
+    """Return the number of tokens in a text; None if there is none from 1 to a million million.
 
     >>> [parse_tokens(text) for text in ("16k", "1.5M", "200000", "200_000", "0", "-5", "much", "9" * 400)]
     [16000, 1500000, 200000, 200000, None, None, None, None]
@@ -37,7 +37,7 @@ def short(number: int) -> str:
 
 
 def percent(part: float) -> str:
-    """Return a part of one, rounded so that neither 0 nor 100 is said of what is only near it.
+    """Return a share of one as percent; only 0 and 1 themselves become 0 % and 100 %.
 
     >>> [percent(part) for part in (0, 0.001, 0.666, 0.9999, 1, -0.25)]
     ['0 %', '1 %', '67 %', '99 %', '100 %', '-25 %']
@@ -48,10 +48,10 @@ def percent(part: float) -> str:
     return f"{rounded} %"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in the plural it takes.
+def pluralize(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1.
 
-    >>> counted(1, "call"), counted(0, "call"), counted(2, "summary")
+    >>> pluralize(1, "call"), pluralize(0, "call"), pluralize(2, "summary")
     ('1 call', '0 calls', '2 summaries')
     """
     if number == 1:

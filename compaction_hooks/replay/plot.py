@@ -1,4 +1,4 @@
-"""The size of the context at every call, drawn with characters."""
+"""A character plot of the context's size at every call."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from enum import Enum
 
 HEIGHT_ROWS = 12
-"""Enough to tell trigger and window apart, and to leave room for the table below on one screen."""
+"""Enough to tell trigger and window apart; the plot and the table below it still fit one screen."""
 TOP_RATIO = 1.8
-"""Of the window, the most the plot shows: beyond it, how far a call without compaction is off no longer matters."""
+"""Upper limit of the plot, as a multiple of the window: by how much a call exceeds it does not matter."""
 HEADROOM_RATIO = 1.15
-"""Of the window, the least it shows, so that its line has room above it."""
+"""Lower limit of the plot's top, as a multiple of the window, so that there is room above its line."""
 MAX_COLUMNS_PER_CALL = 8
-"""A short session is not drawn wider than this, or its few bars would look like a picture of something else."""
+"""A wider bar would be mistaken for several calls."""
 
 
 class Ink(Enum):
-    """What a character stands for."""
+    """The meaning of a character, which decides its colour."""
 
     NOTHING = "nothing"
     LABEL = "label"
@@ -31,11 +31,11 @@ class Ink(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
-    """The characters to draw with.
+    """The characters of a plot.
 
     Attributes:
-        bars: A cell filled from below, from almost empty to full.
-        beyond: A value above the plot.
+        bars: Cells filled from below, from almost empty to full.
+        beyond: Marks a value above the plot.
     """
 
     bars: str
@@ -67,7 +67,7 @@ Cell = tuple[str, Ink]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One or more neighbouring calls, or a part of one; sizes in tokens, the largest of its calls."""
+    """A column of the plot: several neighbouring calls, or a part of one. Sizes are those of the largest call, in tokens."""
 
     sent: int
     without: int
@@ -75,10 +75,10 @@ class Column:
 
 
 def columns(without: Sequence[int], sent: Sequence[int], compacted: frozenset[int], width: int) -> list[Column]:
-    """Lay calls out on at most `width` columns: several calls share one, or one call takes several.
+    """Arrange calls in at most `width` columns: several calls share a column, or one call takes several.
 
     Args:
-        compacted: Places of the calls a compaction was made for, from 0. Each is marked once, however wide its call is.
+        compacted: Indexes of the calls with a compaction. Each is marked once, even if its call takes several columns.
     """
     count = min(width, len(sent) * MAX_COLUMNS_PER_CALL)
     found: list[Column] = []
@@ -104,15 +104,15 @@ def plot(
     """Return the rows of the plot, the axis last; each is a list of cells, labels included.
 
     Args:
-        labels: Texts to stand beside sizes in tokens. Where two fall on one row, the first is shown.
+        labels: Texts for sizes in tokens. If two fall on one row, the first is shown.
     """
     top = upper_edge(drawn, window)
     margin = max(len(text) for _, text in labels)
-    beside = {_row(tokens, top): text for tokens, text in reversed(labels)}
+    label_of_row = {_row(tokens, top): text for tokens, text in reversed(labels)}
     lines = {_row(trigger, top): (glyphs.trigger, Ink.TRIGGER), _row(window, top): (glyphs.window, Ink.WINDOW)}
     rows: list[list[Cell]] = []
     for row in range(HEIGHT_ROWS - 1, -1, -1):
-        label = beside.get(row, "")
+        label = label_of_row.get(row, "")
         head: list[Cell] = [(label.rjust(margin), Ink.LABEL), (glyphs.side if label else " ", Ink.LABEL)]
         rows.append(head + [_cell(column, row, top, lines.get(row, (" ", Ink.NOTHING)), glyphs) for column in drawn])
     marks: list[Cell] = [
@@ -123,18 +123,18 @@ def plot(
 
 
 def upper_edge(drawn: Sequence[Column], window: int) -> int:
-    """Return the largest size the plot shows, in tokens."""
+    """Return the size at the top of the plot, in tokens."""
     largest = max((max(column.sent, column.without) for column in drawn), default=0)
     return round(min(max(largest, window * HEADROOM_RATIO), window * TOP_RATIO))
 
 
 def _row(tokens: int, top: int) -> int:
-    """The row a size falls on, 0 the lowest; a size on the border of two falls on the lower, one beyond the plot on none."""
+    """Return the row of a size, counted from the bottom. A size on a border is in the lower row, one above the plot in none."""
     return max(math.ceil(tokens / top * HEIGHT_ROWS) - 1, 0)
 
 
 def _cell(column: Column, row: int, top: int, line: Cell, glyphs: Glyphs) -> Cell:
-    """What stands in one cell: the bar before the dot before the line."""
+    """Return one cell: the bar if it reaches the cell, else the dot, else the line."""
     filled = min(column.sent / top, 1.0) * HEIGHT_ROWS - row
     if filled > 0:
         step = min(int(filled * len(glyphs.bars)), len(glyphs.bars) - 1)

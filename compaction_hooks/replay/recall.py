@@ -1,4 +1,4 @@
-"""What is still in a context: the answers of probes, and the names a later step uses again."""
+"""Search in a context: for the answers of probes, and for names that the agent uses again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compaction_hooks.replay.recorded import Probe
 from compaction_hooks.replay.replayed import NamesUsedAgain
 
 MAX_NAME_CHARS = 200
-"""A longer word is data, not a name."""
+"""A longer word is data rather than a name."""
 
 _WORD = re.compile(r"https?://[^\s\"'`<>\\]+|[\w.@/~+%#-]+", re.ASCII)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
@@ -24,17 +24,17 @@ _NUMBER = re.compile(r"#?(?=(?:\D*\d){5})\d[\d-]*\d", re.ASCII)
 
 
 def names(text: str) -> Iterator[str]:
-    """Yield each path, URL, e-mail address, id and number of a text; the same one may come again.
+    """Yield each path, URL, e-mail address, id and number of a text, with repetitions.
 
-    An id has letters and at least two digits. A number has at least five and is not round: 120000 is a time-out, not a name.
+    An id has letters and at least two digits. A number has at least five digits and is not round: 120000 is a time-out, not a name.
 
     >>> list(names("see src/a.py and/or https://x.org/a?b=1, order TX-48213 of me@x.org: 10ms, 2024-02-03, utf-8"))
     ['src/a.py', 'https://x.org/a?b=1', 'TX-48213', 'me@x.org', '2024-02-03']
     """
-    return filter(_is_name, _words(text))
+    return filter(_is_name, _split_words(text))
 
 
-def _words(text: str) -> Iterator[str]:
+def _split_words(text: str) -> Iterator[str]:
     for run in _WORD.findall(text):
         if len(run) <= MAX_NAME_CHARS:
             yield run.rstrip(".,:;!?)]}*-/").removeprefix("./").lstrip("-+")
@@ -53,12 +53,12 @@ def _is_name(word: str) -> bool:
 
 
 def _is_path(word: str) -> bool:
-    """Whether a word with a slash in it is a path rather than an alternative ("and/or") or a fraction."""
+    """Whether a word with a slash is a path rather than an alternative ("and/or") or a fraction."""
     return (word.count("/") > 1 or "." in word) and _PATH.fullmatch(word) is not None
 
 
-def _tails(path: str) -> Iterator[str]:
-    """The ends of a path, the longest first, down to its last name."""
+def _path_ends(path: str) -> Iterator[str]:
+    """Yield the ends of a path, the longest first, down to its last name."""
     while "/" in path:
         path = path.partition("/")[2]
         if path:
@@ -69,37 +69,37 @@ def _tails(path: str) -> Iterator[str]:
 class Vocabulary:
     """The words of some texts.
 
-    A path is found by any of its ends that stands there alone, because file lists are written relative to a folder; so is the end
-    of a path that stands there whole.
+    A path is found if one of its ends is among the words, or if it is the end of a path among them: file lists are relative to a
+    folder.
     """
 
     _words: set[str] = field(default_factory=set[str])
     _ends: set[str] = field(default_factory=set[str])
 
     def add(self, text: str) -> None:
-        """Take in the words of a text."""
-        for word in _words(text):
+        """Add the words of a text."""
+        for word in _split_words(text):
             if word not in self._words:
                 self._words.add(word)
                 if _is_path(word):
-                    self._ends.update(_tails(word))
+                    self._ends.update(_path_ends(word))
 
     def __contains__(self, name: str) -> bool:
         if name in self._words or name in self._ends:
             return True
-        return _is_path(name) and any(tail in self._words for tail in _tails(name))
+        return _is_path(name) and any(tail in self._words for tail in _path_ends(name))
 
 
 # -- texts
 
 
 def visible_text(pieces: Iterable[Message]) -> str:
-    """Return what a model can read in these messages and may quote: prose, calls and results. Thinking is left out."""
+    """Return the text that a model reads in these messages and may quote: prose, calls and results, without thinking."""
     return "\n".join(text for piece in pieces for text in _texts(piece))
 
 
 def spoken_text(pieces: Iterable[Message]) -> str:
-    """Return what the assistant said and what it called tools with."""
+    """Return the assistant's text and the arguments of its tool calls."""
     return "\n".join(text for piece in pieces if piece.role == "assistant" for text in _texts(piece))
 
 
@@ -112,7 +112,7 @@ def _texts(piece: Message) -> Iterator[str]:
 
 
 def _argument_texts(arguments: str) -> Iterator[str]:
-    """The texts in a call's arguments, without JSON's escapes; the whole when it is no JSON."""
+    """Yield the texts in a tool call's arguments without JSON's escapes; the whole string if it is not JSON."""
     try:
         yield from _leaves(json.loads(arguments))
     except (ValueError, RecursionError):
@@ -130,33 +130,33 @@ def _leaves(value: object) -> Iterator[str]:
         yield str(value)
 
 
-# -- questions
+# -- search
 
 
 class Haystack:
-    """A context in which the answers of probes are looked for."""
+    """A context to be searched for the answers of probes."""
 
     def __init__(self, text: str) -> None:
-        self._text = _folded(text)
+        self._text = _fold(text)
         self._vocabulary = Vocabulary()
         self._vocabulary.add(text)
 
     def holds(self, probe: Probe) -> bool:
-        """Whether every text of the answer stands in it: case and white space aside, a path also in its relative form."""
-        return all(_folded(answer) in self._text or answer in self._vocabulary for answer in probe.answers)
+        """Whether every text of the answer is in it: regardless of case and white space, a path also in its relative form."""
+        return all(_fold(answer) in self._text or answer in self._vocabulary for answer in probe.answers)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
 class Reuse:
-    """Follows the names that one compaction took away, until the next one.
+    """Tracks names in messages removed by one compaction, until the next one.
 
     Args:
-        hidden: Names in the messages that are not sent word for word any more.
-        summary: The summary, empty when there is none.
-        messages: Text of the messages that are sent beside it.
+        hidden: Names in messages that are no longer sent word for word.
+        summary: The summary; empty if there is none.
+        messages: Text of the other messages in the view.
     """
 
     def __init__(self, hidden: frozenset[str], summary: str, messages: str) -> None:
@@ -169,12 +169,12 @@ class Reuse:
         self._in_summary = 0
         self._gone: list[str] = []
 
-    def sent(self, text: str) -> None:
-        """Note what more was sent."""
+    def add_sent(self, text: str) -> None:
+        """Add the text of new messages in the view."""
         self._messages.add(text)
 
-    def used(self, text: str) -> None:
-        """Note what the agent says with the present context before it."""
+    def add_answer(self, text: str) -> None:
+        """Count the names in the agent's answer to the current view."""
         for name in names(text):
             if name not in self._hidden:
                 continue
@@ -186,6 +186,6 @@ class Reuse:
             else:
                 self._gone.append(name)
 
-    def found(self) -> NamesUsedAgain:
+    def figures(self) -> NamesUsedAgain:
         """Return the figures so far."""
         return NamesUsedAgain(in_messages=self._in_messages, in_summary=self._in_summary, gone=tuple(self._gone))

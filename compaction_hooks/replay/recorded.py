@@ -1,4 +1,4 @@
-"""A recorded session, whatever file it came from."""
+"""A recorded session, independent of the kind of its file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Fields: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """What the provider counted for one model call of the recording.
+    """The provider's token count of one model call of the recording.
 
     Attributes:
-        index: The assistant message the call produced.
-        usage: `output_tokens` is 0 where the recording holds the value from the start of the stream (Claude Code).
-        context_start: The first message that was in the request: 0 until the recorded agent itself compacted.
+        index: Index of the assistant message that the call produced.
+        usage: `output_tokens` is 0 if the recording only has the value from the start of the stream (Claude Code).
+        context_start: Index of the first message in the request: 0 until the recorded agent itself compacted.
     """
 
     index: int
@@ -30,14 +30,14 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCompaction:
-    """Where the recorded agent itself compacted.
+    """A compaction by the recorded agent itself.
 
     Attributes:
-        index: The first message after it.
-        tokens_before: What the agent measured before it, in tokens; None when it is not recorded.
-        trigger: The recording's own word, such as "auto" or "manual"; empty when there is none.
-        summary: The agent's summary; empty when it is not recorded. It is not among the messages, except where the
-            recording is a plain list of messages that holds it.
+        index: Index of the first message after it.
+        tokens_before: Size of the context before it as recorded, in tokens; None if not recorded.
+        trigger: The recording's own word, such as "auto" or "manual"; empty if not recorded.
+        summary: The agent's summary; empty if not recorded. It is not among the messages, unless the recording is a plain
+            list of messages that contains it.
     """
 
     index: int
@@ -51,8 +51,8 @@ class Probe:
     """A question about the session, to be answered from the context alone.
 
     Attributes:
-        answers: The texts that must be found; all of them.
-        evidence: Indexes of the messages that hold them.
+        answers: Texts that must all be found.
+        evidence: Indexes of the messages that contain them.
     """
 
     kind: str
@@ -63,18 +63,18 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """One conversation as it can be replayed call by call.
+    """One conversation that can be replayed call by call.
 
     Attributes:
         id: The recording's own id, else the name of the file.
-        format_name: What kind of file it came from, for people.
-        format: How the messages are read.
-        messages: The whole conversation, oldest first, without anything an agent's own compaction took away or put in.
-        system: A system prompt that stands beside the messages, not in them.
-        tools: Tool schemas, as the provider is given them.
-        model: The model that answered last, when known.
-        calls: What the provider counted, oldest first; empty when it is not recorded.
-        skipped: What was left out or mended while reading, one line each.
+        format_name: The kind of its file, for display.
+        format: Reads the messages.
+        messages: The whole conversation, oldest first, as if the agent had never compacted.
+        system: A system prompt that is not among the messages.
+        tools: Tool schemas, as sent to the provider.
+        model: The model of the last answer; None if not recorded.
+        calls: The provider's token counts, oldest first; empty if not recorded.
+        skipped: Notes on parts that the reader left out or repaired, one line each.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What a replay showed, as plain values."""
+"""The results of a replay, as plain values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class ReplayedCall:
     """One model call. Sizes are the controller's estimates, in tokens.
 
     Attributes:
-        number: Its place among the calls, from 1.
-        index: The message it produced.
-        tokens_without: The whole conversation so far, as it would have been sent without compaction.
-        tokens_sent: What the controller handed out.
+        number: Counts the calls, from 1.
+        index: Index of the message it produced.
+        tokens_without: The request without compaction: the whole conversation so far.
+        tokens_sent: The view that the controller returned.
     """
 
     number: int
@@ -27,14 +27,14 @@ class ReplayedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesUsedAgain:
-    """Names from messages that one compaction took away, which the recorded agent used again before the next one.
+    """Names in messages removed by one compaction, which the recorded agent used again before the next one.
 
     A name is a path, a URL, an e-mail address, an id or a number (`recall.names`); each counts once, at its first use.
 
     Attributes:
-        in_messages: Stood in a message of the context at that moment.
-        in_summary: Stood in the summary alone.
-        gone: Stood nowhere in the context, in the order of their use.
+        in_messages: Names found in a message of the context at that moment.
+        in_summary: Names found only in the summary.
+        gone: Names missing from the context, in the order of their use.
     """
 
     in_messages: int = 0
@@ -43,33 +43,33 @@ class NamesUsedAgain:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of names used again."""
         return self.in_messages + self.in_summary + len(self.gone)
 
     @property
     def kept(self) -> int:
-        """Those that were in the context."""
+        """Number of names that were in the context."""
         return self.in_messages + self.in_summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedCompaction:
-    """One compaction.
+    """One compaction of a replay.
 
     Attributes:
         call: Number of the call it was made for.
         tokens_before, tokens_after: Size of the context, in tokens.
         messages_before, messages_after: Messages in the list to send.
-        summarised_messages: Messages from the start of the conversation that the summary stands for; 0 when results were only
+        summarised_messages: Messages from the start of the conversation that the summary replaces; 0 if results were only
             cleared.
-        kept_messages: Messages after those that are sent word for word, system messages left out.
-        pinned_messages: Messages from the summarised part that are sent word for word all the same.
-        cleared_results: Tool results that are replaced by a marker.
-        shortened_parts: Tool results and arguments of which head and tail are left.
-        summary: The message that stands for the summarised ones, as the model reads it; empty when there is none.
-        read_files, modified_files: Files the summary lists.
-        used_fallback: Whether the summariser failed and what needs no model was done instead.
-        names: What became of names the agent used again.
+        kept_messages: Later messages that are sent word for word; system messages are not counted.
+        pinned_messages: Messages from the summarised part that are still sent word for word.
+        cleared_results: Tool results replaced by a marker.
+        shortened_parts: Tool results and arguments reduced to their head and tail.
+        summary: The message that replaces the summarised ones, as the model reads it; empty if there is none.
+        read_files, modified_files: Files listed in the summary.
+        used_fallback: Whether the summariser failed and a strategy without a model was used instead.
+        names: Whether names the agent used again were still in the context.
     """
 
     call: int
@@ -92,7 +92,7 @@ class ReplayedCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfitCall:
-    """A call whose request is larger than the window and could not be made to fit; the error says which part is too large."""
+    """A call whose request does not fit the window even after compaction; the error names the part that is too large."""
 
     call: int
     tokens: int
@@ -101,11 +101,11 @@ class UnfitCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedProbe:
-    """A probe and whether every text of its answer stands in a context.
+    """A probe, and whether every text of its answer is in the context.
 
     Attributes:
         is_kept: In the context after the last message.
-        is_in_session: In the whole conversation; where not, no context could hold it.
+        is_in_session: In the whole conversation; if not, no context could contain it.
     """
 
     kind: str
@@ -122,10 +122,10 @@ class Replay:
         session_id: The recording's id.
         window: The context window, in tokens.
         trigger: A context above this is compacted, in tokens.
-        calls: Oldest first; empty when no answer of a model has anything before it.
-        unfit: Calls that compaction could not make fit.
-        put_off: Compactions that were due and not made, by the controller's reason ("no gain", "no progress", ...).
-        used_recorded_usage: Whether what the provider counted was reported to the controller before the first compaction.
+        calls: Oldest first; empty if no answer of a model follows a message.
+        unfit: Calls that do not fit the window even after compaction.
+        put_off: Number of due compactions that were skipped, by the controller's reason ("no gain", "no progress", ...).
+        used_recorded_usage: Whether recorded token counts were reported to the controller before the first compaction.
     """
 
     session_id: str
@@ -140,7 +140,7 @@ class Replay:
 
     @property
     def overflows_without(self) -> int:
-        """Calls whose whole conversation is larger than the window by estimate."""
+        """Number of calls whose whole conversation is estimated to be larger than the window."""
         return sum(call.tokens_without > self.window for call in self.calls)
 
     @property
@@ -168,12 +168,12 @@ class Totals:
     """Sums over one or many replays.
 
     Attributes:
-        overflows_without: Calls that are larger than the window without compaction.
-        unfit_calls: Calls that are larger than the window even with it.
+        overflows_without: Calls larger than the window without compaction.
+        unfit_calls: Calls larger than the window even with compaction.
         tokens_without, tokens_sent: Tokens of all requests, without and with compaction.
-        probes_in_session: Probes whose answer stands word for word in the session, so that it can be kept at all.
+        probes_in_session: Probes whose answer is in the session word for word; other answers cannot be kept.
         probes_kept: Probes whose answer is in the context after the last message.
-        names_kept: Of the names the agent used again after a compaction took them away, those that were in the context.
+        names_kept: Of the names used again after a compaction removed their messages, those that were in the context.
     """
 
     sessions: int = 0
@@ -191,7 +191,7 @@ class Totals:
 
     @property
     def saving(self) -> float:
-        """The part of the tokens that was not sent, 0 to 1; below 0 when more was sent than without."""
+        """Share of tokens not sent, 0 to 1; below 0 if more were sent than without compaction."""
         return 1 - self.tokens_sent / self.tokens_without if self.tokens_without else 0.0
 
     def __add__(self, other: Totals) -> Totals:

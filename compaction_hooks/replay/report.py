@@ -1,4 +1,4 @@
-"""Replays for people: what happened in plain words, a plot, the compactions, what it saved and what it lost."""
+"""The printed report of a replay: headline, plot, table of compactions, savings and losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from compaction_hooks.replay.numbers import counted, percent, short
+from compaction_hooks.replay.numbers import percent, pluralize, short
 from compaction_hooks.replay.plot import ASCII, UNICODE, Cell, Ink, columns, plot, upper_edge
 from compaction_hooks.replay.recorded import RecordedSession
 from compaction_hooks.replay.replayed import Replay, ReplayedCompaction, Totals, total
@@ -18,9 +18,9 @@ from compaction_hooks.replay.replayed import Replay, ReplayedCompaction, Totals,
 SHOWN_NOTES = 3
 SHOWN_NAMES = 5
 SHOWN_COMPACTIONS = 30
-"""Rows of the table of compactions; the first and the last of more than these."""
+"""Rows in the table of compactions; if there are more, the middle ones are left out."""
 ROOMY_COLUMNS = 100
-"""A terminal from this width on has room for a table with all its columns well apart."""
+"""From this terminal width on, the columns of a table are set wider apart."""
 
 _STYLES = {
     Ink.NOTHING: "",
@@ -35,7 +35,7 @@ _HEAD = "bold"
 
 
 def clean(text: str) -> str:
-    """Return a text that may be shown: control characters, which steer a terminal, and lone surrogates become question marks."""
+    """Return a text that is safe on a terminal: control characters and lone surrogates become question marks."""
     safe = "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
     return safe.encode("utf-8", "replace").decode("utf-8")
 
@@ -43,7 +43,7 @@ def clean(text: str) -> str:
 def print_replay(
     console: Console, file: str, session: RecordedSession, replay: Replay, *, shows_summaries: bool = False
 ) -> None:
-    """Print one session's report. A session that simply fits gets its headline only."""
+    """Print one session's report. A session that fits the window gets no plot and no table."""
     console.print(_rule(file))
     console.print(Text(headline(replay), style=_HEAD))
     if replay.compactions or replay.unfit:
@@ -83,32 +83,32 @@ def _rule(title: str) -> Rule:
 
 
 def headline(replay: Replay) -> str:
-    """Return what happened, in plain words."""
+    """Return the outcome in one or two sentences."""
     totals, window = replay.totals, short(replay.window)
     if not replay.calls:
         return "No call to replay: no answer of a model has anything before it."
-    calls = counted(totals.calls, "call")
+    calls = pluralize(totals.calls, "call")
     if not replay.compactions and not replay.unfit:
         largest = short(max(call.tokens_sent for call in replay.calls))
         return (
             f"{calls}, the largest with {largest} tokens: everything fits a window of {window}. Try a smaller --window."
         )
-    said = [f"{calls} in a window of {window}, {counted(totals.compactions, 'compaction')}."]
+    sentences = [f"{calls} in a window of {window}, {pluralize(totals.compactions, 'compaction')}."]
     if totals.compactions:
-        without = counted(totals.overflows_without, "call")
+        without = pluralize(totals.overflows_without, "call")
         it = "it" if totals.compactions == 1 else "them"
-        said.append(f"Without {it} {without} would not have fitted.")
-        said.append(f"{percent(totals.saving)} fewer tokens sent.")
+        sentences.append(f"Without {it} {without} would not have fitted.")
+        sentences.append(f"{percent(totals.saving)} fewer tokens sent.")
     if replay.unfit:
-        said.append(f"{counted(len(replay.unfit), 'call')} could not be made to fit.")
-    return " ".join(said)
+        sentences.append(f"{pluralize(len(replay.unfit), 'call')} could not be made to fit.")
+    return " ".join(sentences)
 
 
 def _findings(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, str]]:
-    """What is worth saying below the table, each with its heading."""
+    """Yield the lines below the table, each with its heading."""
     totals = replay.totals
     kind = f"{session.format_name}, {session.model}" if session.model else session.format_name
-    yield "Session", clean(f"{session.id} ({kind}, {counted(len(session.messages), 'message')})")
+    yield "Session", clean(f"{session.id} ({kind}, {pluralize(len(session.messages), 'message')})")
     if replay.compactions:
         yield (
             "Tokens sent",
@@ -117,14 +117,14 @@ def _findings(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, s
     if replay.unfit:
         first = replay.unfit[0]
         error = first.error.partition(": ")[2] or first.error
-        yield "Does not fit", clean(f"{counted(len(replay.unfit), 'call')}, first call {first.call}: {error}")
+        yield "Does not fit", clean(f"{pluralize(len(replay.unfit), 'call')}, first call {first.call}: {error}")
     if replay.put_off:
         reasons = ", ".join(f"{why} ({count}x)" for why, count in replay.put_off.items())
         yield "Put off", clean(f"over the trigger but inside the window: {reasons}")
     if totals.probes:
-        yield "Answers kept", _probe_words(replay)
+        yield "Answers kept", _describe_probes(replay)
     if totals.names_used_again:
-        yield "Names kept", _name_words(replay.compactions)
+        yield "Names kept", _describe_names(replay.compactions)
     if session.compactions:
         yield "Recording", f"the recorded agent itself compacted {_times(len(session.compactions))}"
     if notes := session.skipped:
@@ -135,30 +135,30 @@ def _findings(session: RecordedSession, replay: Replay) -> Iterator[tuple[str, s
         yield "Sizes", f"{counts}the controller's own estimates, which rather say too many tokens than too few"
 
 
-def _probe_words(replay: Replay) -> str:
+def _describe_probes(replay: Replay) -> str:
     totals = replay.totals
-    said = f"{totals.probes_kept} of {totals.probes} probes can be answered from the context at the end"
+    words = f"{totals.probes_kept} of {totals.probes} probes can be answered from the context at the end"
     never = Counter(probe.kind for probe in replay.probes if not probe.is_in_session)
     lost = Counter(probe.kind for probe in replay.probes if probe.is_in_session and not probe.is_kept)
     for kinds, why in ((lost, "lost"), (never, "never in the session word for word")):
         if kinds:
-            said += f"; {why}: {', '.join(f'{kind} ({count})' for kind, count in kinds.items())}"
-    return clean(said)
+            words += f"; {why}: {', '.join(f'{kind} ({count})' for kind, count in kinds.items())}"
+    return clean(words)
 
 
-def _name_words(compactions: Sequence[ReplayedCompaction]) -> str:
+def _describe_names(compactions: Sequence[ReplayedCompaction]) -> str:
     found = [compaction.names for compaction in compactions]
     shown, summary = sum(each.in_messages for each in found), sum(each.in_summary for each in found)
     gone = [name for each in found for name in each.gone]
     lost = list(dict.fromkeys(gone))
-    said = (
+    words = (
         f"of {shown + summary + len(gone)} paths, URLs, ids and numbers from compacted messages that the agent used again, "
         f"{shown} stood in kept messages, {summary} in the summary, {len(gone)} nowhere"
     )
     if lost:
         more = ", ..." if len(lost) > SHOWN_NAMES else ""
-        said += f": {', '.join(lost[:SHOWN_NAMES])}{more}"
-    return clean(said)
+        words += f": {', '.join(lost[:SHOWN_NAMES])}{more}"
+    return clean(words)
 
 
 def _times(number: int) -> str:
@@ -190,7 +190,7 @@ def _gap(width: int) -> int:
 
 
 def _compaction_table(compactions: Sequence[ReplayedCompaction], width: int) -> Table:
-    """One row for each compaction; columns that would hold nothing but zeros are left out."""
+    """Return a row for each compaction, without columns that hold only zeros."""
     cells = [_compaction_cells(compaction) for compaction in compactions]
     headings = [heading for heading in cells[0] if any(row[heading] != "0" for row in cells)]
     table = _table(headings[0], *headings[1:], gap=_gap(width))

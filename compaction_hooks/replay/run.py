@@ -1,4 +1,4 @@
-"""Runs a recorded session call by call through a real controller."""
+"""Replay of a recorded session, call by call, through a real controller."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def replay(
     uses_recorded_usage: bool = False,
     on_call: Callable[[], None] | None = None,
 ) -> Replay:
-    """Return what happens when a controller keeps this session inside a context window.
+    """Return the calls and compactions of a controller that keeps this session inside a context window.
 
-    Every answer of the model is one call, and its request is all messages before it; an answer with nothing before it is none.
+    Every answer of the model is one call, and its request is all messages before it. An answer with nothing before it is no call.
 
     Args:
         window: The context window, in tokens.
         settings: The policy; None: the defaults.
         summarizer: None: the one that needs no model.
-        uses_recorded_usage: Whether what the provider counted is reported to the controller while nothing has been compacted;
-            later counts measured a list that is not sent any more. It may hold what the recording does not, such as a hidden
-            system prompt.
+        uses_recorded_usage: Whether recorded token counts are reported to the controller until the first compaction; later
+            counts are of lists that are no longer sent. They may include parts that are not recorded, such as a hidden system
+            prompt.
         on_call: Called after each call, for a progress bar.
 
     Raises:
@@ -61,7 +61,7 @@ def replay(
 
 
 def call_indexes(session: RecordedSession) -> list[int]:
-    """Return the indexes of the messages that are answers with something before them."""
+    """Return the indexes of the answers with something before them."""
     has_system = session.system is not None
     return [
         index
@@ -71,7 +71,7 @@ def call_indexes(session: RecordedSession) -> list[int]:
 
 
 class _Run:
-    """One session on its way through two controllers: one that compacts, and one that only measures."""
+    """A session played to two controllers: one compacts, the other only measures."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class _Run:
         self._seen = 0
 
     def check_prefix(self) -> None:
-        """See that system messages, system prompt and tools leave room in the window.
+        """Check that system messages, system prompt and tools leave room in the window.
 
         Raises:
             ContextOverflowError: they do not.
@@ -120,7 +120,7 @@ class _Run:
             for message, pieces in zip(self._session.messages, self._pieces, strict=True)
             if all(piece.role == "system" for piece in pieces)
         ]
-        self._transformed(self._prefix, systems)
+        self._transform(self._prefix, systems)
         tokens = self._prefix.state().context_tokens or 0
         if tokens >= self._window:
             part = "system prompt and tools take" if self._session.tools else "system prompt takes"
@@ -136,8 +136,8 @@ class _Run:
         host = list(self._session.messages[:index])
         number = len(self._calls) + 1
         self._events.clear()
-        view = self._transformed(self._compacting, host)
-        self._transformed(self._measuring, host)
+        view = self._transform(self._compacting, host)
+        self._transform(self._measuring, host)
         self._calls.append(
             ReplayedCall(
                 number=number,
@@ -146,14 +146,14 @@ class _Run:
                 tokens_sent=self._compacting.state().context_tokens or 0,
             )
         )
-        self._note_events(number, host, view)
+        self._add_events(number, host, view)
         if self._reuse is not None:
-            self._reuse.sent(visible_text(piece for pieces in self._pieces[self._seen : index] for piece in pieces))
-            self._reuse.used(spoken_text(self._pieces[index]))
+            self._reuse.add_sent(visible_text(piece for pieces in self._pieces[self._seen : index] for piece in pieces))
+            self._reuse.add_answer(spoken_text(self._pieces[index]))
         self._view, self._seen = view, index
         self._report_usage(host, view, index)
 
-    def _transformed(self, conversation: CompactionSession[Fields], host: list[Fields]) -> list[Fields]:
+    def _transform(self, conversation: CompactionSession[Fields], host: list[Fields]) -> list[Fields]:
         return conversation.transform_context_sync(host, system=self._session.system, tools=self._session.tools)
 
     def _report_usage(self, host: list[Fields], view: list[Fields], index: int) -> None:
@@ -165,21 +165,21 @@ class _Run:
 
     # -- events
 
-    def _note_events(self, number: int, host: list[Fields], view: list[Fields]) -> None:
+    def _add_events(self, number: int, host: list[Fields], view: list[Fields]) -> None:
         for event in self._events:
             match event:
                 case CompactionFinished():
                     self._close_reuse()
-                    self._compactions.append(self._compaction(number, event, host, view))
+                    self._compactions.append(self._describe(number, event, host, view))
                     self._open_reuse(event.record.rendered, host, view)
                 case CompactionFailed(is_over_window=True):
                     self._unfit.append(UnfitCall(call=number, tokens=event.tokens, error=event.error))
                 case CompactionSkipped():
-                    self._put_off[event.why.partition(":")[0]] += 1  # sizes may follow
+                    self._put_off[event.why.partition(":")[0]] += 1  # numbers may follow the colon
                 case CompactionStarted() | CompactionFailed() | StoreFailed() | PinMissing():
                     pass
 
-    def _compaction(
+    def _describe(
         self, number: int, event: CompactionFinished, host: list[Fields], view: list[Fields]
     ) -> ReplayedCompaction:
         record = event.record
@@ -211,7 +211,7 @@ class _Run:
             used_fallback=event.used_fallback,
         )
 
-    # -- what is remembered
+    # -- names used again
 
     def _open_reuse(self, summary: str, host: list[Fields], view: list[Fields]) -> None:
         while len(self._names) < len(host):
@@ -226,12 +226,12 @@ class _Run:
 
     def _close_reuse(self) -> None:
         if self._reuse is not None:
-            self._compactions[-1] = replace(self._compactions[-1], names=self._reuse.found())
+            self._compactions[-1] = replace(self._compactions[-1], names=self._reuse.figures())
 
     # -- the end
 
     def finish(self) -> Replay:
-        """Return everything that was noted."""
+        """Return the whole replay."""
         self._close_reuse()
         return Replay(
             session_id=self._session.id,
@@ -241,15 +241,15 @@ class _Run:
             compactions=tuple(self._compactions),
             unfit=tuple(self._unfit),
             put_off=dict(self._put_off),
-            probes=tuple(self._probed()),
+            probes=tuple(self._check_probes()),
             used_recorded_usage=self._used_usage,
         )
 
-    def _probed(self) -> list[ReplayedProbe]:
+    def _check_probes(self) -> list[ReplayedProbe]:
         if not self._session.probes:
             return []
         read = self._session.format.read
-        # Nothing is compacted between the last call and the end: what the next call would begin from.
+        # Nothing is compacted after the last call, so the next call would begin from this list.
         last = [*self._view, *self._session.messages[self._seen :]]
         system = f"{self._session.system or ''}\n"
         kept = Haystack(system + visible_text(piece for message in last for piece in read(message)))
@@ -266,7 +266,7 @@ class _Run:
 
 
 class _WithoutUsage:
-    """A session's format, blind to usage that messages carry: it measured the recorded requests, not what is sent now."""
+    """A session's format without the usage in its messages, which is of the recorded requests, not of those sent now."""
 
     def __init__(self, format: MessageFormat[Fields]) -> None:
         self._format = format

@@ -27,7 +27,7 @@ def test_a_reason_without_a_place_stands_alone() -> None:
 def test_kinds_are_counted_in_one_note_the_most_frequent_first() -> None:
     skipped = Skipped()
     for kind in ("info", "error", "error"):
-        skipped.kind(kind)
+        skipped.add_kind(kind)
     skipped.add("odd", 1)
     assert skipped.notes() == ("line 1: odd", "no part of the conversation: error 2, info 1")
 

@@ -82,7 +82,7 @@ def test_a_gzipped_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> N
     path.write_bytes(first + second[: len(second) // 2])
     session = read_one(path)
     assert [message["role"] for message in session.messages[:2]] == ["user", "assistant"]
-    assert session.skipped[0] == "the gzip file is cut off: what was before the cut is read"
+    assert session.skipped[0] == "the gzip file is cut off: everything before the cut is read"
 
 
 def test_a_gzipped_file_without_its_check_sum_is_read_whole(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_gzipped_file_without_its_check_sum_is_read_whole(tmp_path: Path) -> N
     path.write_bytes(gzip.compress(json.dumps(RECORD).encode())[:-8])
     session = read_one(path)
     assert session.messages == tuple(CHAT)
-    assert session.skipped == ("the gzip file is cut off: what was before the cut is read",)
+    assert session.skipped == ("the gzip file is cut off: everything before the cut is read",)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_session(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Reads recorded sessions of several kinds.
+"""Readers of recorded sessions of several kinds.
 
-A new kind is a module with `read` and with `recognises` (of all lines) or `holds` (of one), and a line in `_READERS`.
+A new kind is a module with `read` and with `recognises` (for all lines) or `holds` (for one), and a line in `_READERS`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from compaction_hooks.replay.readers import (
     qwen_code,
 )
 from compaction_hooks.replay.readers.folders import load_folder
-from compaction_hooks.replay.readers.lines import Line, SessionFile, load, unreadable
+from compaction_hooks.replay.readers.lines import Line, SessionFile, access_error, load
 from compaction_hooks.replay.readers.notes import Skipped
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 
 class _Reader(NamedTuple):
-    """One kind of file. `recognises` gets at least one line.
+    """Reader of one kind of file. `recognises` gets at least one line.
 
-    `holds` is given where a line may be a session of its own: whether it is one, or part of one.
+    `holds` tells whether a line is a session or part of one; None if a line is never a session of its own.
     """
 
     name: str
@@ -67,7 +67,7 @@ _READERS: Final = (
     _Reader("pi", pi.recognises, pi.read),
     _Reader("message lines", message_lines.recognises, message_lines.read),
 )
-"""Asked in this order; the first that recognises a file reads it. What others could take for theirs comes first."""
+"""The first reader that recognises a file reads it. Narrow rules come first, since wider ones would match the same files."""
 
 _READABLE: Final = (
     f"give a session of one of these kinds: {', '.join(sorted((each.name for each in _READERS), key=str.lower))}"
@@ -77,26 +77,26 @@ _READABLE: Final = (
 def read_sessions(path: str | os.PathLike[str]) -> Iterator[RecordedSession]:
     """Yield the sessions of one file, in its order; at least one, each with at least one answer of a model.
 
-    A folder is read where it holds a session in many files: the events of OpenHands, the storage of OpenCode. What the whole
-    file had to skip is noted in its first session.
+    A folder is read if it is a session in many files: the events of OpenHands, the storage of OpenCode. Notes on the whole file
+    are in its first session.
 
     Raises:
-        ReplayError: there is nothing to replay in the file; or, after all that can be read was yielded, a line that should
-            hold a session of its own is broken. The text names file, line and fix.
+        ReplayError: there is nothing to replay in the file; or a line that should be a session of its own is broken, raised
+            after all other sessions were yielded. The text names file, line and fix.
     """
     given = Path(path)
     try:
         files = load_folder(given) if given.is_dir() else []
     except OSError as problem:
-        raise unreadable(given, problem) from None
+        raise access_error(given, problem) from None
     if len(files) > 1:
-        yield from _sessions_of(files, given)
+        yield from _folder_sessions(files, given)
     else:
         yield from _sessions(files[0] if files else load(given))
 
 
-def _sessions_of(files: Sequence[SessionFile], folder: Path) -> Iterator[RecordedSession]:
-    """The sessions of many files that belong together; some of them may be empty."""
+def _folder_sessions(files: Sequence[SessionFile], folder: Path) -> Iterator[RecordedSession]:
+    """Yield the sessions of a folder's files; some files may be empty."""
     sessions: list[RecordedSession] = []
     empty = 0
     for file in files:
@@ -122,16 +122,16 @@ def _sessions(file: SessionFile) -> Iterator[RecordedSession]:
             file.path, f"no model has answered in it ({reader.name})", "give a session with at least one answer"
         )
     first, *others = sessions
-    yield replace(first, skipped=(*file.skipped, *_strangers(reader, file), *first.skipped))
+    yield replace(first, skipped=(*file.skipped, *_note_on_other_lines(reader, file), *first.skipped))
     yield from others
     if file.broken is not None and (reader.read is conversations.read or (others and reader.holds)):
-        # In a log the line lost is one message; here it is a whole session.
+        # In a log a broken line is one lost message; here it is a whole session.
         number, problem = file.broken
         raise ReplayError(file.path, problem, "mend the line or remove it", line=number)
 
 
-def _strangers(reader: _Reader, file: SessionFile) -> tuple[str, ...]:
-    """A note on the lines that are no part of any session."""
+def _note_on_other_lines(reader: _Reader, file: SessionFile) -> tuple[str, ...]:
+    """Return a note on lines that are not part of a session."""
     skipped = Skipped()
     for line in file.lines:
         if reader.holds is not None and not reader.holds(line.value):

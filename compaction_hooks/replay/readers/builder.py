@@ -1,8 +1,8 @@
-"""Puts together, as Anthropic messages, a conversation whose parts are logged in the order in which they happened.
+"""Builds a conversation as Anthropic messages from parts in the order in which they were logged.
 
-Agents log an answer piece by piece, and the result of a call as soon as it is there, also while the answer still goes on. A
-provider wants the whole answer first and then every result, in one message. Anthropic's blocks are the target because they lose
-nothing that the agents log: signed thinking, images in results, errors.
+Agents log an answer piece by piece, and the result of a tool call at once, even while the answer goes on. A provider wants the
+whole answer first and then every result, in one message. Anthropic's blocks can represent everything that agents log: signed
+thinking, images in results, errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compaction_hooks.replay.readers.values import text
 from compaction_hooks.replay.recorded import Fields, RecordedCall, RecordedCompaction, RecordedSession
 
 NO_RESULT: Final = "[No result was recorded: the call was interrupted]"
-"""Stands where a call was never answered, as the agents themselves fill it in: providers refuse a call without a result."""
+"""The result of a tool call that was never answered, as agents fill it in: providers refuse a tool call without a result."""
 
 
 @dataclass(slots=True)
@@ -39,6 +39,12 @@ class _Answer:
     def call_ids(self) -> list[str]:
         return [text(block.get("id")) for block in self.blocks if block.get("type") == "tool_use"]
 
+    def messages(self) -> Iterator[Fields]:
+        """Yield the answer, then all its results in one message."""
+        yield {"role": "assistant", "content": self.blocks}
+        if self.call_ids:
+            yield {"role": "user", "content": [self.results.get(each) or _stand_in(each) for each in self.call_ids]}
+
 
 @dataclass(slots=True, kw_only=True)
 class _Compaction:
@@ -47,30 +53,25 @@ class _Compaction:
     summary: str
     first_kept: _Prompt | _Answer | None
 
+    def record(self, index: int) -> RecordedCompaction:
+        """Return the compaction before the message at this index."""
+        return RecordedCompaction(
+            index=index, tokens_before=self.tokens_before, trigger=self.trigger, summary=self.summary
+        )
+
 
 _Item = _Prompt | _Answer | _Compaction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    """What came out. Every call is answered, every result has its call; `notes` says what had to be mended for that."""
-
-    messages: tuple[Fields, ...]
-    calls: tuple[RecordedCall, ...]
-    compactions: tuple[RecordedCompaction, ...]
-    model: str | None
-    notes: tuple[str, ...]
-
-
 class ConversationBuilder:
-    """Takes prompts, answers, results and compactions in the order of the log.
+    """Builder of a session, fed with prompts, answers, results and compactions in the order of the log.
 
     Attributes:
-        skipped: What could not be used, by the builder and by the reader that feeds it.
+        skipped: Notes on unused parts, by the builder and by its reader.
     """
 
     def __init__(self, unit: str = "line") -> None:
-        """`unit`: what the reader counts as places, as `Skipped` takes it."""
+        """Create an empty builder. `unit` is the unit of places in notes, see `Skipped`."""
         self.skipped: Final = Skipped(unit)
         self._items: list[_Item] = []
         self._owners: dict[str, _Answer] = {}
@@ -80,23 +81,23 @@ class ConversationBuilder:
 
     @property
     def has_answer(self) -> bool:
-        """Whether a model has said anything yet."""
+        """Whether there is an answer of a model yet."""
         return any(isinstance(item, _Answer) for item in self._items)
 
-    def prompt(self, content: object, *, is_meta: bool = False) -> None:
-        """Add a user message. `is_meta`: the agent wrote it, so the answer before it may still go on."""
+    def add_prompt(self, content: object, *, is_meta: bool = False) -> None:
+        """Add a user message. `is_meta`: the agent wrote it, so the answer before it may continue."""
         self._items.append(_Prompt(content))
         if not is_meta:
             self._growing = None
 
-    def system(self, content: object) -> None:
+    def add_system(self, content: object) -> None:
         """Add a system message."""
         self._items.append(_Prompt(content, "system"))
 
-    def answer(
+    def add_answer(
         self, blocks: Sequence[Fields], *, key: str = "", usage: Usage | None = None, model: str | None = None
     ) -> None:
-        """Add an answer, or more of the last one when both have the same `key`."""
+        """Add an answer, or extend the last one if both have the same `key`."""
         answer = self._growing
         if answer is None or not key or answer.key != key:
             answer = _Answer(key=key, blocks=[], usage=None, model=None)
@@ -107,18 +108,18 @@ class ConversationBuilder:
         answer.model = model or answer.model
         self._owners.update(dict.fromkeys(answer.call_ids, answer))
 
-    def counted(self, usage: Usage) -> bool:
-        """Give the last answer its usage; False when it has some already, or someone has spoken since."""
+    def add_usage(self, usage: Usage) -> bool:
+        """Set the usage of the last answer; return False if it has one already or is not the last message."""
         last = next((item for item in reversed(self._items) if not isinstance(item, _Compaction)), None)
         if not isinstance(last, _Answer) or last.usage is not None:
             return False
         last.usage = usage
         return True
 
-    def result(self, block: Fields, *, line: int) -> None:
-        """Add a `tool_result` block to the answer that asked for it, however much was logged in between.
+    def add_result(self, block: Fields, *, line: int) -> None:
+        """Add a `tool_result` block to the answer that called the tool, even if other parts were logged in between.
 
-        A result without an id answers the oldest call without one.
+        A result without an id belongs to the oldest tool call without one.
         """
         call_id = text(block.get("tool_use_id"))
         if not call_id and self._waiting_without_id:
@@ -132,7 +133,7 @@ class ConversationBuilder:
         else:
             owner.results[call_id] = block
 
-    def compaction(
+    def add_compaction(
         self,
         *,
         tokens_before: int | None = None,
@@ -140,67 +141,67 @@ class ConversationBuilder:
         summary: str = "",
         first_kept_index: int | None = None,
     ) -> None:
-        """Mark where the agent itself compacted. `first_kept_index` counts the items added so far; None: nothing was kept."""
+        """Add a compaction by the agent itself. `first_kept_index` counts the items added so far; None: nothing was kept."""
         kept = None if first_kept_index is None else self._next_message(first_kept_index)
         self._items.append(_Compaction(tokens_before=tokens_before, trigger=trigger, summary=summary, first_kept=kept))
 
-    def summary(self, content: str) -> None:
-        """Give the last compaction its summary; a compaction is marked here when the log has none at this place."""
+    def set_summary(self, content: str) -> None:
+        """Set the summary of the compaction just added; add one if the log has none here."""
         last = self._items[-1] if self._items else None
         if isinstance(last, _Compaction):
             last.summary = content
         else:
-            self.compaction(summary=content)
+            self.add_compaction(summary=content)
 
     def __len__(self) -> int:
         return len(self._items)
 
     def session(
-        self, session_id: str, format_name: str, *, system: str = "", tools: Sequence[Fields] = (), model: str = ""
+        self,
+        session_id: str,
+        format_name: str,
+        *,
+        system: str = "",
+        tools: Sequence[Fields] = (),
+        model: str = "",
+        notes: Sequence[str] = (),
     ) -> RecordedSession:
-        """Lay everything out as a session. `model`: for where the answers do not name it."""
-        conversation = self.finish()
-        return RecordedSession(
-            id=session_id,
-            format_name=format_name,
-            format=AnthropicFormat(),
-            messages=conversation.messages,
-            system=system or None,
-            tools=tuple(tools),
-            model=conversation.model or model or None,
-            calls=conversation.calls,
-            compactions=conversation.compactions,
-            skipped=conversation.notes,
-        )
+        """Return the conversation as a session in which every call has its result, and every result its call.
 
-    def finish(self) -> Conversation:
-        """Lay everything out as messages."""
+        Args:
+            model: The model if the answers do not name it.
+            notes: The reader's own notes, placed before the builder's.
+        """
         messages: list[Fields] = []
         calls: list[RecordedCall] = []
         compactions: list[RecordedCompaction] = []
-        places: dict[int, int] = {}
+        indexes: dict[int, int] = {}
         start = 0
         for item in self._items:
-            places[id(item)] = len(messages)
+            indexes[id(item)] = len(messages)
             if isinstance(item, _Prompt):
                 messages.append({"role": item.role, "content": item.content})
             elif isinstance(item, _Compaction):
-                start = len(messages) if item.first_kept is None else places[id(item.first_kept)]
-                compactions.append(_recorded_compaction(item, len(messages)))
+                start = len(messages) if item.first_kept is None else indexes[id(item.first_kept)]
+                compactions.append(item.record(len(messages)))
             else:
+                model = item.model or model
                 if item.usage is not None:
                     calls.append(
                         RecordedCall(index=len(messages), usage=item.usage, model=item.model, context_start=start)
                     )
-                messages.extend(_answer_messages(item))
-        return Conversation(
+                messages.extend(item.messages())
+        return RecordedSession(
+            id=session_id,
+            format_name=format_name,
+            format=AnthropicFormat(),
             messages=tuple(messages),
+            system=system or None,
+            tools=tuple(tools),
+            model=model or None,
             calls=tuple(calls),
             compactions=tuple(compactions),
-            model=next(
-                (item.model for item in reversed(self._items) if isinstance(item, _Answer) and item.model), None
-            ),
-            notes=(*self.skipped.notes(), *self._unanswered()),
+            skipped=(*notes, *self.skipped.notes(), *self._missing_result_notes()),
         )
 
     def _extend(self, answer: _Answer, blocks: Sequence[Fields]) -> None:
@@ -211,7 +212,7 @@ class ConversationBuilder:
                 answer.blocks.append(block)
 
     def _with_id(self, block: Fields) -> Fields:
-        """A call that was logged without an id gets one."""
+        """Return the block, with a new id if it is a tool call without one."""
         if block.get("type") != "tool_use" or text(block.get("id")):
             return block
         self._made_ids += 1
@@ -222,22 +223,12 @@ class ConversationBuilder:
     def _next_message(self, index: int) -> _Prompt | _Answer | None:
         return next((item for item in self._items[index:] if not isinstance(item, _Compaction)), None)
 
-    def _unanswered(self) -> Iterator[str]:
+    def _missing_result_notes(self) -> Iterator[str]:
         answers = (item for item in self._items if isinstance(item, _Answer))
         missing = sum(1 for answer in answers for call_id in answer.call_ids if call_id not in answer.results)
         if missing:
             yield f"{missing} {'call' if missing == 1 else 'calls'} without a recorded result: a stand-in says so"
 
 
-def _answer_messages(answer: _Answer) -> Iterator[Fields]:
-    yield {"role": "assistant", "content": answer.blocks}
-    if answer.call_ids:
-        yield {"role": "user", "content": [answer.results.get(each) or _stand_in(each) for each in answer.call_ids]}
-
-
 def _stand_in(call_id: str) -> Fields:
     return {"type": "tool_result", "tool_use_id": call_id, "content": NO_RESULT, "is_error": True}
-
-
-def _recorded_compaction(item: _Compaction, index: int) -> RecordedCompaction:
-    return RecordedCompaction(index=index, tokens_before=item.tokens_before, trigger=item.trigger, summary=item.summary)

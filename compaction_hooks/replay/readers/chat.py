@@ -1,4 +1,4 @@
-"""OpenAI chat messages, as agents keep them among data of their own, given to the builder."""
+"""Adds OpenAI chat messages to the builder; agents keep them among data of their own."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def add_message(
     model: str = "",
     key: str = "",
 ) -> bool:
-    """Give one message to the builder; whether it held anything for it."""
+    """Add one message to the builder; return False if there was nothing to add."""
     role, content = message.get("role"), message.get("content")
     if role in ("tool", "function"):
         call_ids = [message.get("tool_call_id"), *items(message.get("tool_call_ids"))]  # SWE-agent has a list
         call_id = next((each for each in call_ids if text(each)), "")
-        builder.result(result(call_id, shown(content) if is_list(content) else content), line=place)
+        builder.add_result(result(call_id, content_blocks(content) if is_list(content) else content), line=place)
         return True
     if role == "assistant":
-        said = [*reasoning_of(message), *shown(content), *calls_of(message)]
-        if said:
-            builder.answer(said, key=key, usage=usage, model=model or None)
-        return bool(said)
-    told = content if isinstance(content, str) else shown(content)
-    if told and role in ("system", "developer"):
-        builder.system(told)
-    elif told and role == "user":
-        builder.prompt(told)
+        answer = [*reasoning_of(message), *content_blocks(content), *calls_of(message)]
+        if answer:
+            builder.add_answer(answer, key=key, usage=usage, model=model or None)
+        return bool(answer)
+    prompt = content if isinstance(content, str) else content_blocks(content)
+    if prompt and role in ("system", "developer"):
+        builder.add_system(prompt)
+    elif prompt and role == "user":
+        builder.add_prompt(prompt)
     else:
         return False
     return True
 
 
-def shown(content: object) -> list[Fields]:
-    """The blocks of a content: texts and images are translated, thinking stays; blocks of any other kind too."""
+def content_blocks(content: object) -> list[Fields]:
+    """Return the blocks of a content: texts and images are translated, all other blocks are kept."""
     found: list[Fields] = []
     for block in blocks(content):
         kind = block.get("type")
@@ -72,18 +72,18 @@ def shown(content: object) -> list[Fields]:
 
 
 def calls_of(message: Fields) -> Iterator[Fields]:
-    """The calls of an answer, those of the first API version included."""
-    asked = [fields(each) for each in items(message.get("tool_calls"))]
-    for each in asked:
+    """Yield the tool calls of an answer, including one in the form of the first API version."""
+    tool_calls = [fields(each) for each in items(message.get("tool_calls"))]
+    for each in tool_calls:
         function = fields(each.get("function")) or each
         yield call(each.get("id"), function.get("name"), function.get("arguments"))
     first_version = message.get("function_call")
-    if is_object(first_version) and not asked:
+    if is_object(first_version) and not tool_calls:
         yield call("", first_version.get("name"), first_version.get("arguments"))
 
 
 def litellm_usage(counted: Fields) -> Usage | None:
-    """What LiteLLM reports: the cached part inside the prompt, whichever provider counted."""
+    """Return the usage that LiteLLM reports; it counts the cached part in the prompt for every provider."""
     whole = count(counted.get("prompt_tokens")) or count(counted.get("input_tokens"))
     if not whole:
         return None
@@ -97,6 +97,6 @@ def litellm_usage(counted: Fields) -> Usage | None:
 
 
 def reasoning_of(message: Fields) -> list[Fields]:
-    """The reasoning beside the content: Anthropic's blocks, else its text alone."""
+    """Return the reasoning, which is not in the content: Anthropic's blocks, else its text."""
     signed = [block for block in blocks(message.get("thinking_blocks")) if block.get("type") in _KEPT_BLOCKS]
     return signed or thinking(text(message.get("reasoning_content")) or text(message.get("reasoning")))

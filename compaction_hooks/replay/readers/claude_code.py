@@ -1,9 +1,9 @@
 """Session files of Claude Code (~/.claude/projects/*/*.jsonl).
 
-What they do that a list of messages does not:
+Differences from a list of messages:
 
-- an answer is logged block by block, each on a line of its own with the same `message.id`, and results in between;
-- `parentUuid` makes a tree: results hang off several parents, and going back leaves a branch behind;
+- an answer is logged block by block, each on a line of its own with the same `message.id`, with results in between;
+- `parentUuid` makes a tree: results have several parents, and going back leaves an abandoned branch;
 - sub-agents (`isSidechain`), hooks, snapshots and reminders are logged among the messages;
 - a compaction is a `compact_boundary` line and a user message with `isCompactSummary`, after which the context starts anew;
 - `/clear` starts a new conversation in the same file.
@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compaction_hooks import Usage
-from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import blocks, count, fields, is_content, text
@@ -27,32 +26,33 @@ FORMAT_NAME: Final = "Claude Code session"
 _SPEAKERS: Final = ("user", "assistant")
 _CLEAR: Final = "<command-name>/clear</command-name>"
 _SYNTHETIC: Final = "<synthetic>"
-"""The model name of answers Claude Code wrote itself, such as a provider's error."""
+"""The model name of answers written by Claude Code itself, such as a provider's error."""
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether some line is a message with Claude Code's ids."""
+    """Whether any line is a message with Claude Code's ids."""
     return any(_is_message(line.value) and ("uuid" in line.value or "sessionId" in line.value) for line in lines)
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversations in one file, oldest first; more than one where the user cleared the context."""
+    """Yield the conversations of a file, oldest first; more than one if the user cleared the context."""
     lines, notes = _main_chain(file.lines)
     session_id = next(
         (text(line.value.get("sessionId")) for line in lines if line.value.get("sessionId")), file.path.stem
     )
     answered = 0
-    for conversation in _conversations(lines):
+    for conversation in _split_at_clears(lines):
         builder = ConversationBuilder()
         notes.extend(note for line in conversation for note in _add(builder, line))
         if builder.has_answer:
             answered += 1
-            yield _finished(builder, session_id if answered == 1 else f"{session_id}#{answered}", notes)
+            name = session_id if answered == 1 else f"{session_id}#{answered}"
+            yield builder.session(name, FORMAT_NAME, notes=notes)
             notes = []
 
 
-def _conversations(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """The lines of each conversation: the user starts a new one by clearing the context."""
+def _split_at_clears(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """Yield the lines of each conversation; a new one starts when the user clears the context."""
     current: list[Line] = []
     for line in lines:
         if _is_clear(line.value):
@@ -63,30 +63,16 @@ def _conversations(lines: Sequence[Line]) -> Iterator[list[Line]]:
     yield current
 
 
-def _finished(builder: ConversationBuilder, session_id: str, notes: Sequence[str]) -> RecordedSession:
-    conversation = builder.finish()
-    return RecordedSession(
-        id=session_id,
-        format_name=FORMAT_NAME,
-        format=AnthropicFormat(),
-        messages=conversation.messages,
-        model=conversation.model,
-        calls=conversation.calls,
-        compactions=conversation.compactions,
-        skipped=(*notes, *conversation.notes),
-    )
-
-
 def _add(builder: ConversationBuilder, line: Line) -> Iterator[str]:
-    """Give one line to the builder; yields what had to be skipped."""
+    """Add one line to the builder; yield a note if something was skipped."""
     value = line.value
     if _is_boundary(value):
         metadata = fields(value.get("compactMetadata"))
-        builder.compaction(
+        builder.add_compaction(
             tokens_before=count(metadata.get("preTokens")) or None, trigger=text(metadata.get("trigger"))
         )
     elif value.get("type") == "attachment":
-        builder.prompt(fields(value.get("attachment")).get("prompt"))
+        builder.add_prompt(fields(value.get("attachment")).get("prompt"))
     elif value.get("type") == "assistant":
         yield from _add_answer(builder, line)
     else:
@@ -99,7 +85,7 @@ def _add_answer(builder: ConversationBuilder, line: Line) -> Iterator[str]:
     if not content:
         yield f"line {line.number}: an answer without content"
     else:
-        builder.answer(
+        builder.add_answer(
             content,
             key=text(message.get("id")),
             usage=_usage(fields(message.get("usage"))),
@@ -110,29 +96,29 @@ def _add_answer(builder: ConversationBuilder, line: Line) -> Iterator[str]:
 def _add_user(builder: ConversationBuilder, line: Line) -> Iterator[str]:
     content = fields(line.value.get("message")).get("content")
     if line.value.get("isCompactSummary") is True:
-        builder.summary("".join(text(block.get("text")) for block in blocks(content)))
+        builder.set_summary("".join(text(block.get("text")) for block in blocks(content)))
         return
-    said: list[Fields] = []
+    prompt: list[Fields] = []
     for block in blocks(content):
         if block.get("type") == "tool_result":
-            builder.result(block, line=line.number)
+            builder.add_result(block, line=line.number)
         else:
-            said.append(block)
-    if said:
-        builder.prompt(content if isinstance(content, str) else said, is_meta=line.value.get("isMeta") is True)
+            prompt.append(block)
+    if prompt:
+        builder.add_prompt(content if isinstance(content, str) else prompt, is_meta=line.value.get("isMeta") is True)
     if not is_content(content):
         yield f"line {line.number}: content that is neither text nor blocks"
 
 
 def _usage(usage: Fields) -> Usage | None:
-    """The whole input; None when nothing was counted. The output count is the one from the start of the stream: left out."""
+    """Return the usage; None if nothing was counted. The output count is from the start of the stream, so it is left out."""
     read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
     whole = count(usage.get("input_tokens")) + read + written
     return Usage(input_tokens=whole, cache_read_tokens=read, cache_write_tokens=written) if whole else None
 
 
 def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
-    """The lines that belong to the conversation, in the order of the file, and notes on the others."""
+    """Return the lines that belong to the conversation, in the order of the file, and notes on the others."""
     speaking = [line for line in lines if _belongs(line.value)]
     notes = [f"line {line.number}: {problem}" for line in lines if (problem := _problem(line.value))]
     others = [line.value for line in lines if not _belongs(line.value) and not _problem(line.value)]
@@ -143,7 +129,7 @@ def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     if any(_is_message(line.value) for line in main) and len(main) < len(speaking):
         notes.append(f"{len(speaking) - len(main)} lines of sub-agents")
         speaking = main
-    abandoned = _abandoned(lines, speaking)
+    abandoned = _find_abandoned(lines, speaking)
     if abandoned:
         first = min(line.number for line in abandoned.values())
         notes.append(f"{len(abandoned)} lines on branches the user went back from, the first in line {first}")
@@ -152,7 +138,7 @@ def _main_chain(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
 
 
 def _without_repeats(lines: Sequence[Line]) -> list[Line]:
-    """Each line once: a resumed session repeats the lines it began with."""
+    """Return each line once: a resumed session repeats its first lines."""
     seen: dict[str, Fields] = {}
     once: list[Line] = []
     for line in lines:
@@ -163,10 +149,10 @@ def _without_repeats(lines: Sequence[Line]) -> list[Line]:
     return once
 
 
-def _abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int, Line]:
-    """The lines on branches that were left: of two prompts or answers after one message the last one counts.
+def _find_abandoned(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int, Line]:
+    """Return the lines on abandoned branches: of several prompts or answers after one message, only the last counts.
 
-    Known by their identity, here and below: two objects may stand on one line.
+    Lines are identified by `id()`, here and below: two objects may share one line number.
     """
     parents = _speaking_parents(lines, speaking)
     children: dict[str, list[Line]] = {}
@@ -193,7 +179,7 @@ def _collect(line: Line, children: dict[str, list[Line]], into: dict[int, Line])
 
 
 def _starts_a_branch(value: Fields, parent: Fields) -> bool:
-    """Whether this line could only follow `parent` once: a prompt, or the first line of another answer."""
+    """Whether only one line of this kind can follow `parent`: a prompt, or the first line of another answer."""
     message = fields(value.get("message"))
     if value.get("type") == "assistant":
         return message.get("id") != fields(parent.get("message")).get("id")
@@ -203,28 +189,28 @@ def _starts_a_branch(value: Fields, parent: Fields) -> bool:
 
 
 def _branch_key(line: Line) -> str:
-    """Lines of one answer are one branch."""
+    """Return the same key for all lines of an answer: they are one branch."""
     return text(fields(line.value.get("message")).get("id")) or str(id(line))
 
 
 def _speaking_parents(lines: Sequence[Line], speaking: Sequence[Line]) -> dict[int, str]:
-    """For each line of the conversation, the uuid of the nearest line of the conversation above it."""
+    """Return, for each line of the conversation, the uuid of its nearest ancestor in the conversation."""
     above = {text(line.value.get("uuid")): _parent(line.value) for line in lines}
-    heard = {text(line.value.get("uuid")) for line in speaking}
+    speaking_ids = {text(line.value.get("uuid")) for line in speaking}
     found: dict[int, str] = {}
     for line in speaking:
         uuid = _parent(line.value)
         passed: set[str] = {text(line.value.get("uuid"))}
-        while uuid and uuid not in heard and uuid not in passed:
+        while uuid and uuid not in speaking_ids and uuid not in passed:
             passed.add(uuid)
             uuid = above.get(uuid, "")
-        if uuid in heard and uuid not in passed:
+        if uuid in speaking_ids and uuid not in passed:
             found[id(line)] = uuid
     return found
 
 
 def _parent(value: Fields) -> str:
-    """A compaction cuts the tree, but says where it was cut."""
+    """Return the parent; a compaction cuts the tree and names the parent in a field of its own."""
     return text(value.get("parentUuid")) or text(value.get("logicalParentUuid"))
 
 
@@ -233,7 +219,7 @@ def _is_message(value: Fields) -> bool:
 
 
 def _problem(value: Fields) -> str:
-    """What is wrong with a line that claims to be a message; empty when nothing is."""
+    """Return the reason why a message cannot be used; empty if it can."""
     if value.get("type") not in _SPEAKERS:
         return ""
     if not isinstance(value.get("message"), dict):
@@ -248,7 +234,7 @@ def _is_boundary(value: Fields) -> bool:
 
 
 def _is_queued_prompt(value: Fields) -> bool:
-    """What the user typed while the agent worked."""
+    """Whether this is a prompt that the user typed while the agent worked."""
     attachment = fields(value.get("attachment"))
     return (
         value.get("type") == "attachment"

@@ -1,13 +1,13 @@
 """Rollouts of Codex (~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl).
 
-What they do that a list of messages does not:
+Differences from a list of messages:
 
-- items of the Responses API stand in an envelope of `type` and `payload`; until September 2025 they stood alone under a header
+- items of the Responses API are in an envelope of `type` and `payload`; until September 2025 they had none and followed a header
   line, and the first versions wrote one JSON object with `session` and `items`;
-- what the user sees is logged a second time as `event_msg`;
+- everything shown to the user is logged a second time as `event_msg`;
 - a compaction is a `compacted` line, after which the context starts anew;
-- `token_count` comes before, between or after the items it belongs to, and again with other rate limits;
-- a rewind is an event (`thread_rolled_back`); a fork begins with a copy of what it was forked from, headers included.
+- `token_count` comes before, between or after its items, and is repeated when rate limits change;
+- a rewind is an event (`thread_rolled_back`); a fork begins with a copy of its parent session, headers included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.responses import answer_blocks, result_block, spoken
+from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
 from compaction_hooks.replay.readers.values import blocks, count, fields, is_object, items, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
@@ -28,22 +28,24 @@ _ITEM: Final = "response_item"
 _ENVELOPES: Final = (_ITEM, "event_msg", "turn_context", "session_meta", "compacted")
 _BARE: Final = ("function_call", "function_call_output", "reasoning", "local_shell_call", "custom_tool_call")
 _BARE_ALONE: Final = ("function_call", "function_call_output")
-"""Items that nobody else logs in this form; reasoning could be another agent's."""
+"""Items that no other agent logs in this form; reasoning could be another agent's."""
 _SPOKEN_BLOCKS: Final = ("input_text", "output_text")
 _NOT_THE_USER: Final = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
-"""How messages begin that Codex itself writes as the user's."""
+"""Beginnings of messages that Codex itself writes as the user's."""
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether some line is in Codex's envelope, or is an item of the Responses API."""
-    return any(_is_enveloped(line.value) or _is_told(line.value) or _is_whole(line.value) for line in lines)
+    """Whether any line is in Codex's envelope, or is an item of the Responses API."""
+    return any(
+        _is_enveloped(line.value) or _is_response_item(line.value) or _is_old_document(line.value) for line in lines
+    )
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation of the file."""
-    whole = next((line.value for line in file.lines if _is_whole(line.value)), None)
+    """Yield the conversation of the file."""
+    whole = next((line.value for line in file.lines if _is_old_document(line.value)), None)
     rollout = _Rollout("line" if whole is None else "item")
-    entries = [_entry(line) for line in (file.lines if whole is None else _unpacked(whole))]
+    entries = [_wrap(line) for line in (file.lines if whole is None else _unpack(whole))]
     for entry in _without_rolled_back(entries, rollout.builder):
         rollout.add(entry)
     if rollout.builder.has_answer:
@@ -63,7 +65,7 @@ class _Rollout:
         self._answers = 0
         self._is_answering = False
         self._early: Usage | None = None
-        """Counted before the items it belongs to."""
+        """Usage that was logged before its items."""
         self._totals: Fields = {}
 
     def add(self, entry: Line) -> None:
@@ -71,8 +73,8 @@ class _Rollout:
         if kind == "session_meta":
             self._add_header(payload, entry.number)
         elif kind == "compacted":
-            self.builder.compaction(summary=text(payload.get("message")))
-            self._interrupt()  # a count before it is the compaction's own call
+            self.builder.add_compaction(summary=text(payload.get("message")))
+            self._end_answer()  # a count before it is the compaction's own call
         elif kind == "turn_context":
             self.model = text(payload.get("model")) or self.model
         elif kind == "event_msg" and payload.get("type") == "token_count":
@@ -80,7 +82,7 @@ class _Rollout:
         elif kind == _ITEM:
             self._add_item(payload, entry.number)
         else:
-            self.builder.skipped.kind(text(payload.get("type")) or kind or "unknown")
+            self.builder.skipped.add_kind(text(payload.get("type")) or kind or "unknown")
 
     def _add_header(self, payload: Fields, number: int) -> None:
         if self.session_id:
@@ -93,52 +95,52 @@ class _Rollout:
 
     def _add_item(self, item: Fields, number: int) -> None:
         block = result_block(item)
-        said = answer_blocks(item)
-        told = spoken(item.get("content"))
+        answer = answer_blocks(item)
+        prompt = content_blocks(item.get("content"))
         if block is not None:
-            self.builder.result(block, line=number)
+            self.builder.add_result(block, line=number)
             self._is_answering = False
-        elif said:
-            self._answer(said)
-        elif told and item.get("role") in ("system", "developer"):
-            self.builder.system(told)
-        elif told and (item.get("role") == "user" or item.get("type") == "agent_message"):
-            self.builder.prompt(told)
-            self._interrupt()
+        elif answer:
+            self._add_answer(answer)
+        elif prompt and item.get("role") in ("system", "developer"):
+            self.builder.add_system(prompt)
+        elif prompt and (item.get("role") == "user" or item.get("type") == "agent_message"):
+            self.builder.add_prompt(prompt)
+            self._end_answer()
         else:
-            self.builder.skipped.kind(f"{text(item.get('type')) or 'unknown'} (empty or unknown)")
+            self.builder.skipped.add_kind(f"{text(item.get('type')) or 'unknown'} (empty or unknown)")
 
-    def _interrupt(self) -> None:
-        """What comes next is another answer, and no count before it is its own."""
+    def _end_answer(self) -> None:
+        """End the current answer; earlier counts do not belong to the next one."""
         self._is_answering = False
         self._early = None
 
-    def _answer(self, said: Sequence[Fields]) -> None:
+    def _add_answer(self, answer: Sequence[Fields]) -> None:
         if not self._is_answering:
             self._answers += 1
-        self.builder.answer(said, key=str(self._answers), usage=self._early, model=self.model or None)
+        self.builder.add_answer(answer, key=str(self._answers), usage=self._early, model=self.model or None)
         self._is_answering = True
         self._early = None
 
     def _add_count(self, info: Fields) -> None:
-        """What was counted belongs to the answer before it that has no count yet, else to the next one."""
+        """Add a count to the last answer if it has none, else keep it for the next answer."""
         totals = fields(info.get("total_token_usage"))
         if totals and totals == self._totals:
             return
-        # Without a sum before it, a sum is one call's count only where there was one call.
+        # Without an earlier sum, a sum is the count of one call only if there was one call.
         is_known = bool(self._totals) or self._answers <= 1
         last = fields(info.get("last_token_usage")) or (_difference(totals, self._totals) if is_known else {})
         usage = _usage(last)
         self._totals = totals
         if usage is None:
             return
-        if not self.builder.counted(usage):
+        if not self.builder.add_usage(usage):
             self._early = usage
         self._is_answering = False
 
 
 def _usage(counted: Fields) -> Usage | None:
-    """OpenAI counts the cached part inside the input."""
+    """Return the usage; OpenAI counts the cached part in the input."""
     whole = count(counted.get("input_tokens"))
     if not whole:
         return None
@@ -151,23 +153,23 @@ def _usage(counted: Fields) -> Usage | None:
 
 
 def _difference(totals: Fields, before: Fields) -> Fields:
-    """One call's usage, where only the sums of the whole session are logged."""
+    """Return one call's usage, for versions that only log sums of the whole session."""
     return {name: count(value) - count(before.get(name)) for name, value in totals.items()}
 
 
-# -- entries, whatever the version
+# -- entries of all versions
 
 
-def _entry(line: Line) -> Line:
-    """A line in its envelope; older versions have none."""
+def _wrap(line: Line) -> Line:
+    """Return a line in its envelope; older versions have none."""
     if _is_enveloped(line.value) or not (_is_bare(line.value) or _is_old_header(line.value)):
         return line
     kind = "session_meta" if _is_old_header(line.value) else _ITEM
     return Line(line.number, {"type": kind, "payload": line.value})
 
 
-def _unpacked(whole: Fields) -> Iterator[Line]:
-    """The entries of the first versions' single object."""
+def _unpack(whole: Fields) -> Iterator[Line]:
+    """Yield the entries of the single object written by the first versions."""
     yield Line(0, {"type": "session_meta", "payload": whole.get("session")})
     for place, item in enumerate(items(whole.get("items"))):
         yield Line(place, {"type": _ITEM, "payload": item})
@@ -178,10 +180,10 @@ def _is_enveloped(value: Fields) -> bool:
 
 
 def _is_bare(value: Fields) -> bool:
-    return value.get("type") in _BARE or _is_told(value)
+    return value.get("type") in _BARE or _is_response_item(value)
 
 
-def _is_told(value: Fields) -> bool:
+def _is_response_item(value: Fields) -> bool:
     """Whether this can only be an item of the Responses API."""
     if value.get("type") == "message":
         return any(block.get("type") in _SPOKEN_BLOCKS for block in blocks(value.get("content")))
@@ -192,12 +194,12 @@ def _is_old_header(value: Fields) -> bool:
     return "type" not in value and "id" in value and "instructions" in value
 
 
-def _is_whole(value: Fields) -> bool:
+def _is_old_document(value: Fields) -> bool:
     return is_object(value.get("session")) and isinstance(value.get("items"), list)
 
 
 def _without_rolled_back(entries: Sequence[Line], builder: ConversationBuilder) -> list[Line]:
-    """The entries without the turns the user took back: each from a prompt of the user's on."""
+    """Return the entries without turns that the user took back; a turn begins with the user's prompt."""
     kept: list[Line] = []
     for entry in entries:
         payload = fields(entry.value.get("payload"))
@@ -217,5 +219,5 @@ def _is_prompt(value: Fields) -> bool:
     payload = fields(value.get("payload"))
     if value.get("type") != _ITEM or payload.get("type") != "message" or payload.get("role") != "user":
         return False
-    said = "".join(text(block.get("text")) for block in spoken(payload.get("content")))
-    return not said.startswith(_NOT_THE_USER)
+    prompt = "".join(text(block.get("text")) for block in content_blocks(payload.get("content")))
+    return not prompt.startswith(_NOT_THE_USER)

@@ -1,7 +1,7 @@
-"""Lists of messages as they are sent: OpenAI chat or Anthropic messages, alone or in an object with what belongs to them.
+"""Lists of OpenAI chat or Anthropic messages, alone or in an object.
 
-The object may hold "id", "model", "system", "tools", "usage", "compactions" and "probes", as the normalised recordings do; one
-object a line makes a file of several sessions.
+The object may also have "id", "model", "system", "tools", "usage", "compactions" and "probes". A file with one object a line
+has several sessions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thi
 _ANTHROPIC_SOURCES: Final = ("base64", "url", "file")
 
 _STREAM_START: Final = "claude-code"
-"""The harness whose logs hold output counts from the start of the stream."""
+"""The harness that logs output counts from the start of the stream."""
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether some object holds a list of messages with roles."""
+    """Whether any object has a list of messages with roles."""
     return any(_has_messages(line.value) for line in lines)
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """One session for each object with messages in which a model answers."""
+    """Yield a session for each object with messages in which a model answers."""
     sessions = [_session(file, line) for line in file.lines if _has_messages(line.value)]
     answered = [
         session for session in sessions if any(message.get("role") == "assistant" for message in session.messages)
@@ -67,7 +67,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
         system="\n\n".join(text(block.get("text")) for block in blocks(system)) or None,
         tools=tuple(fields(tool) for tool in items(value.get("tools"))),
         model=text(value.get("model")) or None,
-        # Everything below names messages by their index.
+        # These name messages by their index, which is wrong once a message is left out.
         calls=tuple(_calls(value, len(messages))) if kept_all else (),
         compactions=tuple(_compactions(value)) if kept_all else (),
         probes=tuple(_probes(value)) if kept_all else (),
@@ -76,7 +76,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
 
 
 def _is_anthropic(messages: Sequence[Fields], system: object) -> bool:
-    """Whether the system prompt stands beside the messages, or some block is of a kind that only Anthropic has."""
+    """Whether the system prompt is separate from the messages, or a block is of a kind that only Anthropic has."""
     if any(
         message.get("role") in ("system", "developer", "tool", "function") or "tool_calls" in message
         for message in messages

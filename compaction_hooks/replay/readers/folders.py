@@ -1,4 +1,4 @@
-"""Sessions that are a folder: the events of an OpenHands session, the storage of OpenCode."""
+"""Sessions in a folder: the events of an OpenHands session, the storage of OpenCode."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from compaction_hooks.replay.readers.values import fields, is_object
 
 
 def load_folder(folder: Path) -> list[SessionFile]:
-    """Read the sessions of a folder: one file for each; none when it is no folder of a known kind.
+    """Return one file for each session in a folder; none if the kind of folder is unknown.
 
-    The events of one session become the lines of one file, numbered as their files are. A stored session that cannot be read
-    is an empty object.
+    The events of a session become the lines of one file, with the numbers of their files. A stored session that cannot be read
+    becomes an empty object.
     """
     stored = opencode_storage.session_files(folder)
     if stored:
         return [SessionFile(path=path, lines=(Line(1, fields(_read(path))),)) for path in stored]
     events = folder / "events" if (folder / "events").is_dir() else folder
-    paths = sorted(events.glob("*.json"), key=_number)
+    paths = sorted(events.glob("*.json"), key=_event_number)
     lines: list[Line] = []
     skipped: list[str] = []
     for path in paths:
         value = _read(path)
         if is_object(value):
-            lines.append(Line(_number(path)[0], value))
+            lines.append(Line(_event_number(path)[0], value))
         else:
             skipped.append(f"{path.name}: cannot be read")
     if not any(openhands.holds(line.value) for line in lines):
@@ -42,7 +42,7 @@ def _read(path: Path) -> object:
         return None
 
 
-def _number(path: Path) -> tuple[int, str]:
-    """Events are in the order of their numbers: `7.json` before `12.json`, or `event-00007-....json`."""
+def _event_number(path: Path) -> tuple[int, str]:
+    """Return the key that sorts events by number: `7.json` before `12.json`, or `event-00007-....json`."""
     found = re.search(r"\d+", path.name)
     return int(found[0]) if found else -1, path.name

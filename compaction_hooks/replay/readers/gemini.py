@@ -1,11 +1,11 @@
 """Chats and checkpoints of Gemini CLI (~/.gemini/tmp/*/chats/session-*.json, ~/.gemini/tmp/*/checkpoint-*.json).
 
-What they do that a list of messages does not:
+Differences from a list of messages:
 
 - a chat is one JSON object with `messages`, from version 0.40 on a line for each: a header, messages, `$set` and `$rewindTo`;
-- a message is written again, with the same id, when its calls have run: the last one counts;
-- calls stand in the answer together with their results;
-- notices of the program (`info`, `warning`, `error`) stand among the messages;
+- a message is written again with the same id after its tool calls have run: the last one counts;
+- an answer contains tool calls together with their results;
+- notices of the program (`info`, `warning`, `error`) are among the messages;
 - a checkpoint is the API's own history: a list of `Content`, alone or under `history`.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compaction_hooks.replay.readers.builder import ConversationBuilder
-from compaction_hooks.replay.readers.gemini_parts import add_content, parts_of, response_block, spoken, usage_of
+from compaction_hooks.replay.readers.gemini_parts import add_content, content_blocks, parts_of, response_block, usage_of
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import call, fields, is_list, is_object, items, text, thinking
 from compaction_hooks.replay.recorded import Fields, RecordedSession
@@ -30,12 +30,12 @@ _COUNTED: Final = {"prompt": "input", "tool": "tool", "answer": "output", "thoug
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether some line is a chat's header, a message of one, or a checkpoint."""
+    """Whether any line is a chat's header, a message of a chat, or a checkpoint."""
     return any(_is_header(line.value) or _is_checkpoint(line.value) or _is_log(line.value) for line in lines)
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation of the file."""
+    """Yield the conversation of the file."""
     checkpoint = next((line.value for line in file.lines if _is_checkpoint(line.value)), None)
     is_one_object = len(file.lines) == 1
     builder = ConversationBuilder("message" if is_one_object else "line")
@@ -46,7 +46,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
     else:
         for place, content in enumerate(map(fields, _contents(checkpoint))):
             if not add_content(builder, text(content.get("role")), content.get("parts"), place):
-                builder.skipped.kind(text(content.get("role")) or "unknown")
+                builder.skipped.add_kind(text(content.get("role")) or "unknown")
     if builder.has_answer:
         ids = (text(line.value.get("sessionId")) for line in file.lines)
         yield builder.session(next(filter(None, ids), file.path.stem), FORMAT_NAME)
@@ -57,18 +57,18 @@ def _add_chat(builder: ConversationBuilder, lines: Sequence[Line]) -> None:
     for line in _messages(builder, lines):
         kind = text(line.value.get("type"))
         if kind in _MODEL:
-            _add_answer(builder, line, last if _is_rest_of(line.value, last) else line)
+            _add_answer(builder, line, last if _continues(line.value, last) else line)
             last = line
         elif kind == "user":
             last = None
             if not add_content(builder, kind, _content(line.value), line.number):
                 builder.skipped.add("a message without content", line.number)
         else:
-            builder.skipped.kind(kind or "unknown")
+            builder.skipped.add_kind(kind or "unknown")
 
 
-def _is_rest_of(message: Fields, answer: Line | None) -> bool:
-    """Whether a message holds nothing but the calls of the answer before it: a notice that came between split the two."""
+def _continues(message: Fields, answer: Line | None) -> bool:
+    """Whether a message has only the tool calls of the answer before it: a notice in between split the two."""
     is_rest = not _content(message) and usage_of(fields(message.get("tokens")), _COUNTED) is None
     return is_rest and answer is not None and not answer.value.get("toolCalls")
 
@@ -78,46 +78,46 @@ def _content(message: Fields) -> object:
 
 
 def _add_answer(builder: ConversationBuilder, line: Line, first: Line | None) -> None:
-    """Add the answer in `line`; more of the one that began in `first`, when that is another."""
+    """Add the answer in `line`, as a continuation if `first` is another line."""
     message = line.value
     calls = [each for each in items(message.get("toolCalls")) if is_object(each)]
-    said = [
+    answer = [
         *(block for thought in items(message.get("thoughts")) for block in _thought(fields(thought))),
-        *spoken(_content(message)),
+        *content_blocks(_content(message)),
         *(call(each.get("id"), each.get("name"), each.get("args")) for each in calls),
     ]
-    if not said:
+    if not answer:
         builder.skipped.add("an answer without content", line.number)
         return
     usage = usage_of(fields(message.get("tokens")), _COUNTED)
     key = text((first or line).value.get("id"))
-    builder.answer(said, key=key, usage=usage, model=text(message.get("model")) or None)
+    builder.add_answer(answer, key=key, usage=usage, model=text(message.get("model")) or None)
     for each in calls:
         if each.get("result"):
-            builder.result(_result(each), line=line.number)
+            builder.add_result(_result(each), line=line.number)
 
 
 def _thought(thought: Fields) -> list[Fields]:
     return thinking("\n".join(filter(None, (text(thought.get("subject")), text(thought.get("description"))))))
 
 
-def _result(asked: Fields) -> Fields:
-    """The result of a call: the first response counts, parts that stand beside it belong to it."""
-    parts = parts_of(asked.get("result"))
+def _result(tool_call: Fields) -> Fields:
+    """Return the result of a tool call: its first response, and the parts next to it."""
+    parts = parts_of(tool_call.get("result"))
     responses = [fields(part.get("functionResponse")) for part in parts if "functionResponse" in part]
     response = responses[0] if responses else {"response": {"output": ""}}
-    is_error = asked.get("status") in _FAILED
+    is_error = tool_call.get("status") in _FAILED
     return {
         **response_block(response, is_error=is_error, shown=parts),
-        "tool_use_id": text(asked.get("id")),  # the response may name it otherwise, or not at all
+        "tool_use_id": text(tool_call.get("id")),  # the response may have another id, or none
     }
 
 
-# -- messages, whatever the version
+# -- messages of all versions
 
 
 def _messages(builder: ConversationBuilder, lines: Sequence[Line]) -> list[Line]:
-    """The messages that count in the end, in order: those written last, without those that were taken back."""
+    """Return the final messages, in order: the last version of each, without those taken back."""
     found: dict[str, Line] = {}
     for line in lines:
         value = line.value
@@ -132,7 +132,7 @@ def _messages(builder: ConversationBuilder, lines: Sequence[Line]) -> list[Line]
         elif "type" in value:
             _write(found, [line])
         elif "$set" not in value and not _is_header(value):
-            builder.skipped.kind("unknown")
+            builder.skipped.add_kind("unknown")
     return list(found.values())
 
 
@@ -157,7 +157,7 @@ def _contents(value: Fields) -> list[object]:
 
 
 def _is_header(value: Fields) -> bool:
-    """Whether a line can only be of a chat of Gemini CLI."""
+    """Whether only a chat of Gemini CLI has such a line."""
     messages = [fields(each) for each in items(fields(value.get("$set", value)).get("messages"))]
     is_message = value.get("type") in _SPEAKERS and ("tokens" in value or "toolCalls" in value)
     has_messages = any(each.get("type") == "gemini" for each in messages)
@@ -170,6 +170,6 @@ def _is_checkpoint(value: Fields) -> bool:
 
 
 def _is_log(value: Fields) -> bool:
-    """The prompts alone, as kept for the arrow keys (logs.json)."""
+    """Whether this is the history of prompts for the arrow keys (logs.json)."""
     logged = [fields(each) for each in items(value.get("messages"))]
     return bool(logged) and all("sessionId" in each and "messageId" in each and "message" in each for each in logged)

@@ -1,4 +1,4 @@
-"""The Gemini API's `Content` (a role and parts), as Gemini CLI and its forks log it, as Anthropic's blocks."""
+"""Translates the Gemini API's `Content` (a role and parts), as logged by Gemini CLI and its forks, to Anthropic's blocks."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SERVER_SIDE: Final = ("executableCode", "codeExecutionResult")
 
 
 def parts_of(content: object) -> list[Fields]:
-    """The parts of a content: a text, one part, or a list of both."""
+    """Return the parts of a content, which is a text, one part, or a list of both."""
     parts = [{"text": each} if isinstance(each, str) else each for each in one_or_more(content)]
     return [part for part in parts if is_object(part)]
 
 
-def spoken(content: object) -> list[Fields]:
-    """What parts say or show, without calls and results."""
-    return [block for part in parts_of(content) for block in _spoken(part)]
+def content_blocks(content: object) -> list[Fields]:
+    """Return the texts, thoughts and media of a content, without tool calls and results."""
+    return [block for part in parts_of(content) for block in _part_blocks(part)]
 
 
 def add_content(
@@ -45,54 +45,50 @@ def add_content(
     model: str = "",
     key: str = "",
 ) -> bool:
-    """Give one `Content` to the builder: an answer of the model, or what it was told and the results it asked for.
-
-    Returns:
-        Whether there was anything in it.
-    """
+    """Add one `Content` to the builder: an answer of the model, or a prompt and tool results; return False if it is empty."""
     parts = parts_of(content)
     if role in ("model", "gemini", "assistant"):
-        said = [block for part in parts for block in (*_spoken(part), *_calls(part))]
-        if said:
-            builder.answer(said, key=key, usage=usage, model=model or None)
-        return bool(said)
+        answer = [block for part in parts for block in (*_part_blocks(part), *_calls(part))]
+        if answer:
+            builder.add_answer(answer, key=key, usage=usage, model=model or None)
+        return bool(answer)
     answers = [part for part in parts if "functionResponse" in part]
     for part in answers:
-        builder.result(response_block(fields(part.get("functionResponse"))), line=place)
-    told = spoken(parts)
-    if told and role == "system":
-        builder.system(told)
-    elif told:
-        builder.prompt(told)
-    return bool(told or answers)
+        builder.add_result(response_block(fields(part.get("functionResponse"))), line=place)
+    prompt = content_blocks(parts)
+    if prompt and role == "system":
+        builder.add_system(prompt)
+    elif prompt:
+        builder.add_prompt(prompt)
+    return bool(prompt or answers)
 
 
 def response_block(response: Fields, *, call_id: str = "", is_error: bool = False, shown: object = None) -> Fields:
-    """A `tool_result` for a `functionResponse`; its text is "output" or "error" where the response has one.
+    """Return a `tool_result` for a `functionResponse`; its text is the response's "output" or "error" if it has one.
 
     Args:
-        call_id: For where the response does not name its call.
-        shown: Parts that stand beside the response, such as a file that was read.
+        call_id: The id if the response has none.
+        shown: Parts next to the response, such as a file that was read.
     """
     given = response.get("response")
-    said = next((fields(given)[key] for key in ("output", "error") if key in fields(given)), given)
-    beside = [*spoken(response.get("parts")), *spoken(shown)]
+    output = next((fields(given)[key] for key in ("output", "error") if key in fields(given)), given)
+    media = [*content_blocks(response.get("parts")), *content_blocks(shown)]
     block = result(
-        text(response.get("id")) or call_id, said, is_error=is_error or (is_object(given) and "error" in given)
+        text(response.get("id")) or call_id, output, is_error=is_error or (is_object(given) and "error" in given)
     )
-    if not beside:
+    if not media:
         return block
     content = block["content"]
-    told = [{"type": "text", "text": content}] if isinstance(content, str) and content else items(content)
-    return {**block, "content": [*told, *beside]}
+    texts = [{"type": "text", "text": content}] if isinstance(content, str) and content else items(content)
+    return {**block, "content": [*texts, *media]}
 
 
-def _spoken(part: Fields) -> Iterator[Fields]:
-    said = text(part.get("text"))
+def _part_blocks(part: Fields) -> Iterator[Fields]:
+    words = text(part.get("text"))
     if part.get("thought") is True:
-        yield from thinking(said, text(part.get("thoughtSignature")))
-    elif said:
-        yield {"type": "text", "text": said}
+        yield from thinking(words, text(part.get("thoughtSignature")))
+    elif words:
+        yield {"type": "text", "text": words}
     inline, file = fields(part.get("inlineData")), fields(part.get("fileData"))
     media = media_block(text(inline.get("mimeType")), data=inline.get("data")) or media_block(
         text(file.get("mimeType")), url=file.get("fileUri")
@@ -105,16 +101,16 @@ def _spoken(part: Fields) -> Iterator[Fields]:
 
 
 def _calls(part: Fields) -> Iterator[Fields]:
-    asked = part.get("functionCall")
-    if is_object(asked):
-        yield call(asked.get("id"), asked.get("name"), asked.get("args"))
+    function_call = part.get("functionCall")
+    if is_object(function_call):
+        yield call(function_call.get("id"), function_call.get("name"), function_call.get("args"))
 
 
 def usage_of(counted: Mapping[str, object], names: Mapping[str, str]) -> Usage | None:
-    """Gemini counts the cached part inside the prompt, tool use and thoughts beside prompt and answer.
+    """Return the usage; Gemini counts the cached part in the prompt, but not tool use in the prompt or thoughts in the answer.
 
     Args:
-        names: What `counted` calls "prompt", "tool", "answer", "thoughts" and "cached".
+        names: The fields of `counted` for "prompt", "tool", "answer", "thoughts" and "cached".
     """
     tokens = {meaning: count(counted.get(name)) for meaning, name in names.items()}
     if not tokens["prompt"]:

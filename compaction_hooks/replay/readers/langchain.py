@@ -1,11 +1,11 @@
-"""Messages dumped by LangChain and LangGraph, in every form there is.
+"""Messages dumped by LangChain and LangGraph, in all forms.
 
 - `messages_to_dict`: `{"type": "human", "data": {...}}`;
 - `dumpd`: `{"lc": 1, "type": "constructor", "id": [..., "HumanMessage"], "kwargs": {...}}`;
 - `model_dump`, as LangGraph's server answers: `{"type": "human", "content": ...}`.
 
-They stand in a JSON list, one a line, or inside an object: a thread's state (`values`, `channel_values`), a traced run (`inputs`,
-`outputs`), where the list of messages may be a list of such lists. Records from before `tool_calls` hold OpenAI's own calls in
+They are in a JSON list, one on each line, or in an object: a thread's state (`values`, `channel_values`) or a traced run
+(`inputs`, `outputs`), which may have a list of such lists. Records from before `tool_calls` have OpenAI's own tool calls in
 `additional_kwargs`.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
-from compaction_hooks.replay.readers.chat import calls_of, shown
+from compaction_hooks.replay.readers.chat import calls_of, content_blocks
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
 from compaction_hooks.replay.readers.values import blocks, call, count, fields, is_object, items, result, text, thinking
@@ -29,16 +29,16 @@ _CLASSES: Final = {f"{kind.capitalize()}Message": kind for kind in _SPEAKERS} | 
 _ROLES: Final = {"user": "human", "assistant": "ai", "developer": "system"}
 _CONTAINERS: Final = ("values", "channel_values", "inputs", "outputs", "kwargs", "input", "output")
 _CALL_BLOCKS: Final = ("tool_use", "tool_call", "function_call", "input_json_delta", "tool_call_chunk")
-"""Calls among the content stand in `tool_calls` too."""
+"""Tool calls in the content are also in `tool_calls`."""
 
 
 def holds(value: Fields) -> bool:
-    """Whether this is a LangChain message, or holds some."""
+    """Whether this is a LangChain message, or contains one."""
     return bool(_messages(value))
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """One session for each list of messages in which a model answers; messages on lines of their own are one session."""
+    """Yield a session for each list of messages in which a model answers; messages on lines of their own are one session."""
     alone = [line for line in file.lines if _kind(line.value)]
     if alone:
         yield from _session(file.path.stem, "line", alone)
@@ -55,7 +55,7 @@ def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[R
     builder = ConversationBuilder(unit)
     for message in messages:
         if not _add(builder, message):
-            builder.skipped.kind(_kind(message.value) or text(message.value.get("type")) or "unknown")
+            builder.skipped.add_kind(_kind(message.value) or text(message.value.get("type")) or "unknown")
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME)
 
@@ -66,37 +66,37 @@ def _add(builder: ConversationBuilder, line: Line) -> bool:
     content = message.get("content")
     if kind in ("tool", "function"):
         is_error = message.get("status") == "error"
-        told = content if isinstance(content, str) else _shown(content)
-        builder.result(result(message.get("tool_call_id"), told, is_error=is_error), line=line.number)
+        output = content if isinstance(content, str) else _content_blocks(content)
+        builder.add_result(result(message.get("tool_call_id"), output, is_error=is_error), line=line.number)
         return True
     if kind == "ai":
-        said = [*_reasoning(extra), *_shown(content), *_calls(message, extra)]
-        if said:
-            builder.answer(said, usage=_usage(message), model=_model(message))
-        return bool(said)
-    told = content if isinstance(content, str) else _shown(content)
-    if not told or kind not in ("human", "system"):
+        answer = [*_reasoning(extra), *_content_blocks(content), *_calls(message, extra)]
+        if answer:
+            builder.add_answer(answer, usage=_usage(message), model=_model(message))
+        return bool(answer)
+    prompt = content if isinstance(content, str) else _content_blocks(content)
+    if not prompt or kind not in ("human", "system"):
         return False
     if kind == "system" or extra.get("__openai_role__") == "developer":
-        builder.system(told)
+        builder.add_system(prompt)
     else:
-        builder.prompt(told)
+        builder.add_prompt(prompt)
     return True
 
 
-def _shown(content: object) -> list[Fields]:
-    """LangChain's own blocks for media and reasoning beside those of the providers."""
+def _content_blocks(content: object) -> list[Fields]:
+    """Return the blocks of a content: LangChain's own for media and reasoning are translated, those of providers kept."""
     found: list[Fields] = []
     listed = [{"type": "text", "text": each} if isinstance(each, str) else each for each in items(content)]
-    for block in shown(listed or content):
+    for block in content_blocks(listed or content):
         kind = text(block.get("type"))
         media = None
         if kind in ("image", "file", "audio", "video") and "source" not in block:
             encoded = block.get("base64") or block.get("data")
             media = media_block(text(block.get("mime_type")) or kind, data=encoded, url=block.get("url"))
         if kind == "reasoning":
-            said = text(block.get("reasoning")) or _summary(block)
-            found += thinking(said, text(block.get("encrypted_content")))
+            reasoning = text(block.get("reasoning")) or _summary(block)
+            found += thinking(reasoning, text(block.get("encrypted_content")))
         elif kind not in _CALL_BLOCKS:
             found.append(media or block)
     return found
@@ -107,21 +107,21 @@ def _summary(block: Fields) -> str:
 
 
 def _reasoning(extra: Fields) -> list[Fields]:
-    said = extra.get("reasoning_content")
-    return thinking(text(said)) if isinstance(said, str) else []
+    reasoning = extra.get("reasoning_content")
+    return thinking(text(reasoning)) if isinstance(reasoning, str) else []
 
 
 def _calls(message: Fields, extra: Fields) -> Iterator[Fields]:
-    asked = [fields(each) for each in items(message.get("tool_calls"))]
+    tool_calls = [fields(each) for each in items(message.get("tool_calls"))]
     broken = [fields(each) for each in items(message.get("invalid_tool_calls"))]
-    for each in (*asked, *broken):
+    for each in (*tool_calls, *broken):
         yield call(each.get("id"), each.get("name"), each.get("args"))
-    if not asked and not broken:
+    if not tool_calls and not broken:
         yield from calls_of(extra)
 
 
 def _usage(message: Fields) -> Usage | None:
-    """LangChain's counts include the cached part, whichever provider counted."""
+    """Return the usage; LangChain counts the cached part in the input for every provider."""
     counted = fields(message.get("usage_metadata"))
     whole = count(counted.get("input_tokens"))
     if not whole:
@@ -140,11 +140,11 @@ def _model(message: Fields) -> str | None:
     return text(metadata.get("model_name")) or text(metadata.get("model")) or None
 
 
-# -- messages, whatever the form
+# -- messages of all forms
 
 
 def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
-    """The lists of messages an object holds, at most `depth` objects deep; the message itself counts as one."""
+    """Return the lists of messages in an object, at most `depth` objects deep; a single message is a list of one."""
     if _kind(value):
         return [[value]]
     listed = items(value.get("messages"))
@@ -152,7 +152,7 @@ def _messages(value: Fields, depth: int = 3) -> list[list[object]]:
     found = [each for each in lists if any(_kind(fields(message)) for message in each)]
     if found or not depth:
         return found
-    # What went into a run is the beginning of what came out of it: the longest counts.
+    # The input of a run is the beginning of its output, so the longest list is the conversation.
     for inner_value in filter(is_object, map(value.get, _CONTAINERS)):
         inner = _messages(inner_value, depth - 1)
         found = max(found, inner, key=lambda lists: sum(map(len, lists)))
@@ -165,7 +165,7 @@ def _fields(value: Fields) -> Fields:
 
 
 def _kind(value: Fields) -> str:
-    """Who speaks, in LangChain's words; "" for what is no message of LangChain's."""
+    """Return the kind of message in LangChain's words; "" if it is not a LangChain message."""
     kind = text(value.get("type"))
     if kind == "constructor":
         names = items(value.get("id"))
@@ -181,5 +181,5 @@ def _kind(value: Fields) -> str:
 
 
 def _is_dumped(value: Fields) -> bool:
-    """Whether a message stands without any wrapping, known by fields that others do not have."""
+    """Whether this is a message without wrapping, recognised by fields that only LangChain has."""
     return "additional_kwargs" in value or "response_metadata" in value

@@ -1,4 +1,4 @@
-"""A session file as JSON objects with their line numbers, tolerant of what real files do wrong."""
+"""Reads a session file as JSON objects with line numbers, and tolerates the mistakes of real files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from compaction_hooks.replay.recorded import Fields
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
-"""By adding 16 zlib is told to expect a gzip header (https://docs.python.org/3/library/zlib.html#zlib.decompress)."""
-_CUT: Final = "the gzip file is cut off: what was before the cut is read"
+"""With 16 added, zlib expects a gzip header (https://docs.python.org/3/library/zlib.html#zlib.decompress)."""
+_CUT: Final = "the gzip file is cut off: everything before the cut is read"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-"""Codex compresses rollouts it has archived."""
+"""Codex compresses archived rollouts."""
 _HEAD_BYTES: Final = 8192
-"""Enough to find a NUL byte in any binary file worth the name."""
+"""Enough to find a NUL byte in a binary file."""
 
 _DECODER: Final = json.JSONDecoder()
 _GIVE_A_SESSION: Final = "give a session file: JSON or JSON Lines"
@@ -29,7 +29,7 @@ _GIVE_A_SESSION: Final = "give a session file: JSON or JSON Lines"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One JSON object and the line it began on, from 1."""
+    """A JSON object and the number of its first line, from 1."""
 
     number: int
     value: Fields
@@ -41,8 +41,8 @@ class SessionFile:
 
     Attributes:
         lines: A JSON list of messages counts as one object with "messages".
-        skipped: What could not be read, one note each.
-        broken: The first line of JSON Lines that is not whole JSON, and what is wrong with it; None when all are.
+        skipped: Notes on unreadable parts.
+        broken: The first line of JSON Lines that is not whole JSON, and its problem; None if all lines are whole.
     """
 
     path: Path
@@ -57,21 +57,21 @@ def load(path: Path) -> SessionFile:
     Raises:
         ReplayError: there is no such file, it is a folder, empty, binary, or holds no JSON object.
     """
-    raw, is_cut = _bytes(path)
-    file = _session_file(path, _text(path, raw))
+    raw, is_cut = _read_bytes(path)
+    file = _parse(path, _decode(path, raw))
     return replace(file, skipped=(_CUT, *file.skipped)) if is_cut else file
 
 
-def _session_file(path: Path, content: str) -> SessionFile:
+def _parse(path: Path, content: str) -> SessionFile:
     if not content.strip():
         raise ReplayError(path, "the file is empty", _GIVE_A_SESSION)
     try:
         whole: object = json.loads(content)
     except (ValueError, RecursionError):
-        return _damaged_document(path, content) or _json_lines(path, content)
+        return _salvage_document(path, content) or _parse_lines(path, content)
     line = _as_line(1, whole)
     if line is None:
-        raise ReplayError(path, f"{_kind(whole)} instead of a session", _GIVE_A_SESSION, line=1)
+        raise ReplayError(path, f"{_describe(whole)} instead of a session", _GIVE_A_SESSION, line=1)
     return SessionFile(path=path, lines=(line,))
 
 
@@ -81,15 +81,15 @@ def _as_line(number: int, value: object) -> Line | None:
     return Line(number, value) if is_object(value) else None
 
 
-def _damaged_document(path: Path, content: str) -> SessionFile | None:
-    """Read what is whole of JSON that runs over several lines, or of one line that breaks off; None for JSON Lines."""
+def _salvage_document(path: Path, content: str) -> SessionFile | None:
+    """Read the intact part of a JSON document over several lines, or of a single line that breaks off; None for JSON Lines."""
     texts = [line.strip() for line in content.split("\n")]
-    whole = [not rest and any(map(is_object, values)) for values, rest in map(_objects, filter(None, texts))]
+    whole = [not rest and any(map(is_object, values)) for values, rest in map(_split_values, filter(None, texts))]
     if 2 * sum(whole) >= len(whole):
         return None
     lines: list[Line] = []
     skipped: list[str] = []
-    place = _next_value(content, 0)
+    place = _skip_space(content, 0)
     while place < len(content):
         number = 1 + content.count("\n", 0, place)
         found = salvage(content, place)
@@ -98,7 +98,7 @@ def _damaged_document(path: Path, content: str) -> SessionFile | None:
             skipped.append(f"line {number}: not JSON: {content[place : place + 40]!r}")
             break
         lines.append(line)
-        place = _next_value(content, found.end)
+        place = _skip_space(content, found.end)
         if not found.is_whole:
             broken = 1 + content.count("\n", 0, found.end)
             rest = content[found.end :].strip()[:40]
@@ -109,17 +109,17 @@ def _damaged_document(path: Path, content: str) -> SessionFile | None:
     return SessionFile(path=path, lines=tuple(lines), skipped=tuple(skipped))
 
 
-def _next_value(content: str, place: int) -> int:
+def _skip_space(content: str, place: int) -> int:
     while place < len(content) and content[place].isspace():
         place += 1
     return place
 
 
-def _bytes(path: Path) -> tuple[bytes, bool]:
-    """Return what the file holds, decompressed, and whether it is a gzip file that breaks off."""
+def _read_bytes(path: Path) -> tuple[bytes, bool]:
+    """Return the decompressed bytes of the file, and whether it is a gzip file that breaks off."""
     try:
         raw = path.read_bytes()
-        return _decompressed(raw) if raw.startswith(_GZIP_MAGIC) else (raw, False)
+        return _decompress(raw) if raw.startswith(_GZIP_MAGIC) else (raw, False)
     except FileNotFoundError:
         raise ReplayError(path, "there is no such file", "check the path") from None
     except IsADirectoryError:
@@ -127,20 +127,20 @@ def _bytes(path: Path) -> tuple[bytes, bool]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
         raise ReplayError(path, f"is a damaged gzip file ({broken})", "copy it again") from None
     except OSError as problem:
-        raise unreadable(path, problem) from None
+        raise access_error(path, problem) from None
 
 
-def unreadable(path: Path, problem: OSError) -> ReplayError:
+def access_error(path: Path, problem: OSError) -> ReplayError:
     """Return the error of a path that the system refuses to open."""
     return ReplayError(path, f"cannot be read ({problem.strerror})", "check the path and its permissions")
 
 
-def _decompressed(raw: bytes) -> tuple[bytes, bool]:
+def _decompress(raw: bytes) -> tuple[bytes, bool]:
     try:
         return gzip.decompress(raw), False
     except EOFError:
         found = bytearray()
-        while raw.startswith(_GZIP_MAGIC):  # one file may be several, one behind the other
+        while raw.startswith(_GZIP_MAGIC):  # a gzip file may have several members
             member = zlib.decompressobj(_GZIP_WINDOW)
             found += member.decompress(raw)
             raw = member.unused_data.lstrip(b"\0")
@@ -149,16 +149,16 @@ def _decompressed(raw: bytes) -> tuple[bytes, bool]:
         return bytes(found), True
 
 
-def _text(path: Path, raw: bytes) -> str:
+def _decode(path: Path, raw: bytes) -> str:
     if raw.startswith(_ZSTD_MAGIC):
         raise ReplayError(path, "is compressed with zstd", f"decompress it first: zstd -d {path}")
     if b"\0" in raw[:_HEAD_BYTES]:
         raise ReplayError(path, "is a binary file or not UTF-8", _GIVE_A_SESSION)
-    # A file that was cut off may end inside a character: the broken line is named below, the rest is read.
+    # A file that was cut off may end inside a character: only its last line is reported as broken.
     return raw.decode("utf-8-sig", errors="replace")
 
 
-def _json_lines(path: Path, content: str) -> SessionFile:
+def _parse_lines(path: Path, content: str) -> SessionFile:
     lines: list[Line] = []
     problems: list[tuple[int, str]] = []
     broken: list[tuple[int, str]] = []
@@ -166,9 +166,11 @@ def _json_lines(path: Path, content: str) -> SessionFile:
     texts = [line.strip() for line in content.split("\n")]
     last = max((number for number, line in enumerate(texts, 1) if line), default=0)
     for number, line in enumerate(texts, 1):
-        values, rest = _objects(line)
+        values, rest = _split_values(line)
         lines.extend(Line(number, value) for value in values if is_object(value))
-        problems.extend((number, f"{_kind(value)} instead of an object") for value in values if not is_object(value))
+        problems.extend(
+            (number, f"{_describe(value)} instead of an object") for value in values if not is_object(value)
+        )
         if len(values) > 1:
             problems.append((number, f"{len(values)} objects on one line, all read"))
         if rest:
@@ -181,8 +183,8 @@ def _json_lines(path: Path, content: str) -> SessionFile:
     return SessionFile(path=path, lines=tuple(lines), skipped=notes, broken=broken[0] if broken else None)
 
 
-def _objects(line: str) -> tuple[list[object], str]:
-    """The JSON values that stand one after the other in `line`, and what is left when no more can be read."""
+def _split_values(line: str) -> tuple[list[object], str]:
+    """Return the consecutive JSON values of a line, and the remaining text that is not JSON."""
     values: list[object] = []
     while line:
         try:
@@ -194,6 +196,6 @@ def _objects(line: str) -> tuple[list[object], str]:
     return values, line
 
 
-def _kind(value: object) -> str:
+def _describe(value: object) -> str:
     names = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "NoneType": "null"}
     return names.get(type(value).__name__, f"a {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Images, documents and other media as the agents write them, as Anthropic's blocks."""
+"""Translates images, documents and other media, as agents write them, to Anthropic's blocks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def media_block(media_type: str, *, data: object = None, url: object = None) -> Fields | None:
-    """The block for bytes in base64 (of either alphabet) or for a URL, data URLs included; None when there is neither.
+    """Return the block for bytes in base64 (of either alphabet) or for a URL, including data URLs; None if there is neither.
 
     Args:
-        media_type: MIME type or its first half. Images and documents have blocks of their own; other kinds keep their name.
+        media_type: MIME type or its first half, the type of the block; anything but image, audio and video is a document.
     """
     encoded, address = text(data), text(url)
     if not encoded and address.startswith("data:"):

@@ -1,4 +1,4 @@
-"""One message a line, with tool calls and their results on lines of their own that carry no ids, as early agents logged them."""
+"""Logs of early agents: one message a line, with tool calls and results on lines of their own, without ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESULTS: Final = ("tool_result", "function_result")
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether some line is an answer of the assistant, or a call, and nothing around it."""
+    """Whether any line is an answer of the assistant or a tool call, without wrapping."""
     return any(
         (line.value.get("role") == "assistant" and "content" in line.value)
         or (line.value.get("type") in _CALLS and "function" in line.value)
@@ -26,14 +26,14 @@ def recognises(lines: Sequence[Line]) -> bool:
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation of the file. A result answers the oldest call above it that has none."""
+    """Yield the conversation of the file. A result belongs to the oldest tool call above it without one."""
     builder = ConversationBuilder()
     for line in file.lines:
         kind = text(line.value.get("type"))
         if kind in _CALLS:
-            builder.answer([call("", fields(line.value.get("function")).get("name"), line.value.get("arguments"))])
+            builder.add_answer([call("", fields(line.value.get("function")).get("name"), line.value.get("arguments"))])
         elif kind in _RESULTS:
-            builder.result(result("", line.value.get("result")), line=line.number)
+            builder.add_result(result("", line.value.get("result")), line=line.number)
         elif not _add(builder, line.value):
             builder.skipped.add(f"{kind or 'an object'} is no message", line.number)
     if builder.has_answer:
@@ -46,7 +46,7 @@ def _add(builder: ConversationBuilder, value: Fields) -> bool:
     if not content or value.get("role") not in ("user", "assistant"):
         return False
     if value["role"] == "user":
-        builder.prompt(content)
+        builder.add_prompt(content)
     else:
-        builder.answer([{"type": "text", "text": content}])
+        builder.add_answer([{"type": "text", "text": content}])
     return True

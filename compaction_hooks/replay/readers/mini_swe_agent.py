@@ -1,11 +1,11 @@
 """Trajectories of mini-swe-agent (*.traj.json) and of SWE-agent (*.traj).
 
-What they do that a list of messages does not:
+Differences from a list of messages:
 
-- each message carries what the program knows of it under `extra`, the provider's whole response included;
+- each message has data of the program under `extra`, including the provider's whole response;
 - the end of the run is a message of the role `exit`;
 - with OpenAI's Responses API a message is a response with its `output`, or a bare `function_call_output`;
-- SWE-agent keeps `history`; before that there was only `trajectory`, a list of what was said and what was seen.
+- SWE-agent keeps `history`; older versions only `trajectory`, a list of responses with observations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compaction_hooks import Usage
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.chat import add_message, litellm_usage
 from compaction_hooks.replay.readers.lines import SessionFile
-from compaction_hooks.replay.readers.responses import answer_blocks, result_block, spoken
+from compaction_hooks.replay.readers.responses import answer_blocks, content_blocks, result_block
 from compaction_hooks.replay.readers.values import fields, items, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
@@ -33,14 +33,14 @@ def holds(value: Fields) -> bool:
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """One session for each trajectory in which a model answers."""
+    """Yield a session for each trajectory in which a model answers."""
     for line in file.lines:
         if not holds(line.value):
             continue
         builder = ConversationBuilder("message")
         for place, message in enumerate(_messages(line.value)):
             if not _add(builder, message, place):
-                builder.skipped.kind(text(message.get("role")) or text(message.get("type")) or "unknown")
+                builder.skipped.add_kind(text(message.get("role")) or text(message.get("type")) or "unknown")
         if builder.has_answer:
             session_id = text(line.value.get("instance_id")) or file.path.name.partition(".")[0]
             info = fields(fields(line.value.get("info")).get("config"))
@@ -63,20 +63,20 @@ def _add(builder: ConversationBuilder, message: Fields, place: int) -> bool:
     if message.get("type") == "function_call_output":
         block = result_block(message)
         if block is not None:
-            builder.result(block, line=place)
+            builder.add_result(block, line=place)
         return block is not None
     if message.get("object") == "response":
         return _add_response(builder, message)
     if message.get("type") == "message":
-        message = {"role": message.get("role"), "content": spoken(message.get("content"))}
+        message = {"role": message.get("role"), "content": content_blocks(message.get("content"))}
     return add_message(builder, message, place, usage=_usage(response), model=text(response.get("model")))
 
 
 def _add_response(builder: ConversationBuilder, message: Fields) -> bool:
-    said = [block for item in items(message.get("output")) for block in answer_blocks(fields(item))]
-    if said:
-        builder.answer(said, usage=_usage(message), model=text(message.get("model")) or None)
-    return bool(said)
+    answer = [block for item in items(message.get("output")) for block in answer_blocks(fields(item))]
+    if answer:
+        builder.add_answer(answer, usage=_usage(message), model=text(message.get("model")) or None)
+    return bool(answer)
 
 
 def _usage(response: Fields) -> Usage | None:
@@ -91,6 +91,6 @@ def _is_mini(value: Fields) -> bool:
 
 def _is_swe(value: Fields) -> bool:
     steps = [fields(step) for step in items(value.get("trajectory"))]
-    said = [fields(message) for message in items(value.get("history"))]
-    is_history = any("role" in each and ("message_type" in each or "agent" in each) for each in said)
+    history = [fields(message) for message in items(value.get("history"))]
+    is_history = any("role" in each and ("message_type" in each or "agent" in each) for each in history)
     return is_history or any("observation" in step and ("response" in step or "action" in step) for step in steps)

@@ -1,12 +1,12 @@
-"""Sessions of OpenCode and its forks: `opencode export`, or the folder it stores them in (~/.local/share/opencode/storage).
+"""Sessions of OpenCode and its forks: `opencode export`, or the storage folder (~/.local/share/opencode/storage).
 
-An exported session is an object with `info` and `messages`, each message with `info` and `parts`. What they do that a list of
-messages does not:
+An exported session is an object with `info` and `messages`, each message with `info` and `parts`. Differences from a list of
+messages:
 
-- an answer holds all its steps: several calls of the model, each from `step-start` to `step-finish`, with the results between;
-- tool calls hold their own results, as far as they have run;
+- an answer has all its steps: several model calls, each from `step-start` to `step-finish`, with the results in between;
+- tool calls contain their own results, as far as they have run;
 - a compaction is a part of a user message; the answer after it, marked as a summary, is its product;
-- `revert` takes back everything from a message on, though it still stands there;
+- `revert` takes back all messages from one on, although they are still in the file;
 - in the storage folder the session, each message and each part is a file of its own.
 """
 
@@ -28,7 +28,7 @@ FORMAT_NAME: Final = "OpenCode session"
 _UNFINISHED: Final = ("pending", "running")
 _NEVER_SENT: Final = ("step-start", "snapshot", "patch", "agent", "retry", "subtask")
 _READ_AS_TEXT: Final = ("text/plain", "application/x-directory")
-"""Files of these kinds are told as text parts beside the file part."""
+"""The content of these files is in text parts next to the file part."""
 
 
 def holds(value: Fields) -> bool:
@@ -37,7 +37,7 @@ def holds(value: Fields) -> bool:
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """One session for each object in which a model answers."""
+    """Yield a session for each object in which a model answers."""
     for line in file.lines:
         if _is_exported(line.value):
             yield from _session(line.value, file.path.stem, ())
@@ -66,7 +66,7 @@ class _History:
         self._reverted_from = reverted_from
         self._is_reverted = False
         self._sizes: dict[str, int] = {}
-        """For each message's id, how much the builder held before it."""
+        """For each message's id, the length of the builder before it."""
 
     def add(self, message: Fields, place: int) -> None:
         info = fields(message.get("info"))
@@ -76,7 +76,7 @@ class _History:
         if self._is_reverted:
             self.builder.skipped.add("taken back by the user", place)
         elif info.get("role") == "assistant" and info.get("summary") is True:
-            self.builder.summary("".join(text(part.get("text")) for part in parts if part.get("type") == "text"))
+            self.builder.set_summary("".join(text(part.get("text")) for part in parts if part.get("type") == "text"))
         elif info.get("role") == "assistant":
             self._add_answer(info, parts, place)
         elif info.get("role") == "user":
@@ -86,53 +86,55 @@ class _History:
 
     def _add_prompt(self, info: Fields, parts: Sequence[Fields], place: int) -> None:
         if text(info.get("system")):
-            self.builder.skipped.kind("system prompt of one message")
-        told = [block for part in parts for block in _told(part)]
-        if told:
-            self.builder.prompt(told)
+            self.builder.skipped.add_kind("system prompt of one message")
+        prompt = [block for part in parts for block in _prompt_blocks(part)]
+        if prompt:
+            self.builder.add_prompt(prompt)
         compactions = [part for part in parts if part.get("type") == "compaction"]
         for part in compactions:
             self._compact(part)
-        if not told and not compactions:
+        if not prompt and not compactions:
             self.builder.skipped.add("a message without content", place)
 
     def _add_answer(self, info: Fields, parts: Sequence[Fields], place: int) -> None:
-        """Each step is an answer of its own; a message with one step may count its tokens itself."""
+        """Add each step as an answer of its own; a message with one step may have the token counts itself."""
         steps = _steps(parts)
         model = text(info.get("modelID")) or text(fields(info.get("model")).get("modelID"))
         is_heard = False
         for number, step in enumerate(steps):
-            said = [block for part in step for block in _said(part)]
+            answer = [block for part in step for block in _answer_blocks(part)]
             finished = next(
                 (part for part in step if part.get("type") == "step-finish"), info if len(steps) == 1 else {}
             )
-            if said:
+            if answer:
                 key = f"{text(info.get('id'))} {number}"
-                self.builder.answer(said, key=key, usage=_usage(fields(finished.get("tokens"))), model=model or None)
+                self.builder.add_answer(
+                    answer, key=key, usage=_usage(fields(finished.get("tokens"))), model=model or None
+                )
                 is_heard = True
             for part in step:
-                self._add_rest(part, place)
+                self._add_other(part, place)
         if not is_heard:
             self.builder.skipped.add("an answer without content", place)
 
-    def _add_rest(self, part: Fields, place: int) -> None:
-        """What a part holds beside what the model said."""
+    def _add_other(self, part: Fields, place: int) -> None:
+        """Add the result, compaction or kind of a part that is not an answer."""
         kind, state = text(part.get("type")), fields(part.get("state"))
         if kind == "tool" and state.get("status") not in _UNFINISHED:
-            self.builder.result(_result(part, state), line=place)
+            self.builder.add_result(_result(part, state), line=place)
         elif kind == "compaction":
             self._compact(part)
         elif kind in _NEVER_SENT and kind != "step-start":
-            self.builder.skipped.kind(kind)
+            self.builder.skipped.add_kind(kind)
 
     def _compact(self, part: Fields) -> None:
         kept = self._sizes.get(text(part.get("tail_start_id")))
         trigger = "auto" if part.get("auto") is True else "manual"
-        self.builder.compaction(trigger=trigger, first_kept_index=kept)
+        self.builder.add_compaction(trigger=trigger, first_kept_index=kept)
 
 
 def _steps(parts: Sequence[Fields]) -> list[list[Fields]]:
-    """The parts of each call of the model; what holds no words of it belongs to the call before."""
+    """Return the parts of each model call; steps without output of the model belong to the call before."""
     steps: list[list[Fields]] = [[]]
     for part in parts:
         if part.get("type") == "step-start":
@@ -140,27 +142,27 @@ def _steps(parts: Sequence[Fields]) -> list[list[Fields]]:
         steps[-1].append(part)
     spoken: list[list[Fields]] = [[]]
     for step in steps:
-        is_spoken = any(map(_said, step)) and any(map(_said, spoken[-1]))
+        is_spoken = any(map(_answer_blocks, step)) and any(map(_answer_blocks, spoken[-1]))
         spoken = [*spoken, step] if is_spoken else [*spoken[:-1], [*spoken[-1], *step]]
     return spoken
 
 
-def _said(part: Fields) -> list[Fields]:
-    kind, said = part.get("type"), text(part.get("text"))
-    if kind == "text" and said and part.get("ignored") is not True:
-        return [{"type": "text", "text": said}]
+def _answer_blocks(part: Fields) -> list[Fields]:
+    kind, words = part.get("type"), text(part.get("text"))
+    if kind == "text" and words and part.get("ignored") is not True:
+        return [{"type": "text", "text": words}]
     if kind == "reasoning":
         signed = fields(fields(part.get("metadata")).get("anthropic"))
-        return thinking(said, text(signed.get("signature")))
+        return thinking(words, text(signed.get("signature")))
     if kind == "tool":
         return [call(part.get("callID"), part.get("tool"), fields(part.get("state")).get("input"))]
     return []
 
 
-def _told(part: Fields) -> list[Fields]:
-    kind, said = part.get("type"), text(part.get("text"))
-    if kind == "text" and said and part.get("ignored") is not True:
-        return [{"type": "text", "text": said}]
+def _prompt_blocks(part: Fields) -> list[Fields]:
+    kind, words = part.get("type"), text(part.get("text"))
+    if kind == "text" and words and part.get("ignored") is not True:
+        return [{"type": "text", "text": words}]
     if kind == "file" and part.get("mime") not in _READ_AS_TEXT:
         media = media_block(text(part.get("mime")), url=part.get("url"))
         return [media] if media else []
@@ -168,17 +170,17 @@ def _told(part: Fields) -> list[Fields]:
 
 
 def _result(part: Fields, state: Fields) -> Fields:
-    """The output as it was first given: that OpenCode cleared it later is what its own compaction did."""
+    """Return the original output, even if OpenCode's own compaction cleared it later."""
     is_error = state.get("status") == "error"
-    said = text(state.get("output")) or text(state.get("error")) or (NO_RESULT if is_error else "")
+    output = text(state.get("output")) or text(state.get("error")) or (NO_RESULT if is_error else "")
     files = (fields(each) for each in items(state.get("attachments")))
     media = [found for each in files if (found := media_block(text(each.get("mime")), url=each.get("url")))]
-    content = [{"type": "text", "text": said}, *media] if media else said
+    content = [{"type": "text", "text": output}, *media] if media else output
     return result(part.get("callID"), content, is_error=is_error)
 
 
 def _usage(tokens: Fields) -> Usage | None:
-    """OpenCode counts the cached part and the reasoning beside the input and the output."""
+    """Return the usage; OpenCode counts neither the cached part in the input nor the reasoning in the output."""
     cache = fields(tokens.get("cache"))
     read, written = count(cache.get("read")), count(cache.get("write"))
     whole = count(tokens.get("input")) + read + written

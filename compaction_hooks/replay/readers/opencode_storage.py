@@ -14,17 +14,17 @@ from compaction_hooks.replay.readers.values import count, fields, is_object, tex
 from compaction_hooks.replay.recorded import Fields
 
 _LEVELS_UP = 4
-"""From a session's file to the folder with all messages, at most."""
+"""Most folder levels from a session's file up to the folder with all messages."""
 
 
 def is_session(value: Fields) -> bool:
-    """Whether this is the file of a session, which holds no messages itself."""
+    """Whether this is the file of a session, which has no messages itself."""
     has_place = "directory" in value or "projectID" in value
     return "messages" not in value and has_place and "id" in value and is_object(value.get("time"))
 
 
 def session_files(folder: Path) -> list[Path]:
-    """The files of all sessions in a storage folder, or in one that has it under `storage`; none elsewhere."""
+    """Return the files of all sessions in a storage folder or in its parent; none for other folders."""
     for root in (folder, folder / "storage"):
         if (root / "session").is_dir():
             found = [*root.glob("session/*/ses*.json"), *root.glob("session/info/*.json")]
@@ -33,7 +33,7 @@ def session_files(folder: Path) -> list[Path]:
 
 
 def gather(path: Path, session: Fields) -> tuple[Fields, list[str]]:
-    """Put a session together as an export would, from the folders around its file; with notes on files that cannot be read."""
+    """Return a session in the form of an export, read from the folders around its file, and notes on unreadable files."""
     notes: list[str] = []
     session_id = text(session.get("id"))
     messages: list[Fields] = []
@@ -54,8 +54,8 @@ def _parts(root: Path, session_id: str, message_id: str, notes: list[str]) -> li
     for folder in (root / "part" / message_id, root / "part" / session_id / message_id):
         if folder.is_dir():
             return list(_objects(sorted(folder.glob("*.json")), notes))
-    beside = _objects(sorted((root / "part").glob("*.json")), notes)
-    return [part for part in beside if part.get("messageID") == message_id]
+    all_parts = _objects(sorted((root / "part").glob("*.json")), notes)
+    return [part for part in all_parts if part.get("messageID") == message_id]
 
 
 def _objects(paths: Iterator[Path] | list[Path], notes: list[str]) -> Iterator[Fields]:
@@ -71,5 +71,5 @@ def _objects(paths: Iterator[Path] | list[Path], notes: list[str]) -> Iterator[F
 
 
 def _age(info: Fields) -> tuple[int, str]:
-    """Messages are told in the order of their making; ids rise with it."""
+    """Return the key that sorts messages by creation; ids increase with time."""
     return count(fields(info.get("time")).get("created")), text(info.get("id"))

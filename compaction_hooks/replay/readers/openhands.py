@@ -1,11 +1,11 @@
-"""Event histories of OpenHands: of a session's folder (events/*.json), of an exported trajectory, of an evaluation's output.jsonl.
+"""Event histories of OpenHands: a session's folder (events/*.json), an exported trajectory, an evaluation's output.jsonl.
 
-What they do that a list of messages does not:
+Differences from a list of messages:
 
-- actions and observations are events; an observation names its action by `cause`, older ones by nothing but their order;
+- actions and observations are events; an observation names its action by `cause`, older ones follow it;
 - the model's whole response is repeated in the `tool_call_metadata` of each action and observation it led to;
-- actions without it are named for what they do (`run`, `edit`), their words stand in `thought`;
-- changes of state, what was recalled, and the events of a delegate stand among them;
+- actions without it have the name of the tool (`run`, `edit`) and their text in `thought`;
+- changes of state, recalled knowledge and the events of a delegate are among them;
 - a condensation is an event that names which events it forgets;
 - a logged completion is a request with its response.
 
@@ -19,7 +19,7 @@ from typing import Final
 
 from compaction_hooks.replay.readers import openhands_sdk
 from compaction_hooks.replay.readers.builder import ConversationBuilder
-from compaction_hooks.replay.readers.chat import add_message, calls_of, litellm_usage, reasoning_of, shown
+from compaction_hooks.replay.readers.chat import add_message, calls_of, content_blocks, litellm_usage, reasoning_of
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.media import media_block
 from compaction_hooks.replay.readers.values import call, count, fields, is_object, items, json_text, result, text
@@ -33,12 +33,12 @@ _NO_RESULTS: Final = ("agent_state_changed", "recall", "null")
 
 
 def holds(value: Fields) -> bool:
-    """Whether this is an event, or holds some."""
+    """Whether this is an event, or contains one."""
     return _is_event(value) or bool(_events(value)) or _is_completion(value)
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """One session for each history in which a model answers; events on lines of their own are one session."""
+    """Yield a session for each history in which a model answers; events on lines of their own are one session."""
     alone = [line for line in file.lines if _is_event(line.value)]
     if alone:
         yield from _session(file.path.stem, "line" if len(file.lines) > 1 else "event", alone)
@@ -71,7 +71,7 @@ class _History:
         self.builder: Final = ConversationBuilder(unit)
         self.tools: list[Fields] = []
         self._sizes: dict[int, int] = {}
-        """For each event's id, how much the builder held before it."""
+        """For each event's id, the length of the builder before it."""
         self._responses: set[str] = set()
         self._is_delegated = False
 
@@ -80,7 +80,7 @@ class _History:
         if (number := value.get("id")) is not None and isinstance(number, int):
             self._sizes[number] = len(self.builder)
         if self._is_delegated and value.get("observation") != "delegate":
-            self.builder.skipped.kind("event of a delegate")
+            self.builder.skipped.add_kind("event of a delegate")
         elif "observation" in value:
             self._is_delegated = False
             self._add_observation(event)
@@ -91,70 +91,72 @@ class _History:
 
     def _add_action(self, event: Line) -> None:
         value, args = event.value, _args(event.value)
-        action, said = text(value.get("action")), text(args.get("content"))
+        action, content = text(value.get("action")), text(args.get("content"))
         response = fields(fields(value.get("tool_call_metadata")).get("model_response"))
         if action == "system":
-            self.builder.system(said)
+            self.builder.add_system(content)
             self.tools += [each for each in items(args.get("tools")) if is_object(each)]
         elif action == "condensation":
             self._condense(args)
         elif action in _NO_CALLS:
-            self.builder.skipped.kind(action)
+            self.builder.skipped.add_kind(action)
         elif action == "message" and not _is_agents(value, args):
             images = (media_block("image", url=url) for url in items(args.get("image_urls") or args.get("images_urls")))
-            self.builder.prompt([{"type": "text", "text": said}, *filter(None, images)])
+            self.builder.add_prompt([{"type": "text", "text": content}, *filter(None, images)])
         elif response:
             self._add_response(response)
         elif action == "message":
-            self.builder.answer([{"type": "text", "text": said}])
+            self.builder.add_answer([{"type": "text", "text": content}])
         else:
             self._add_named_action(value, action, args)
         self._is_delegated = action == "delegate"
 
     def _add_response(self, response: Fields) -> None:
-        """The response of a model, once, however many actions it led to."""
+        """Add the response of a model once, even if it led to several actions."""
         message = _answer(response)
         key = text(response.get("id")) or json_text(message)
         if key in self._responses:
             return
         self._responses.add(key)
-        said = [*reasoning_of(message), *shown(message.get("content")), *calls_of(message)]
+        answer = [*reasoning_of(message), *content_blocks(message.get("content")), *calls_of(message)]
         usage = litellm_usage(fields(response.get("usage")))
-        if said:
-            self.builder.answer(said, usage=usage, model=text(response.get("model")) or None)
+        if answer:
+            self.builder.add_answer(answer, usage=usage, model=text(response.get("model")) or None)
 
     def _add_named_action(self, value: Fields, action: str, args: Fields) -> None:
         if value.get("source") == "user":
-            self.builder.skipped.kind(f"{action} by the user")
+            self.builder.skipped.add_kind(f"{action} by the user")
             return
         thought = text(args.get("thought"))
-        given = {name: each for name, each in args.items() if name not in ("thought", "action_risk", "is_confirmed")}
-        said = [{"type": "text", "text": thought}] if thought else []
-        self.builder.answer([*said, call(_action_id(value.get("id")), action, given)])
+        arguments = {
+            name: each for name, each in args.items() if name not in ("thought", "action_risk", "is_confirmed")
+        }
+        thoughts = [{"type": "text", "text": thought}] if thought else []
+        self.builder.add_answer([*thoughts, call(_action_id(value.get("id")), action, arguments)])
 
     def _add_observation(self, event: Line) -> None:
         value = event.value
         kind = text(value.get("observation"))
         if kind in _NO_RESULTS:
-            self.builder.skipped.kind(kind)
+            self.builder.skipped.add_kind(kind)
             return
         call_id = text(fields(value.get("tool_call_metadata")).get("tool_call_id")) or _action_id(value.get("cause"))
-        self.builder.result(result(call_id, value.get("content"), is_error=kind == "error"), line=event.number)
+        self.builder.add_result(result(call_id, value.get("content"), is_error=kind == "error"), line=event.number)
 
     def _condense(self, args: Fields) -> None:
         forgotten = [each for each in items(args.get("forgotten_event_ids")) if isinstance(each, int)]
         last = max(forgotten, default=count(args.get("forgotten_events_end_id")))
         kept = [size for number, size in self._sizes.items() if number > last]
-        self.builder.compaction(summary=text(args.get("summary")), first_kept_index=min(kept, default=None))
+        self.builder.add_compaction(summary=text(args.get("summary")), first_kept_index=min(kept, default=None))
 
 
 def _action_id(number: object) -> str:
-    """A call that the model's API did not name is known by its event's number."""
+    """Return the id of a tool call without an id of the API: its event's number."""
     return f"event_{number}" if isinstance(number, int) else ""
 
 
 def _is_agents(value: Fields, args: Fields) -> bool:
-    """Whether the agent said it; the first versions do not name the source, but their agent waits for a response."""
+    """Whether the agent wrote it; the first versions do not name the source, but their agent waits for a response."""
     return value.get("source", "agent" if args.get("wait_for_response") is True else "user") == "agent"
 
 
@@ -163,7 +165,7 @@ def _answer(response: Fields) -> Fields:
 
 
 def _args(value: Fields) -> Fields:
-    """The action's fields: under "args", in the first versions beside its name."""
+    """Return the action's fields: under "args", in the first versions next to its name."""
     if is_object(value.get("args")):
         return fields(value["args"])
     return {
@@ -184,11 +186,11 @@ def _completion(session_id: str, value: Fields) -> RecordedSession:
     return builder.session(session_id, "OpenHands completion", tools=tools)
 
 
-# -- events, wherever they stand
+# -- events of all versions
 
 
 def _events(value: Fields) -> list[object]:
-    """The events an object holds; the first evaluations kept them as pairs of action and observation."""
+    """Return the events in an object; the first evaluations kept them as pairs of action and observation."""
     for name in _LISTS:
         listed = items(value.get(name))
         flat = [event for each in listed for event in (items(each) or [each])]

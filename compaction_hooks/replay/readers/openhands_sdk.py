@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from compaction_hooks.replay.readers.builder import ConversationBuilder
-from compaction_hooks.replay.readers.chat import add_message, calls_of, shown
+from compaction_hooks.replay.readers.chat import add_message, calls_of, content_blocks
 from compaction_hooks.replay.readers.lines import Line
 from compaction_hooks.replay.readers.media import media_block
 from compaction_hooks.replay.readers.values import blocks, fields, items, one_or_more, result, text, thinking
@@ -23,7 +23,7 @@ _ANSWERED: Final[Mapping[str, str]] = {
     "AgentErrorEvent": "error",
     "UserRejectObservation": "rejection_reason",
 }
-"""What answers a call, and the field that holds the answer."""
+"""Events with the result of a tool call, and the field with its content."""
 
 
 def is_event(value: Fields) -> bool:
@@ -32,11 +32,11 @@ def is_event(value: Fields) -> bool:
 
 
 def read(session_id: str, unit: str, events: Sequence[Line]) -> Iterator[RecordedSession]:
-    """The conversation of these events, if a model answers in it."""
+    """Yield the conversation of these events if a model answers in it."""
     builder = ConversationBuilder(unit)
     for event in events:
         if not _add(builder, event):
-            builder.skipped.kind(text(event.value.get("kind")) or "unknown")
+            builder.skipped.add_kind(text(event.value.get("kind")) or "unknown")
     if builder.has_answer:
         yield builder.session(session_id, FORMAT_NAME)
 
@@ -45,18 +45,24 @@ def _add(builder: ConversationBuilder, event: Line) -> bool:
     value, kind = event.value, text(event.value.get("kind"))
     if kind == _SYSTEM:
         parts = (fields(value.get(name)) for name in ("system_prompt", "dynamic_context"))
-        builder.system([block for part in parts for block in shown([part]) if part])
+        builder.add_system([block for part in parts for block in content_blocks([part]) if part])
     elif kind == _CONDENSED:
-        builder.compaction(summary=text(value.get("summary")))  # no event counts tokens: what was kept tells nothing
+        builder.add_compaction(
+            summary=text(value.get("summary"))
+        )  # no event has token counts, so kept events do not matter
     elif kind == _ASKED:
-        said = [*_reasoning(value), *shown(value.get("thought")), *calls_of({"tool_calls": [value.get("tool_call")]})]
-        builder.answer(said, key=text(value.get("llm_response_id")))
+        answer = [
+            *_reasoning(value),
+            *content_blocks(value.get("thought")),
+            *calls_of({"tool_calls": [value.get("tool_call")]}),
+        ]
+        builder.add_answer(answer, key=text(value.get("llm_response_id")))
     elif kind == _TOLD:
         return _add_message(builder, event)
     elif kind in _ANSWERED:
-        content = _observed(value.get(_ANSWERED[kind]), value)
+        content = _result_content(value.get(_ANSWERED[kind]), value)
         block = result(value.get("tool_call_id"), content, is_error=kind != "ObservationEvent")
-        builder.result(block, line=event.number)
+        builder.add_result(block, line=event.number)
     else:
         return False
     return True
@@ -70,8 +76,8 @@ def _add_message(builder: ConversationBuilder, event: Line) -> bool:
     )
 
 
-def _observed(observed: object, value: Fields) -> object:
-    """The words of an error, or what the tool shows of its observation."""
+def _result_content(observed: object, value: Fields) -> object:
+    """Return the text of an error, or the content of an observation."""
     if isinstance(observed, str):
         return observed
     observation = fields(observed)
@@ -84,7 +90,7 @@ def _content(listed: Sequence[object]) -> list[Fields]:
     for each in listed:
         for block in [{"type": "text", "text": each}] if isinstance(each, str) else blocks([each]):
             images = (media_block("image", url=url) for url in items(block.get("image_urls")))
-            found += shown([block]) if block.get("type") != "image" else filter(None, images)
+            found += content_blocks([block]) if block.get("type") != "image" else filter(None, images)
     return found
 
 

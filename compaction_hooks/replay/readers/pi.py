@@ -1,7 +1,7 @@
 """Session files of pi (~/.pi/agent/sessions/*/*.jsonl).
 
-Version 1 has no "version" and is a list; later ones are a tree by `id` and `parentId`, of which the path to the last entry is the
-conversation. Real files hold lines with two objects.
+Version 1 has no "version" and is a list. Later versions are a tree by `id` and `parentId`; the path to the last entry is the
+conversation. Real files have lines with two objects.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from compaction_hooks import Usage
-from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.lines import Line, SessionFile
-from compaction_hooks.replay.readers.values import blocks, count, fields, text
+from compaction_hooks.replay.readers.values import blocks, call, count, fields, result, text
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 FORMAT_NAME: Final = "pi session"
 
 _FAILED: Final = ("error", "aborted")
-"""Stop reasons of calls that broke off: what they say they counted is never used."""
+"""Stop reasons of calls that broke off; their token counts are not used."""
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether pi's session header comes first, or a message in pi's own wrapping comes at all."""
+    """Whether the first line is pi's session header, or any line is a message in pi's wrapping."""
     first = lines[0].value
     return (first.get("type") == "session" and "cwd" in first) or any(_is_message(line.value) for line in lines)
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation on the path to the last entry."""
+    """Yield the conversation on the path to the last entry."""
     entries, notes = _path(file.lines)
     builder = ConversationBuilder()
     sizes: list[int] = []
@@ -40,44 +39,29 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         if line.value.get("type") == "compaction":
             _add_compaction(builder, line.value, entries, sizes)
         elif not _add_entry(builder, line):
-            others.update(_name(line.value))
+            others.update(_names(line.value))
     if not builder.has_answer:
         return
     if others:
         notes.append("lines without messages: " + ", ".join(f"{kind} {times}" for kind, times in others.most_common()))
-    conversation = builder.finish()
     header = file.lines[0].value
-    yield RecordedSession(
-        id=(text(header.get("id")) if header.get("type") == "session" else "") or file.path.stem,
-        format_name=FORMAT_NAME,
-        format=AnthropicFormat(),
-        messages=conversation.messages,
-        model=conversation.model,
-        calls=conversation.calls,
-        compactions=conversation.compactions,
-        skipped=(*notes, *conversation.notes),
-    )
+    own_id = text(header.get("id")) if header.get("type") == "session" else ""
+    yield builder.session(own_id or file.path.stem, FORMAT_NAME, notes=notes)
 
 
 def _add_entry(builder: ConversationBuilder, line: Line) -> bool:
-    """Give one entry to the builder; whether it held anything for it."""
-    if not _is_message(line.value):
-        told = _TOLD.get(text(line.value.get("type")))
-        content = told(line.value) if told else None
-        if content:
-            builder.prompt(content)
-        return bool(content)
-    message = fields(line.value.get("message"))
+    """Add one entry to the builder; return False if there was nothing to add."""
+    message = fields(line.value.get("message")) if _is_message(line.value) else {}
     role = message.get("role")
     if role == "toolResult":
-        builder.result(_result(message), line=line.number)
+        builder.add_result(_result(message), line=line.number)
         return True
     if role == "assistant":
         return _add_answer(builder, message)
-    told = _TOLD.get(text(role))
-    content = told(message) if told else None
+    read_prompt = _PROMPTS.get(text(role if message else line.value.get("type")))
+    content = read_prompt(message or line.value) if read_prompt else None
     if content:
-        builder.prompt(content)
+        builder.add_prompt(content)
     return bool(content)
 
 
@@ -87,17 +71,17 @@ def _add_answer(builder: ConversationBuilder, message: Fields) -> bool:
         return False
     failed = message.get("stopReason") in _FAILED
     usage = None if failed else _usage(fields(message.get("usage")))
-    builder.answer(content, usage=usage, model=text(message.get("model")) or None)
+    builder.add_answer(content, usage=usage, model=text(message.get("model")) or None)
     return True
 
 
 def _add_compaction(builder: ConversationBuilder, value: Fields, entries: Sequence[Line], sizes: Sequence[int]) -> None:
-    """Version 1 names the first entry that was kept by its index in the file, later versions by its id."""
+    """Add a compaction. Version 1 names the first kept entry by its index in the file, later versions by its id."""
     kept_id, kept_index = value.get("firstKeptEntryId"), value.get("firstKeptEntryIndex")
     place = next(
         (index for index, line in enumerate(entries) if kept_id and line.value.get("id") == kept_id), kept_index
     )
-    builder.compaction(
+    builder.add_compaction(
         tokens_before=count(value.get("tokensBefore")) or None,
         summary=text(value.get("summary")),
         first_kept_index=sizes[place] if isinstance(place, int) and place < len(sizes) else None,
@@ -105,12 +89,12 @@ def _add_compaction(builder: ConversationBuilder, value: Fields, entries: Sequen
 
 
 def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
-    """The entries that lead to the last one, oldest first, and notes on the others."""
+    """Return the entries that lead to the last one, oldest first, and notes on the others."""
     tree = {index for index, line in enumerate(lines) if "parentId" in line.value}
     if not tree:
         return list(lines), []
     places = {text(lines[index].value.get("id")): index for index in sorted(tree)}
-    # An entry that lost its id is nobody's parent: an entry without a parent would lead to it.
+    # An entry without an id is no parent, or an entry without a parent would lead to it.
     places.pop("", None)
     notes: list[str] = []
     path: list[int] = []
@@ -134,7 +118,7 @@ def _path(lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
 
 
 def _usage(usage: Fields) -> Usage | None:
-    """pi counts the cached part beside the input; None when nothing was counted."""
+    """Return the usage; pi does not count the cached part in the input. None if nothing was counted."""
     read, written = count(usage.get("cacheRead")), count(usage.get("cacheWrite"))
     whole = count(usage.get("input")) + read + written
     if not whole:
@@ -148,12 +132,7 @@ def _usage(usage: Fields) -> Usage | None:
 
 
 def _result(message: Fields) -> Fields:
-    result = {
-        "type": "tool_result",
-        "tool_use_id": text(message.get("toolCallId")),
-        "content": _blocks(message.get("content")),
-    }
-    return {**result, "is_error": True} if message.get("isError") is True else result
+    return result(message.get("toolCallId"), _blocks(message.get("content")), is_error=message.get("isError") is True)
 
 
 def _blocks(content: object) -> list[Fields]:
@@ -168,12 +147,7 @@ def _thinking(block: Fields) -> Fields:
 
 
 def _call(block: Fields) -> Fields:
-    return {
-        "type": "tool_use",
-        "id": block.get("id"),
-        "name": block.get("name"),
-        "input": fields(block.get("arguments")),
-    }
+    return call(block.get("id"), block.get("name"), block.get("arguments"))
 
 
 def _image(block: Fields) -> Fields:
@@ -184,13 +158,13 @@ def _image(block: Fields) -> Fields:
 _BLOCKS: Final[dict[str, Callable[[Fields], Fields]]] = {"thinking": _thinking, "toolCall": _call, "image": _image}
 
 
-def _said(message: Fields) -> object:
+def _prompt_content(message: Fields) -> object:
     content = message.get("content")
     return content if isinstance(content, str) else _blocks(content)
 
 
-def _command(message: Fields) -> object:
-    """What the user ran in the shell, unless it was meant to stay out of the context."""
+def _command_output(message: Fields) -> object:
+    """Return a shell command of the user with its output; None if it was excluded from the context."""
     if message.get("excludeFromContext") is True:
         return None
     return f"Ran `{text(message.get('command'))}`\n\n{text(message.get('output'))}"
@@ -201,24 +175,24 @@ def _branch_summary(value: Fields) -> object:
     return f"Summary of a branch this conversation came back from:\n\n{summary}" if summary else None
 
 
-_TOLD: Final[dict[str, Callable[[Fields], object]]] = {
-    "user": _said,
-    "custom": _said,
-    "hookMessage": _said,
-    "custom_message": _said,
-    "bashExecution": _command,
+_PROMPTS: Final[dict[str, Callable[[Fields], object]]] = {
+    "user": _prompt_content,
+    "custom": _prompt_content,
+    "hookMessage": _prompt_content,
+    "custom_message": _prompt_content,
+    "bashExecution": _command_output,
     "branchSummary": _branch_summary,
     "branch_summary": _branch_summary,
 }
-"""By role or kind of entry: what the model was told as the user. None or nothing: it was told nothing."""
+"""By role or kind of entry: the content of the user message that pi sent for it; none if empty."""
 
 
 def _is_message(value: Fields) -> bool:
     return value.get("type") == "message" and isinstance(value.get("message"), dict)
 
 
-def _name(value: Fields) -> Iterator[str]:
-    """What an entry that gave nothing is called in a note; the header is not worth one."""
+def _names(value: Fields) -> Iterator[str]:
+    """Yield the name of an unused entry in a note; the header has none."""
     if _is_message(value):
         yield f"empty {text(fields(value.get('message')).get('role')) or 'message'}"
     elif value.get("type") != "session":

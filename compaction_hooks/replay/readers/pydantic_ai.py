@@ -1,11 +1,11 @@
 """Messages dumped by pydantic-ai (`result.all_messages_json()`, `ModelMessagesTypeAdapter.dump_json`).
 
-A list of requests and responses, each of parts. What they do that a list of messages does not:
+A list of requests and responses, each of parts. Differences from a list of messages:
 
-- the system prompt is a part of the first request, beside the user's;
+- the system prompt is a part of the first request, like the user's;
 - tool arguments are JSON text or an object, in old records inside `args_json` or `args_dict`;
-- a retry is the result of a call, or without one the user's word;
-- calls the provider ran itself stand in the response together with their results.
+- a retry is the result of a tool call, or a user message if there was no tool call;
+- tool calls run by the provider are in the response together with their results.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _CONTAINERS: Final = ("messages", "message_history", "all_messages")
 
 
 def holds(value: Fields) -> bool:
-    """Whether this is a request or a response, or holds some."""
-    return _is_message(value) or bool(_listed(value))
+    """Whether this is a request or a response, or contains one."""
+    return _is_message(value) or bool(_find_messages(value))
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """One session for each list of messages in which a model answers; messages on lines of their own are one session."""
+    """Yield a session for each list of messages in which a model answers; messages on lines of their own are one session."""
     alone = [line for line in file.lines if _is_message(line.value)]
     if alone:
         yield from _session(file.path.stem, "line", alone)
         return
-    lists = [line for line in file.lines if _listed(line.value)]
+    lists = [line for line in file.lines if _find_messages(line.value)]
     for line in lists:
         session_id = text(line.value.get("id")) or file.path.stem
-        numbered = [Line(place, fields(each)) for place, each in enumerate(_listed(line.value))]
+        numbered = [Line(place, fields(each)) for place, each in enumerate(_find_messages(line.value))]
         yield from _session(session_id if len(lists) == 1 else f"{session_id}#{line.number}", "message", numbered)
 
 
@@ -73,29 +73,29 @@ def _session(session_id: str, unit: str, messages: Sequence[Line]) -> Iterator[R
 def _add_request_part(builder: ConversationBuilder, part: Fields, place: int) -> None:
     kind, content = text(part.get("part_kind")), part.get("content")
     if kind == "tool-return":
-        builder.result(_result(part, content), line=place)
+        builder.add_result(_result(part, content), line=place)
     elif kind == "retry-prompt" and part.get("tool_name"):
-        builder.result(_result(part, json_text(content), is_error=True), line=place)
+        builder.add_result(_result(part, json_text(content), is_error=True), line=place)
     elif kind == "retry-prompt":
-        builder.prompt(json_text(content))
-    elif kind not in ("system-prompt", "user-prompt") or not (told := _told(content)):
-        builder.skipped.kind(kind or "part of no kind")
+        builder.add_prompt(json_text(content))
+    elif kind not in ("system-prompt", "user-prompt") or not (prompt := _prompt_content(content)):
+        builder.skipped.add_kind(kind or "part of no kind")
     elif kind == "system-prompt":
-        builder.system(told)
+        builder.add_system(prompt)
     else:
-        builder.prompt(told)
+        builder.add_prompt(prompt)
 
 
 def _add_response(builder: ConversationBuilder, message: Line, parts: Sequence[Fields]) -> None:
-    said = [block for part in parts for block in _said(part)]
-    if not said:
+    answer = [block for part in parts for block in _answer_blocks(part)]
+    if not answer:
         builder.skipped.add("a response without content", message.number)
         return
     usage = _usage(fields(message.value.get("usage")))
-    builder.answer(said, usage=usage, model=text(message.value.get("model_name")) or None)
+    builder.add_answer(answer, usage=usage, model=text(message.value.get("model_name")) or None)
 
 
-def _said(part: Fields) -> list[Fields]:
+def _answer_blocks(part: Fields) -> list[Fields]:
     kind, content = text(part.get("part_kind")), part.get("content")
     if kind == "text":
         return [{"type": "text", "text": content}] if text(content) else []
@@ -104,7 +104,7 @@ def _said(part: Fields) -> list[Fields]:
     if kind == "tool-call":
         return [call(part.get("tool_call_id"), part.get("tool_name"), _arguments(part.get("args")))]
     if kind == "file":
-        return _shown([content])
+        return _content_blocks([content])
     return [{"type": kind, **part}] if kind else []
 
 
@@ -115,26 +115,26 @@ def _arguments(given: object) -> object:
 
 
 def _result(part: Fields, content: object, *, is_error: bool = False) -> Fields:
-    """Content that is neither text nor media is sent as its JSON."""
+    """Return a tool result; content that is neither text nor media is sent as JSON."""
     listed = items(content)
     has_media = any(_media(fields(each)) for each in (*listed, content))
-    shown = _shown(listed or [content]) if has_media else json_text(content)
+    shown = _content_blocks(listed or [content]) if has_media else json_text(content)
     failed = is_error or part.get("outcome") in ("failed", "denied")
     return result(part.get("tool_call_id"), shown, is_error=failed)
 
 
-def _told(content: object) -> object:
-    return content if isinstance(content, str) else _shown(items(content))
+def _prompt_content(content: object) -> object:
+    return content if isinstance(content, str) else _content_blocks(items(content))
 
 
-def _shown(listed: Sequence[object]) -> list[Fields]:
-    """A block for each text and each medium; what is neither is shown as its JSON."""
+def _content_blocks(listed: Sequence[object]) -> list[Fields]:
+    """Return a block for each text and each medium; other content becomes its JSON text."""
     found: list[Fields] = []
     for each in listed:
         media = _media(fields(each))
-        said = text(fields(each).get("content")) or json_text(each)
-        if fields(each).get("kind") != "cache-point" and (media or said):
-            found.append(media or {"type": "text", "text": said})
+        words = text(fields(each).get("content")) or json_text(each)
+        if fields(each).get("kind") != "cache-point" and (media or words):
+            found.append(media or {"type": "text", "text": words})
     return found
 
 
@@ -146,7 +146,7 @@ def _media(value: Fields) -> Fields | None:
 
 
 def _usage(counted: Fields) -> Usage | None:
-    """The input includes the cached part, whichever provider counted; older records call it otherwise."""
+    """Return the usage; the input includes the cached part for every provider. Older records use other field names."""
     whole = count(counted.get("input_tokens")) or count(counted.get("request_tokens"))
     if not whole:
         return None
@@ -158,7 +158,7 @@ def _usage(counted: Fields) -> Usage | None:
     )
 
 
-def _listed(value: Fields) -> list[object]:
+def _find_messages(value: Fields) -> list[object]:
     for name in _CONTAINERS:
         listed = items(value.get(name))
         if any(_is_message(fields(message)) for message in listed):

@@ -1,6 +1,6 @@
 """Sessions of Qwen Code (~/.qwen/projects/*/chats/*.jsonl): Gemini's contents in a tree like Claude Code's.
 
-The path to the last line that speaks is the conversation; one answer may stand on several lines with the same `uuid`.
+The path to the last message is the conversation; an answer may take several lines with the same `uuid`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _COUNTED: Final = {
 
 
 def recognises(lines: Sequence[Line]) -> bool:
-    """Whether some line is a message of Gemini's parts with an id of its own."""
+    """Whether any line is a message of Gemini's parts with an id of its own."""
     return any("uuid" in line.value and isinstance(_message(line.value).get("parts"), list) for line in lines)
 
 
 def read(file: SessionFile) -> Iterator[RecordedSession]:
-    """The conversation of the file."""
+    """Yield the conversation of the file."""
     builder = ConversationBuilder()
     for line in _path(file.lines, builder):
         message = _message(line.value)
@@ -39,14 +39,14 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
         usage = usage_of(fields(line.value.get("usageMetadata")), _COUNTED)
         model, key = text(line.value.get("model")), text(line.value.get("uuid"))
         if not add_content(builder, role, message.get("parts"), line.number, usage=usage, model=model, key=key):
-            builder.skipped.kind(_name(line.value))
+            builder.skipped.add_kind(_name(line.value))
     if builder.has_answer:
         ids = (text(line.value.get("sessionId")) for line in file.lines)
         yield builder.session(next(filter(None, ids), file.path.stem), FORMAT_NAME)
 
 
 def _path(lines: Sequence[Line], builder: ConversationBuilder) -> list[Line]:
-    """The lines that lead to the last one that speaks; everything where the tree is broken."""
+    """Return the lines that lead to the last message; all lines if the tree is broken."""
     parents = _parents(lines)
     speaking = [line for line in lines if _message(line.value).get("role") in ("user", "model", "assistant")]
     on_path: set[str] = set()
@@ -64,7 +64,7 @@ def _path(lines: Sequence[Line], builder: ConversationBuilder) -> list[Line]:
 
 
 def _parents(lines: Sequence[Line]) -> dict[str, str | None]:
-    """The parent of each line, None for the first; a line that does not say belongs to the one before it."""
+    """Return the parent of each line, None for the first; a line without the field follows the line before it."""
     parents: dict[str, str | None] = {}
     before: str | None = None
     for line in lines:

@@ -1,4 +1,4 @@
-"""Items of OpenAI's Responses API, as Codex logs them and other agents keep them, as Anthropic's blocks."""
+"""Translates items of OpenAI's Responses API, as logged by Codex and other agents, to Anthropic's blocks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from compaction_hooks.replay.readers.values import blocks, call, fields, is_obje
 from compaction_hooks.replay.recorded import Fields
 
 _IMAGE_BYTES: Final = "result"
-"""The field of an image the provider made; no request carries it back as text."""
+"""The field with the bytes of a generated image; no request sends it back as text."""
 
 
-def spoken(content: object) -> list[Fields]:
-    """The blocks of a message or of a tool's output; what is encrypted or empty is left out."""
+def content_blocks(content: object) -> list[Fields]:
+    """Return the blocks of a message or of a tool's output, without encrypted and empty ones."""
     found: list[Fields] = []
     for block in blocks(content):
-        said = text(block.get("text")) or text(block.get("refusal"))
-        if said:
-            found.append({"type": "text", "text": said})
+        words = text(block.get("text")) or text(block.get("refusal"))
+        if words:
+            found.append({"type": "text", "text": words})
         elif block.get("type") == "input_image":
             image = media_block("image", url=block.get("image_url"))
             found += [image] if image else []
@@ -27,13 +27,13 @@ def spoken(content: object) -> list[Fields]:
 
 
 def answer_blocks(item: Fields) -> list[Fields]:
-    """What a model said or asked for with one item; nothing for every other item."""
+    """Return the blocks of an item by the model, such as a message or a tool call; none for other items."""
     reader = _ANSWERS.get(text(item.get("type")))
     return reader(item) if reader else []
 
 
 def result_block(item: Fields) -> Fields | None:
-    """The result that an item is; None for every other item."""
+    """Return the tool result of an item; None for other items."""
     kind = text(item.get("type"))
     if kind == "tool_result":
         return result("", item.get("result"))
@@ -41,29 +41,29 @@ def result_block(item: Fields) -> Fields | None:
         return None
     output = item.get("tools") if kind == "tool_search_output" else item.get("output")
     success = fields(output).get("success")
-    return result(item.get("call_id"), _shown(output), is_error=success is False)
+    return result(item.get("call_id"), _output_content(output), is_error=success is False)
 
 
-def _shown(output: object) -> object:
-    """An output is a text, blocks, one block alone, or an object with its content beside whether it went well."""
+def _output_content(output: object) -> object:
+    """Return the content of an output, which is a text, blocks, a single block, or an object with content and success."""
     if is_object(output):
-        return spoken([output]) or output.get("content", output)
-    return spoken(output) if _is_spoken(output) else output
+        return content_blocks([output]) or output.get("content", output)
+    return content_blocks(output) if _is_content(output) else output
 
 
-def _is_spoken(output: object) -> bool:
+def _is_content(output: object) -> bool:
     kinds = {text(fields(block).get("type")) for block in items(output)}
     return bool(kinds) and kinds <= {"input_text", "input_image", "output_text", "text", "encrypted_content"}
 
 
 def _message(item: Fields) -> list[Fields]:
-    return spoken(item.get("content")) if item.get("role") == "assistant" else []
+    return content_blocks(item.get("content")) if item.get("role") == "assistant" else []
 
 
 def _reasoning(item: Fields) -> list[Fields]:
     parts = [*items(item.get("summary")), *items(item.get("content"))]
-    said = "\n\n".join(filter(None, (text(fields(part).get("text")) for part in parts)))
-    return thinking(said, text(item.get("encrypted_content")))
+    thoughts = "\n\n".join(filter(None, (text(fields(part).get("text")) for part in parts)))
+    return thinking(thoughts, text(item.get("encrypted_content")))
 
 
 def _call(item: Fields) -> list[Fields]:
@@ -74,7 +74,7 @@ def _call(item: Fields) -> list[Fields]:
 
 
 def _server_side(item: Fields) -> list[Fields]:
-    """The provider ran it: there is no result of its own in the log, and no call to be answered."""
+    """Return the item itself: the provider ran the tool, so there is no tool call that needs a result."""
     return [{name: value for name, value in item.items() if name != _IMAGE_BYTES}]
 
 

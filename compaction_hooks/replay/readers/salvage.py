@@ -1,4 +1,4 @@
-"""What is whole in a JSON document that breaks off or is damaged somewhere."""
+"""Reads the intact part of a JSON document that breaks off or is damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
 class Salvaged(NamedTuple):
-    """A value, whether it is all of it, and where in the text it ends or the first mistake stands."""
+    """A value, whether it is complete, and the position of its end or of the first mistake."""
 
     value: object
     is_whole: bool
@@ -20,22 +20,22 @@ class Salvaged(NamedTuple):
 
 
 def salvage(text: str, start: int = 0) -> Salvaged | None:
-    """Return the JSON value that begins at `start`, as far as it is whole before its first mistake.
+    """Return the JSON value that begins at `start`, as far as it is intact before its first mistake.
 
-    Members and elements that are not complete are left out, and so is an object of a list that is not complete: a message
-    of which half is missing is none. None when the text does not begin with an object or a list, or is nested too deeply.
+    Incomplete members and elements are left out, as is an incomplete object in a list: half a message is not a message. None if
+    the text does not begin with an object or a list, or is nested too deeply.
     """
     try:
         value, end = json.JSONDecoder().raw_decode(text, start)
     except json.JSONDecodeError as mistake:
-        mended = _mended(text, start, mistake.pos)
-        return None if mended is None else Salvaged(mended, False, mistake.pos)
+        repaired = _repair(text, start, mistake.pos)
+        return None if repaired is None else Salvaged(repaired, False, mistake.pos)
     except (ValueError, RecursionError):  # a number of thousands of digits; nested deeper than the interpreter allows
         return None
     return Salvaged(value, True, end)
 
 
-def _mended(text: str, start: int, mistake: int) -> object:
+def _repair(text: str, start: int, mistake: int) -> object:
     if text[start : start + 1] not in _CLOSERS:
         return None
     opened: list[str] = []
@@ -62,6 +62,6 @@ def _mended(text: str, start: int, mistake: int) -> object:
 
 
 def _last_whole_level(opened: list[str]) -> int:
-    """The list whose last object is broken, else the innermost of what is open."""
+    """Return the level of the outermost list with a broken object, else the innermost open level."""
     pairs = enumerate(itertools.pairwise(opened))
     return next((level for level, pair in pairs if pair == ("[", "{")), len(opened) - 1)

@@ -1,4 +1,4 @@
-"""JSON values of which nothing is certain, read without surprises."""
+"""Readers of JSON values of unknown type, which never raise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_object(value: object) -> TypeGuard[Fields]:
 
 
 def fields(value: object) -> Fields:
-    """The object, or an empty one when `value` is anything else."""
+    """Return the object, or an empty one if `value` is anything else."""
     return value if is_object(value) else {}
 
 
@@ -25,39 +25,39 @@ def is_list(value: object) -> TypeGuard[list[object]]:
 
 
 def one_or_more(value: object) -> list[object]:
-    """The list, or a list of the one value that stands where there could be several."""
+    """Return the list, or a list of the single value."""
     return value if is_list(value) else [value]
 
 
 def items(value: object) -> list[object]:
-    """The list, or an empty one when `value` is anything else."""
+    """Return the list, or an empty one if `value` is anything else."""
     return value if is_list(value) else []
 
 
 def text(value: object) -> str:
-    """The text, or an empty one when `value` is anything else."""
+    """Return the text, or an empty one if `value` is anything else."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int:
-    """The number, or 0 when `value` is no whole number above zero."""
+    """Return the number, or 0 if `value` is not a whole number above zero."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def is_content(value: object) -> bool:
-    """Whether `value` is what a message may hold: text, or a list of content blocks."""
+    """Whether `value` is the content of a message: text, or a list of content blocks."""
     return isinstance(value, str) or (is_list(value) and all(map(is_object, value)))
 
 
 def blocks(content: object) -> list[Fields]:
-    """The content blocks of a message: text becomes a text block, what is no object is left out."""
+    """Return the content blocks of a message; text becomes a text block, values other than objects are left out."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [block for block in items(content) if is_object(block)]
 
 
 def json_text(value: object) -> str:
-    """Text as it is, nothing as "", anything else as compact JSON."""
+    """Return text unchanged, "" for None, compact JSON for anything else."""
     if value is None or isinstance(value, str):
         return value or ""
     try:
@@ -67,7 +67,7 @@ def json_text(value: object) -> str:
 
 
 def arguments(value: object) -> Fields:
-    """The arguments of a call, given as an object or as its JSON text; what is no object stands under "arguments"."""
+    """Return the arguments of a tool call, given as an object or JSON text; other values are put under "arguments"."""
     try:
         given: object = json.loads(value) if isinstance(value, str) and value else value
     except (ValueError, RecursionError):
@@ -78,19 +78,19 @@ def arguments(value: object) -> Fields:
 
 
 def call(call_id: object, name: object, given: object) -> Fields:
-    """A `tool_use` block. The builder gives an id to a call that has none."""
+    """Return a `tool_use` block. The builder adds an id if there is none."""
     return {"type": "tool_use", "id": text(call_id), "name": text(name), "input": arguments(given)}
 
 
 def result(call_id: object, content: object, *, is_error: bool = False) -> Fields:
-    """A `tool_result` block; content that is neither text nor blocks becomes its JSON text."""
+    """Return a `tool_result` block; content that is neither text nor blocks becomes JSON text."""
     shown = content if is_content(content) else json_text(content)
     block = {"type": "tool_result", "tool_use_id": text(call_id), "content": shown}
     return {**block, "is_error": True} if is_error else block
 
 
-def thinking(said: str, sealed: str = "") -> list[Fields]:
-    """The block for reasoning with its signature or encrypted form; none when there is neither."""
-    if not said:
-        return [{"type": "redacted_thinking", "data": sealed}] if sealed else []
-    return [{"type": "thinking", "thinking": said, "signature": sealed}]
+def thinking(thoughts: str, signature: str = "") -> list[Fields]:
+    """Return the block for reasoning with its signature or encrypted form; none if both are empty."""
+    if not thoughts:
+        return [{"type": "redacted_thinking", "data": signature}] if signature else []
+    return [{"type": "thinking", "thinking": thoughts, "signature": signature}]
