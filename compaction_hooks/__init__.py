@@ -4,28 +4,28 @@ import typing
 
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
-from compaction_hooks.events import (
-    CompactionEvent,
-    CompactionFailed,
-    CompactionFinished,
-    CompactionSkipped,
-    CompactionStarted,
-    EventHandler,
-    PinMissing,
-    StoreFailed,
-)
 from compaction_hooks.messages import Message, MessageFormat, Usage
 from compaction_hooks.session.controller import CompactionController
 from compaction_hooks.session.options import CallOptions
 from compaction_hooks.session.session import CompactionSession, SessionState
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.stores import RecordStore
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view.projection import project
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 if typing.TYPE_CHECKING:
+    from compaction_hooks.events import (
+        CompactionEvent,
+        CompactionFailed,
+        CompactionFinished,
+        CompactionSkipped,
+        CompactionStarted,
+        EventHandler,
+        PinMissing,
+        StoreFailed,
+    )
     from compaction_hooks.overflow import OverflowInfo, is_context_overflow, parse_overflow
+    from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.extractive import ExtractiveSummarizer
     from compaction_hooks.summary.summarizers import Summarizer, Summary, SummaryRequest
 
@@ -68,6 +68,15 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "CompactionEvent": "events",
+    "CompactionFailed": "events",
+    "CompactionFinished": "events",
+    "CompactionSkipped": "events",
+    "CompactionStarted": "events",
+    "EventHandler": "events",
+    "PinMissing": "events",
+    "StoreFailed": "events",
+    "RecordStore": "stores",
     "OverflowInfo": "overflow",
     "is_context_overflow": "overflow",
     "parse_overflow": "overflow",

@@ -114,6 +114,11 @@ class Opaque:
 Part: TypeAlias = Text | Thinking | Media | ToolCall | ToolResult | Opaque
 
 
+def is_blank(part: Part) -> bool:
+    """Return whether a part is a text without anything but white space."""
+    return isinstance(part, Text) and (not part.text or part.text.isspace())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What the provider counted for one model call, in tokens.

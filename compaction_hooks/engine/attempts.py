@@ -13,7 +13,6 @@ from compaction_hooks.engine.persistence import ask_again, catch_up
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
-from compaction_hooks.events import CompactionStarted
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flight, FlightEnd, Flow, Instant, Now, Wait
 from compaction_hooks.tokens.budget import Budget
@@ -21,6 +20,7 @@ from compaction_hooks.view.snapshot import Snapshot
 
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.compaction import Compaction
+    from compaction_hooks.events import CompactionStarted
 
 _END: dict[CompactionOutcome, FlightEnd] = {
     CompactionOutcome.COMPACTED: "settled",
@@ -125,6 +125,8 @@ class Attempts(Generic[M]):
 
 def _started(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
     """Return the event that tells of an attempt which begins now."""
+    from compaction_hooks.events import CompactionStarted  # needed only when something happens
+
     budget = snapshot.budget
     return CompactionStarted(
         session_id=session_id,

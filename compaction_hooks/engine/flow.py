@@ -18,7 +18,6 @@ from compaction_hooks.engine.orders import automatic_order, lighter_order, manua
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import CompactionSkipped, PinMissing
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import (
@@ -149,6 +148,8 @@ class ConversationFlow(Generic[M]):
         )
 
     def _skip(self, snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
+        from compaction_hooks.events import CompactionSkipped  # needed only when something happens
+
         yield Emit(CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=snapshot.tokens))
 
     def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
@@ -161,5 +162,7 @@ class ConversationFlow(Generic[M]):
         unseen, conversation.records.unseen_pins = conversation.records.unseen_pins, []
         count = sum(not digests.issuperset(pinned) for pinned in unseen)
         if count:
+            from compaction_hooks.events import PinMissing  # needed only when something happens
+
             logger.warning("session %s: the list has not %d of the messages that were pinned", conversation.id, count)
             yield Emit(PinMissing(session_id=conversation.id, count=count))

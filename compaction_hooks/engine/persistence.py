@@ -16,7 +16,6 @@ from typing import Literal, cast
 
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.errors import RecordError, described
-from compaction_hooks.events import StoreFailed
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Answered, Emit, Failure, Flow, Instant, Load, Now, Write
@@ -140,10 +139,15 @@ def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecor
 
 def passed_over(conversation: Conversation[M], error: RecordError) -> Flow[None]:
     """Report a record that cannot be read."""
-    yield from _report(StoreFailed(session_id=conversation.id, action="read", error=described(error)))
+    yield from _report(conversation, "read", error)
 
 
-def _report(event: StoreFailed) -> Flow[None]:
+def _report(
+    conversation: Conversation[M], action: Literal["load", "save", "remove", "read"], error: BaseException
+) -> Flow[None]:
+    from compaction_hooks.events import StoreFailed  # needed only when something happens
+
+    event = StoreFailed(session_id=conversation.id, action=action, error=described(error))
     logger.warning("%s", event)
     yield Emit(event)
 
@@ -159,4 +163,4 @@ def _failed(
     """Report what the store could not do, and leave it alone for a while."""
     now: Instant = yield Now()
     conversation.queue.rests_until = now.monotonic + STORE_REST_SECONDS
-    yield from _report(StoreFailed(session_id=conversation.id, action=action, error=described(error)))
+    yield from _report(conversation, action, error)

@@ -24,6 +24,7 @@ from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.answers import is_cut_by_window
 from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.messages import M, Message
+from compaction_hooks.reasoning import is_reasoning_refusal
 from compaction_hooks.runtime.effects import (
     Answered,
     Failure,
@@ -32,7 +33,6 @@ from compaction_hooks.runtime.effects import (
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.windows import find_window
-from compaction_hooks.validity import is_reasoning_refusal
 from compaction_hooks.view.record import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 

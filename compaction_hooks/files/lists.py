@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileOperations:
+class FileOperations(NamedTuple):
     """Files in the order they were last touched, oldest first; no path stands in both lists.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 
 from compaction_hooks.messages import Media
@@ -10,6 +9,8 @@ from compaction_hooks.messages import Media
 
 def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
     """Return media by the hash of its bytes; of the text itself where that is not base64."""
+    import base64  # few conversations hold media
+
     try:
         raw = base64.b64decode(data)
     except ValueError:

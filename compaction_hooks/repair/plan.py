@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from compaction_hooks.history.digests import canonical_arguments, text_digest
-from compaction_hooks.messages import Message, Opaque, Part, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import Message, Opaque, Part, Thinking, ToolCall, ToolResult, is_blank
 from compaction_hooks.validity import (
     Provider,
     RuleId,
     foreign_rule,
-    is_blank,
     is_server_call,
     is_server_result,
     takes_call_id,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError, RecordError, described
-from compaction_hooks.events import EventHandler
 from compaction_hooks.runtime.effects import (
     Answered,
     Effect,
@@ -37,12 +36,13 @@ from compaction_hooks.runtime.effects import (
 from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.runtime.streams import guarded, guarded_sync
 from compaction_hooks.runtime.timebox import Timebox, finished, in_thread, is_async, until_done
-from compaction_hooks.stores import RecordStore
 
 if TYPE_CHECKING:  # needed only when something is due
     import asyncio
     from concurrent.futures import Future
 
+    from compaction_hooks.events import EventHandler
+    from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.summarizers import Summarizer
 
 T = TypeVar("T")

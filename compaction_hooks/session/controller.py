@@ -14,7 +14,6 @@ from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.measuring import Shared
 from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import EventHandler
 from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MergingFormat, MessageFormat
 from compaction_hooks.runtime.drivers import Driver, World
@@ -24,13 +23,14 @@ from compaction_hooks.runtime.triggers import guarded
 from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
-from compaction_hooks.stores import RecordStore
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 from compaction_hooks.tokens.windows import Windows, find_window, unknown_window_advice
 from compaction_hooks.triggers import RatioTrigger, TokensTrigger
 from compaction_hooks.view.record import CompactionRecord
 
 if TYPE_CHECKING:  # needed only when something is due
+    from compaction_hooks.events import EventHandler
+    from compaction_hooks.stores import RecordStore
     from compaction_hooks.summary.summarizers import Summarizer
 
 N = TypeVar("N")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from fnmatch import fnmatchcase
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
@@ -61,6 +60,8 @@ class ModelSettings:
     def _find(self, model: str | None) -> tuple[str, CompactionSettings]:
         found = self._found.get(model)
         if found is None:
+            from fnmatch import fnmatchcase  # once for each model
+
             names = [*names_of(model.strip().lower())] if model is not None else [""]
             fitting = (
                 (pattern, settings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from compaction_hooks.messages import (
@@ -57,7 +56,6 @@ class TokenEstimator(Protocol):
         ...
 
 
-@dataclass(frozen=True)  # without slots: a subclass may set attributes of its own
 class CharacterEstimator:
     """Estimates by classes of characters; docs/tokens.md has the measured error. Reads stretches of long texts; no vocabulary."""
 

@@ -26,16 +26,14 @@ _TEXT_MODES: Final = ("chat", "completion", "responses")
 _INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
 """OpenAI's windows since GPT-5 hold 128,000 tokens that only the answer may use. OpenAI's model pages name the sum, its errors the
 rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
-_SPLIT_WINDOW_NAME: Final = re.compile(r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)")
+_SPLIT_WINDOW_NAME: Final = r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)"
 _DECORATIONS: Final = (
-    re.compile(r"^ft:([^:]+)"),  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
-    re.compile(
-        r"^[a-z][a-z_-]*:(.*[-\d].*)"
-    ),  # a provider before a colon: anthropic:claude-sonnet-5-5; not a variant behind it
-    re.compile(r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)"),  # Bedrock
-    re.compile(r"(.+)-v\d+:\d+$"),  # Bedrock's versions
-    re.compile(r"(.+):[a-z]+$"),  # OpenRouter's variants, ":free"
-    re.compile(r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$"),
+    r"^ft:([^:]+)",  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    r"^[a-z][a-z_-]*:(.*[-\d].*)",  # a provider before a colon: anthropic:claude-sonnet-5-5; not a variant behind it
+    r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)",  # Bedrock
+    r"(.+)-v\d+:\d+$",  # Bedrock's versions
+    r"(.+):[a-z]+$",  # OpenRouter's variants, ":free"
+    r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$",
 )
 """What may stand around a model's name, in the order it is taken off."""
 
@@ -171,7 +169,7 @@ def unknown_window_advice() -> str:
 
 def window_from(model: str, tokens: int, source: str) -> ModelWindow:
     """Return the window behind a table's number: input and answer together, but for some of OpenAI's models."""
-    if not _SPLIT_WINDOW_NAME.search(model):
+    if not re.search(_SPLIT_WINDOW_NAME, model):
         return ModelWindow(tokens, False, source)
     input_tokens = _INPUT_PART.get(tokens, tokens)
     return ModelWindow(input_tokens, input_tokens in _INPUT_PART.values(), source)
@@ -187,7 +185,7 @@ def names_of(model: str) -> Iterator[str]:
     yield provider
     bare = provider
     for decoration in _DECORATIONS:
-        if found := decoration.match(bare):
+        if found := re.match(decoration, bare):
             bare = found[1]
             yield bare
 

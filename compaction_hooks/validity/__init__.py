@@ -1,12 +1,11 @@
 """What providers reject, as data, and one checker over neutral messages."""
 
 from compaction_hooks.messages import Provider
-from compaction_hooks.validity.binding import binds_reasoning, is_reasoning, is_reasoning_refusal
+from compaction_hooks.reasoning import binds_reasoning, is_reasoning, is_reasoning_refusal
 from compaction_hooks.validity.checker import (
     Problem,
     foreign_rule,
     is_alike,
-    is_blank,
     is_server_call,
     is_server_result,
     problems,
@@ -23,7 +22,6 @@ __all__ = [
     "binds_reasoning",
     "foreign_rule",
     "is_alike",
-    "is_blank",
     "is_reasoning",
     "is_reasoning_refusal",
     "is_server_call",

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from compaction_hooks.messages import Message, Opaque, Part, Provider, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.validity.binding import is_reasoning
+from compaction_hooks.messages import Message, Opaque, Part, Provider, Text, Thinking, ToolCall, ToolResult, is_blank
+from compaction_hooks.reasoning import is_reasoning
 from compaction_hooks.validity.rules import RULES, RuleId, rules_of, takes_call_id
 
 
@@ -98,11 +98,6 @@ def _is_alike(old: Part, new: Part) -> bool:
             return is_blank(old) or not is_blank(new)
         case _:
             return old == new
-
-
-def is_blank(part: Part) -> bool:
-    """Whether a part is a text without anything but white space."""
-    return isinstance(part, Text) and (not part.text or part.text.isspace())
 
 
 def is_server_call(part: Part) -> bool:

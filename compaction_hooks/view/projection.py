@@ -12,7 +12,7 @@ from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
 from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, PartAddress
-from compaction_hooks.validity import binds_reasoning
+from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, known_products

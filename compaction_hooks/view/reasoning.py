@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, cast
 
 from compaction_hooks.history import History
-from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat
-from compaction_hooks.validity import binds_reasoning, is_blank, is_reasoning
+from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, is_blank
+from compaction_hooks.reasoning import binds_reasoning, is_reasoning
 from compaction_hooks.view.record import CompactionRecord
 
 

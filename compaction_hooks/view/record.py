@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from compaction_hooks.arguments import shown
 from compaction_hooks.errors import RecordError
@@ -33,8 +33,7 @@ class CompactionReason(StrEnum):
     MANUAL = "manual"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(NamedTuple):
     """A message from before the cut that the view still shows word for word.
 
     Attributes:
@@ -48,8 +47,7 @@ class Pin:
     is_users: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class Base(NamedTuple):
     """The earlier summary that stood at the head of the list a record was made from.
 
     With it the record alone is enough to read such a list: what that summary covers, and which reduced texts follow it.

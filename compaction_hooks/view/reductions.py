@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, pairwise
 from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
@@ -32,8 +31,7 @@ MINIMUM_KEPT_CHARS = 400
 """Shortening leaves at least this many characters: enough for an error message and its last line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reduction:
+class Reduction(NamedTuple):
     """One part of a message that the view shows smaller.
 
     The texts of a run are hashed as one, so a list that was stored with a shortened text is not recognised by records that cover
@@ -176,8 +174,7 @@ def _shorten_strings(value: object, head_chars: int, tail_chars: int) -> object:
             return value
 
 
-@dataclass(frozen=True, slots=True)
-class Reducible:
+class Reducible(NamedTuple):
     """A part that could be shown smaller.
 
     Attributes:

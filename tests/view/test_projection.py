@@ -186,7 +186,7 @@ def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
     hooks.transform_context_sync(messages)
     cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
     again = CompactionRecord.from_dict(cleared.to_dict())
-    shortened = replace(cleared, reductions=tuple(replace(item, head_chars=20) for item in cleared.reductions))
+    shortened = replace(cleared, reductions=tuple(item._replace(head_chars=20) for item in cleared.reductions))
     chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
     history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
     earlier = apply_record(history, cleared, chat, estimate)

@@ -43,13 +43,13 @@ def test_a_record_survives_json() -> None:
 
 def test_a_later_record_of_a_stored_list_survives_json() -> None:
     """With an earlier summary, its own count, and what the summary at the head of its list stood for."""
-    base = replace(RECORD.base or Base(text_digest="t", runs=3, digest="e"), reductions=RECORD.reductions)
+    base = (RECORD.base or Base(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
     later = replace(RECORD, previous_summary="## Goal\n- before", compaction_count=3, base=base)
     assert CompactionRecord.from_json(later.to_json()) == later
 
 
 def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
-    base = replace(RECORD.base or Base(text_digest="t", runs=3, digest="e"), reductions=RECORD.reductions)
+    base = (RECORD.base or Base(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
     known = known_products([replace(RECORD, reductions=(), base=base)])
     assert known.originals == {("result", 6, 0, "y"): "x"}
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -221,7 +220,7 @@ def test_short_arguments_keep_their_shape() -> None:
 
 @pytest.mark.parametrize("kind", ["result", "arguments", "text"])
 def test_a_reduction_survives_json(kind: PartKind) -> None:
-    reduction = replace(part("a" * 5_000), kind=kind).reduction(300, 100)
+    reduction = part("a" * 5_000)._replace(kind=kind).reduction(300, 100)
     assert Reduction.from_dict(json.loads(json.dumps(reduction.to_dict()))) == reduction
 
 

@@ -11,9 +11,7 @@ from compaction_hooks.messages import Opaque, Part, Thinking
 if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.overflow.evidence import Evidence
 
-BINDING_MODELS: Final = re.compile(
-    r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9]|[a-z]+-(?:[6-9]|\d\d))(?!\d)"
-)
+BINDING_MODELS: Final = r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9]|[a-z]+-(?:[6-9]|\d\d))(?!\d)"
 """Models that refuse reasoning behind a changed beginning: Anthropic, "Preserved thinking", read 2026-11
 (https://platform.claude.com/docs/en/build-with-claude/preserved-thinking). Later generations are announced to do the same."""
 
@@ -28,7 +26,7 @@ https://platform.claude.com/docs/en/build-with-claude/thinking-troubleshooting, 
 
 _REFUSED: Final = 400
 _FAMILY: Final = "claude-"
-_VERSION_DOT = re.compile(r"(?<=\d)\.(?=\d)")
+_VERSION_DOT: Final = r"(?<=\d)\.(?=\d)"
 _SEALED_KINDS: Final = ("thinking", "redacted_thinking")
 _ERRORS: Final = 32
 """Errors of one chain that are read, as for overflows."""
@@ -41,7 +39,7 @@ def binds_reasoning(model: str | None) -> bool:
     (True, False)
     """
     _, family, version = (model or "").lower().rpartition(_FAMILY)
-    return BINDING_MODELS.match(family + _VERSION_DOT.sub("-", version)) is not None
+    return re.match(BINDING_MODELS, family + re.sub(_VERSION_DOT, "-", version)) is not None
 
 
 def is_reasoning(part: Part) -> bool:
