@@ -41,6 +41,9 @@ TOGETHER = {
 EVERYWHERE = ("tests/adapters/test_page_programs.py", "tests/api/test_mistakes.py")
 """Run the programs, and the mistakes, of whichever frameworks are installed."""
 
+EXAMPLES = "tests/adapters/test_examples.py"
+"""Runs the programs in examples/, with the latest versions."""
+
 BARE = (
     "test_architecture.py",
     "engine/test_controller.py",
@@ -51,7 +54,7 @@ BARE = (
     "session/test_session.py",
     "stores/test_stores.py",
 )
-"""Of the core's test files, those that the fast suite runs with nothing installed but pytest; the full matrix runs all."""
+"""Of the core's test files, those that `bare` runs with nothing installed but pytest; the full matrix runs all."""
 
 IMPORT_EVERYTHING = """
 import importlib, pathlib, pkgutil
@@ -77,7 +80,7 @@ os.environ["PYTHONPYCACHEPREFIX"] = str(Path(".nox", "bytecode").resolve())
 
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
-nox.options.sessions = ["bare", "core", "frameworks"]
+nox.options.sessions = ["core", "frameworks"]
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -99,9 +102,6 @@ def install_rank_files(session: nox.Session) -> None:
 @nox.session
 def bare(session: nox.Session) -> None:
     """The core needs nothing: a part of its tests with nothing installed but pytest."""
-    session.log(
-        "The fast suite takes about five minutes on two cores. It uses servers that are installed, and installs none."
-    )
     install(session, "test")
     session.run("pytest", *(f"tests/{name}" for name in BARE), *session.posargs)
 
@@ -109,6 +109,9 @@ def bare(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """All tests of the core: with generated examples, the replay command, tokenizers, and a provider on loopback."""
+    session.log(
+        "The fast suite takes about four minutes on two cores. It uses servers that are installed, and installs none."
+    )
     _run_core(session)
 
 
@@ -125,7 +128,6 @@ def _run_core(session: nox.Session, *options: str) -> None:
     install_rank_files(session)
     files = ("--ignore=tests/adapters", "tests", "tests/adapters/test_overflow_clients.py")
     session.run("pytest", "-n", "auto", *options, *files, *session.posargs)
-    session.run("pytest", "-q", "--doctest-modules", "compaction_hooks", "--doctest-ignore-import-errors")
 
 
 @nox.session
@@ -136,14 +138,8 @@ def frameworks(session: nox.Session, environment: str) -> None:
     peers = ["deepagents"] if environment == "langchain" else []
     install(session, "test", "provider", *groups_of(*extras), *peers, extras=",".join(extras))
     install_rank_files(session)
-    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE)
+    files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), *EVERYWHERE, EXAMPLES)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
-    _run_examples(session, *extras)
-
-
-def _run_examples(session: nox.Session, *extras: str) -> None:
-    for example in _files(*(f"examples/{extra.replace('-', '_')}_*.py" for extra in extras)):
-        session.run("python", example)
 
 
 @nox.session(tags=["full"])
@@ -152,10 +148,8 @@ def _run_examples(session: nox.Session, *extras: str) -> None:
 def adapter(session: nox.Session, framework: str, versions: str) -> None:
     """One adapter with its framework at the lowest version pyproject.toml allows, and at the latest; there its example too."""
     _install_adapter(session, framework, {"lowest": "lowest-direct", "latest": "highest"}[versions])
-    size = ["--full"] if versions == "latest" else []
-    session.run("pytest", "-n", "auto", *size, *_files(*ADAPTERS[framework], *EVERYWHERE), *session.posargs)
-    if versions == "latest":
-        _run_examples(session, framework)
+    more = ["--full", EXAMPLES] if versions == "latest" else []
+    session.run("pytest", "-n", "auto", *more, *_files(*ADAPTERS[framework], *EVERYWHERE), *session.posargs)
 
 
 def _install_adapter(session: nox.Session, framework: str, resolution: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,7 +23,6 @@ from tests.adapters.changes_stage import (
     looks,
     marked,
     marking,
-    marks,
     summarised,
 )
 from tests.adapters.langchain_core_stage import Stage, thread
@@ -60,12 +58,6 @@ class Talk:
         paid = len(summarised(self.side))
         while len(summarised(self.side)) == paid:
             self.say()
-
-    async def asay(self, turns: int = 1) -> None:
-        for _ in range(turns):
-            text, before = marked(), self.messages
-            await self.graph.ainvoke({"messages": [HumanMessage(text)]}, self.config)
-            assert self.messages[: len(before)] == before
 
     def demand(self, before: list[BaseMessage], text: str) -> None:
         """What was stored stays as it was, and what was sent is what is stored."""
@@ -218,21 +210,6 @@ def check_leave_a_call_dangling(build: Build, stage: Stage, **options: Any) -> N
     talk.say_until_summarised()
     talk.say()
     check_never_rejected(talk.side)
-
-
-async def check_two_threads_at_once(build: Build, stage: Stage) -> None:
-    """One graph, two conversations with each its own marks: nothing of one reaches the other."""
-    one = opened(build, stage)
-    other = Talk(one.graph, one.side, "other")
-    await asyncio.gather(one.asay(13), other.asay(13))
-    texts = [marks(*talk.messages) for talk in (one, other)]
-    assert not texts[0] & texts[1]
-    requests = [marks(request.messages) for request in one.side.requests]
-    assert all(sent <= texts[0] or sent <= texts[1] for sent in requests)
-    assert len(summarised(one.side)) >= 2
-    for talk in (one, other):
-        await asyncio.to_thread(talk.say)
-    check_never_rejected(one.side)
 
 
 def check_two_workers(build: Build, stage: Stage, **keywords: Any) -> None:

@@ -80,16 +80,6 @@ def spoken(turns: int, tokens: int = 500, first: int = 0) -> list[ModelMessage]:
     return talk
 
 
-def read_steps(count: int, tokens: int = 500) -> list[ModelMessage]:
-    """A request and so many steps of reading a file."""
-    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Go through all files.")])]
-    for step in range(count):
-        call = ToolCallPart("read_file", {"path": f"src/{step}.py"}, f"call_{step}")
-        messages.append(ModelResponse(parts=[call]))
-        messages.append(ModelRequest(parts=[ToolReturnPart("read_file", f"{step} {prose(tokens)}", f"call_{step}")]))
-    return messages
-
-
 def texts(messages: Sequence[Any]) -> str:
     """All that a list of wire messages or of the framework's own says."""
     return "\n".join(json.dumps(m, ensure_ascii=False) if isinstance(m, dict) else repr(m) for m in messages)

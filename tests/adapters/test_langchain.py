@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Annotated, Any, TypedDict, cast
 
 import pytest
 
 pytest.importorskip("langchain_openai")
 
 import openai
-from compaction_adapters.langchain import CompactionMiddleware, ModelContextOverflowError
+from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat, ModelContextOverflowError
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -17,6 +18,7 @@ from langchain.agents.middleware import (
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
 )
+from langchain.agents.middleware.types import ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core import exceptions as langchain_exceptions
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
@@ -138,7 +140,8 @@ async def test_the_model_that_is_called_writes_the_summary_when_none_is_given(st
 async def test_another_model_writes_the_summary_when_it_is_given(stage: Stage) -> None:
     own, cheap = stage.side(), stage.side(key="cheap")
     agent = create_agent(
-        stage.openai(), middleware=[CompactionMiddleware(model=stage.openai(key="cheap"), trigger=("fraction", 0.5))]
+        stage.openai(),
+        middleware=[CompactionMiddleware(model=stage.openai(200_000, key="cheap"), trigger=("fraction", 0.5))],
     )
     await run(agent, [*spoken(30), HumanMessage("And now?")])
     assert kinds_of(own.requests) == [False]
@@ -348,12 +351,11 @@ async def test_any_other_error_surfaces_and_nothing_is_sent_again(stage: Stage) 
 # -- the agent's own ways
 
 
-@both_ways
-async def test_parallel_calls_keep_their_results_in_every_view(stage: Stage, how: str) -> None:
+async def test_parallel_calls_keep_their_results_in_every_view(stage: Stage) -> None:
     answers = [reads(*(f"src/{step}_{part}.py" for part in range(4))) for step in range(6)]
     side = stage.side(*answers, Answer("Read."))
     agent = create_agent(stage.openai(), [file_tool(100)], middleware=[CompactionMiddleware()])
-    result = await run(agent, "Go through all files.", how)
+    result = await run(agent, "Go through all files.")
     assert result["messages"][-1].text == "Read."
     assert (side.remaining, side.rejections) == (0, [])
     assert len(result["messages"]) == 2 + 6 * 5
@@ -444,3 +446,71 @@ async def test_a_model_without_a_name_or_a_profile_is_recovered_only(caplog: pyt
         result = await run(agent, history)
         assert result["messages"][-1].text == "Fine."
     assert [record.message.count("context window") for record in caplog.records] == [1]
+
+
+class Answering(AgentMiddleware[Any, Any, Any]):
+    """Keeps the views, and answers in place of a model."""
+
+    def __init__(self) -> None:
+        self.views: list[list[BaseMessage]] = []
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        self.views.append(request.messages)
+        return ModelResponse(result=[AIMessage("Fine.")])
+
+
+def test_a_compacted_view_is_not_replaced_by_the_history_that_the_provider_keeps(stage: Stage) -> None:
+    """With `use_previous_response_id` the provider goes on from its own history, and no summary would be sent."""
+    model, answering = stage.openai(use_previous_response_id=True), Answering()
+    talk = spoken(30)
+    for number, message in enumerate(talk):
+        if isinstance(message, AIMessage):
+            message.response_metadata["id"] = f"resp_{number}"
+    agent: Any = create_agent(model, middleware=[CompactionMiddleware(summarizer=CountingSummarizer()), answering])
+    agent.invoke({"messages": [*talk[:4], HumanMessage("And now?")]})
+    agent.invoke({"messages": [*talk, HumanMessage("And now?")]})
+    whole, compacted = (model._get_request_payload(view) for view in answering.views)
+    assert whole["previous_response_id"] == "resp_3"
+    assert "previous_response_id" not in compacted
+    assert SECRET in json.dumps(compacted["input"])
+    assert talk[-1].response_metadata["id"] == "resp_59"
+
+
+def test_a_call_reads_only_new_messages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.side(*[reads(f"{step}.py") for step in range(5)], window=100 * WINDOW)
+    read, per_call = LangChainFormat.read, [0]
+
+    def counted(self: Any, message: Any) -> Any:
+        per_call[-1] += 1
+        return read(self, message)
+
+    class Counting(AgentMiddleware[Any, Any, Any]):
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            per_call.append(0)
+            return handler(request)
+
+    monkeypatch.setattr(LangChainFormat, "read", counted)
+    middleware = [CompactionMiddleware(context_window=100 * WINDOW), Counting()]
+    agent: Any = create_agent(stage.openai(), [file_tool(2)], middleware=middleware, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [*spoken(100, chars=40), HumanMessage("Read.")]}, thread())
+    first, *later = per_call[:-1]
+    assert first >= 201
+    assert max(later) <= 6
+
+
+def test_messages_may_be_in_a_delta_channel(stage: Stage) -> None:
+    channels = pytest.importorskip("langgraph.channels.delta")
+    reducer = pytest.importorskip("langgraph.pregel._messages")._messages_delta_reducer
+    # Made of objects, since names of this function cannot be resolved.
+    state = TypedDict("state", {"messages": Annotated[list[Any], channels.DeltaChannel(reducer)]})  # noqa: UP013
+    answering = Answering()
+    middleware = [CompactionMiddleware(summarizer=CountingSummarizer()), answering]
+    agent: Any = create_agent(
+        stage.openai(), middleware=middleware, state_schema=cast("Any", state), checkpointer=InMemorySaver()
+    )
+    for _ in range(2):
+        agent.invoke({"messages": [*spoken(20), HumanMessage("And now?")]}, thread())
+    for view in answering.views:
+        assert [SECRET in message.text for message in view].index(True) == 0
+        assert view[-1].text == "And now?"
+    assert len(agent.get_state(thread()).values["messages"]) == 84

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ModelFallbackMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, messages_from_dict, messages_to_dict
+from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -37,9 +35,8 @@ from tests.adapters.changes_stage import (
     marks,
     summarised,
 )
-from tests.adapters.graph_changes import LOOK, Talk, opened
+from tests.adapters.graph_changes import LOOK, opened
 from tests.adapters.langchain_core_stage import Stage, thread
-from tests.cases import sampled
 from tests.provider import Answer, Call
 
 provider = langchain_core_stage.provider
@@ -76,50 +73,14 @@ async def test_time_travel(stage: Stage) -> None:
     graph_changes.check_travel_in_time(an_agent, stage)
 
 
-async def test_a_fork_into_another_thread(stage: Stage) -> None:
-    graph_changes.check_fork_into_another_thread(an_agent, stage)
-
-
-@pytest.mark.parametrize("change", sampled(graph_changes.EDITS, 2))
-async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
-    graph_changes.check_edit(an_agent, stage, change)
-
-
-async def test_an_overflow(stage: Stage) -> None:
-    graph_changes.check_overflow(an_agent, stage)
-
-
 async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     """What a failed call leaves of a compaction is not in its checkpoint: across processes a store keeps it."""
     store = SQLiteStore(tmp_path / "records.db")
     graph_changes.check_crash_in_the_model_call(an_agent, stage, tmp_path / "threads.db", store=store)
 
 
-async def test_a_run_that_waits_for_a_human(stage: Stage) -> None:
-    graph_changes.check_ask_a_human(an_agent, stage)
-
-
 async def test_a_call_that_is_left_dangling(stage: Stage) -> None:
     graph_changes.check_leave_a_call_dangling(an_agent, stage, settings=REPAIR)
-
-
-async def test_two_threads_at_once(stage: Stage) -> None:
-    await graph_changes.check_two_threads_at_once(an_agent, stage)
-
-
-async def test_two_workers(stage: Stage) -> None:
-    graph_changes.check_two_workers(an_agent, stage)
-
-
-async def test_messages_from_json_in_another_process(stage: Stage, tmp_path: Path) -> None:
-    """The host keeps messages as JSON, the store keeps the records, and no checkpoint is left."""
-    talk = opened(an_agent, stage, store=SQLiteStore(tmp_path / "records.db"))
-    talk.say_until_summarised()
-    kept = json.dumps(messages_to_dict(talk.messages))
-    again = Talk(an_agent(stage, InMemorySaver(), store=SQLiteStore(tmp_path / "records.db")), talk.side)
-    again.graph.update_state(again.config, {"messages": messages_from_dict(json.loads(kept))})
-    again.say(2)
-    assert len(summarised(talk.side)) == 1
 
 
 # -- the agent's own middleware

@@ -64,23 +64,6 @@ async def test_it_takes_the_place_of_the_built_in_one(stage: Stage, how: str) ->
     assert not values.get("files")
 
 
-async def test_an_overflow_is_recovered_in_place(stage: Stage) -> None:
-    side = stage.side(window=BESIDE)
-    agent: Any = create_deep_agent(stage.openai(10 * WINDOW), middleware=[standing_in()])
-    agent.invoke({"messages": [*spoken(30), HumanMessage("And now?")]})
-    assert [request.status for request in side.model_requests] == [400, 200]
-
-
-async def test_a_long_run_with_tools_goes_through(stage: Stage) -> None:
-    answers = [reads(f"src/{step}_a.py", f"src/{step}_b.py") for step in range(10)]
-    side = stage.side(*answers, Answer("All read."), window=BESIDE)
-    agent = deep_agent(stage, standing_in(), file_tool(150))
-    result = agent.invoke({"messages": "Read all files."}, thread())
-    assert result["messages"][-1].text == "All read."
-    assert side.rejections == []
-    assert len(records_in(agent, channel=CHANNEL)) >= 1
-
-
 async def test_the_general_purpose_subagent_gets_it_too_with_a_conversation_of_its_own(stage: Stage) -> None:
     task = Call("task", {"description": "Read all files.", "subagent_type": "general-purpose"})
     answers = [reads(f"src/{step}_a.py", f"src/{step}_b.py") for step in range(10)]

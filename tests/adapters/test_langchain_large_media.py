@@ -26,7 +26,6 @@ from tests.provider import Answer
 
 provider = langchain_core_stage.provider
 stage = langchain_core_stage.stage
-clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
 
 
 async def ask(model: Any, messages: list[BaseMessage]) -> str:
@@ -34,22 +33,20 @@ async def ask(model: Any, messages: list[BaseMessage]) -> str:
     return str((await agent.ainvoke({"messages": messages}))["messages"][-1].text)
 
 
-@clients
-async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage, client: str) -> None:
+async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage) -> None:
     side = stage.side(Answer("Fine."))
     document = {"type": "file", "base64": PDF, "mime_type": "application/pdf", "filename": "report.pdf"}
     history = [HumanMessage([{"type": "text", "text": "Read this."}, document]), HumanMessage("And now?")]
-    assert await ask(getattr(stage, client)(), [*history]) == "Fine."
+    assert await ask(stage.anthropic(), [*history]) == "Fine."
     assert_document_left_out(side)
 
 
-@clients
-async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage, client: str) -> None:
+async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
     side = stage.side(Answer("Fine."), window=100_000)
     side.limit_bytes = LIMIT_BYTES
     history: list[BaseMessage] = []
     for number in range(IMAGES):
         picture = {"type": "image", "base64": image(number), "mime_type": "image/png"}
         history += [HumanMessage([{"type": "text", "text": f"Picture {number}."}, picture]), AIMessage("Seen.")]
-    assert await ask(getattr(stage, client)(100_000), [*history, HumanMessage("And now?")]) == "Fine."
+    assert await ask(stage.openai(100_000), [*history, HumanMessage("And now?")]) == "Fine."
     assert_images_left_out(side)

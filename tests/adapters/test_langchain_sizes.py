@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -123,13 +121,6 @@ def test_wrong_use_is_refused_at_construction(keywords: dict[str, Any], says: st
 def test_a_controller_and_its_keywords_exclude_one_another(keywords: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="a controller or its keywords, not both"):
         CompactionMiddleware(CompactionController(), **keywords)
-
-
-def test_without_langchain_the_import_tells_the_command() -> None:
-    script = "import sys; sys.modules['langchain'] = None; import compaction_adapters.langchain"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "MissingExtraError: compaction_adapters.langchain needs LangChain" in run.stderr
-    assert "pip install 'compaction-hooks[langchain]'" in run.stderr
 
 
 def test_what_is_no_controller_is_refused() -> None:

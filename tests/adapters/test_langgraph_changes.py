@@ -14,19 +14,18 @@ import pytest
 pytest.importorskip("langgraph.graph")
 pytest.importorskip("langgraph.checkpoint.sqlite")
 
-from compaction_adapters.langgraph import BaseStoreRecordStore, CompactionNode
+from compaction_adapters.langgraph import CompactionNode
 from langchain_core.messages import BaseMessage, SystemMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.store.memory import InMemoryStore
 
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import graph_changes, langchain_core_stage
 from tests.adapters.changes_stage import REPAIR, SUMMARISE, SYSTEM, WINDOW, check_never_rejected, marking, summarised
-from tests.adapters.graph_changes import LOOK, Build
+from tests.adapters.graph_changes import LOOK
 from tests.adapters.langchain_core_stage import Stage
-from tests.adapters.langgraph_stage import ModelInput, react_agent
+from tests.adapters.langgraph_stage import ModelInput
 from tests.cases import sampled
 
 provider = langchain_core_stage.provider
@@ -64,47 +63,25 @@ def a_graph(
     return builder.compile(checkpointer=checkpointer, interrupt_before=["tools"] if stops else None)
 
 
-def a_react_agent(
-    stage: Stage, checkpointer: Any, *, stops: bool = False, settings: Any = SUMMARISE, **options: Any
-) -> Any:
-    model = stage.openai(WINDOW)
-    compact = CompactionNode(model=model, settings=settings, system=SYSTEM, **options)
-    return react_agent(
-        compact.wrap(model),
-        [LOOK],
-        prompt=SYSTEM,
-        pre_model_hook=compact,
-        checkpointer=checkpointer,
-        interrupt_before=["tools"] if stops else None,
-    )
+async def test_time_travel(stage: Stage) -> None:
+    graph_changes.check_travel_in_time(a_graph, stage)
 
 
-both = pytest.mark.parametrize("build", [a_graph, pytest.param(a_react_agent, marks=pytest.mark.full)])
+async def test_a_fork_into_another_thread(stage: Stage) -> None:
+    graph_changes.check_fork_into_another_thread(a_graph, stage)
 
 
-@both
-async def test_time_travel(build: Build, stage: Stage) -> None:
-    graph_changes.check_travel_in_time(build, stage)
-
-
-@both
-async def test_a_fork_into_another_thread(build: Build, stage: Stage) -> None:
-    graph_changes.check_fork_into_another_thread(build, stage)
-
-
-@both
 @pytest.mark.parametrize("change", sampled(graph_changes.EDITS, 2))
-async def test_an_edit(build: Build, stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
-    graph_changes.check_edit(build, stage, change)
+async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
+    graph_changes.check_edit(a_graph, stage, change)
 
 
 async def test_an_overflow(stage: Stage) -> None:
     graph_changes.check_overflow(a_graph, stage)
 
 
-@both
-async def test_a_crash_in_the_model_call(build: Build, stage: Stage, tmp_path: Path) -> None:
-    graph_changes.check_crash_in_the_model_call(build, stage, tmp_path / "threads.db")
+async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
+    graph_changes.check_crash_in_the_model_call(a_graph, stage, tmp_path / "threads.db")
 
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -172,24 +149,13 @@ async def test_a_process_that_is_killed_in_the_model_call(stage: Stage, tmp_path
         check_never_rejected(side)
 
 
-@both
-async def test_a_human_in_the_loop(build: Build, stage: Stage) -> None:
-    graph_changes.check_ask_a_human(build, stage)
+async def test_a_human_in_the_loop(stage: Stage) -> None:
+    graph_changes.check_ask_a_human(a_graph, stage)
 
 
 async def test_a_call_that_is_left_dangling(stage: Stage) -> None:
     graph_changes.check_leave_a_call_dangling(a_graph, stage, settings=REPAIR)
 
 
-@both
-async def test_two_threads_at_once(build: Build, stage: Stage) -> None:
-    await graph_changes.check_two_threads_at_once(build, stage)
-
-
-@both
-async def test_two_workers(build: Build, stage: Stage) -> None:
-    graph_changes.check_two_workers(build, stage)
-
-
-async def test_two_workers_with_a_store(stage: Stage) -> None:
-    graph_changes.check_two_workers(a_graph, stage, store=BaseStoreRecordStore(InMemoryStore()))
+async def test_two_workers(stage: Stage) -> None:
+    graph_changes.check_two_workers(a_graph, stage)

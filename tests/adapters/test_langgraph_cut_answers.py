@@ -19,8 +19,7 @@ provider = langchain_core_stage.provider
 stage = langchain_core_stage.stage
 
 
-@pytest.mark.parametrize("told", [BELIEVED, None], ids=["told larger", "untold"])
-@pytest.mark.parametrize("client", ["openai", "anthropic"])
+@pytest.mark.parametrize(("client", "told"), [("openai", BELIEVED), ("anthropic", None)])
 async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(stage: Stage, client: str, told: int | None) -> None:
     side = stage.side(*talkative(), window=WINDOW, overflow="cut")
     node = CompactionNode(context_window=told, summarizer=CountingSummarizer())

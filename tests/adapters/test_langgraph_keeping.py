@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from typing import Annotated, Any
 
@@ -72,15 +71,6 @@ def test_a_run_without_a_thread_is_one_conversation() -> None:
     graph.invoke(said("Go."), {"recursion_limit": 100})
     assert len(summarizer.asked) >= 2
     assert len(set(sessions_of(events))) == 1
-
-
-def test_two_runs_without_a_thread_do_not_mix() -> None:
-    events: list[CompactionEvent] = []
-    node = node_of(CountingSummarizer(), on_event=events.append)
-    graph = chat_graph(node, Model())
-    graph.invoke({"messages": spoken(30)})
-    graph.invoke({"messages": spoken(30, first=100)})
-    assert len(set(sessions_of(events))) == 2
 
 
 # -- trimming
@@ -164,19 +154,6 @@ async def test_an_async_graph_is_trimmed_too() -> None:
 # -- records in a store
 
 
-def test_a_store_keeps_records_in_order_once_and_apart() -> None:
-    store = BaseStoreRecordStore(InMemoryStore())
-    for number in range(250):
-        store.append("a.thread|sub:1", f"r{number}", f"record {number}")
-    store.append("a.thread|sub:1", "r3", "another")
-    store.append("a%2Ethread|sub:1", "r0", "of another session")
-    store.remove("a.thread|sub:1", "r4")
-    store.remove("a.thread|sub:1", "unknown")
-    assert store.load("a.thread|sub:1") == [f"record {number}" for number in range(250) if number != 4]
-    assert store.load("a%2Ethread|sub:1") == ["of another session"]
-    assert store.load("a") == []
-
-
 @pytest.mark.parametrize("how", ["sync", "async"])
 async def test_a_store_outlives_the_process_where_there_is_no_checkpointer(how: str) -> None:
     store, talk = InMemoryStore(), [*spoken(30), HumanMessage("And now?")]
@@ -190,12 +167,3 @@ async def test_a_store_outlives_the_process_where_there_is_no_checkpointer(how: 
             await graph.ainvoke({"messages": talk}, thread("user.1"))
         assert messages_of(model.sent[0])[0] == "summary"
     assert len(summarizer.asked) == 1
-
-
-async def test_a_store_with_async_connections_is_used_from_a_running_loop() -> None:
-    aio = pytest.importorskip("langgraph.store.sqlite.aio")
-    async with aio.AsyncSqliteStore.from_conn_string(":memory:") as store:
-        await store.setup()
-        records = BaseStoreRecordStore(store)
-        await asyncio.to_thread(records.append, "t", "r1", "one")
-        assert await asyncio.to_thread(records.load, "t") == ["one"]

@@ -46,7 +46,6 @@ stage = langchain_core_stage.stage
 
 BELIEVED = 131_072
 ways_and_clients = crossed(how=["invoke", "ainvoke", "stream", "astream"], client=["openai", "anthropic"])
-all_ways = pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
 
 
 async def ask(model: Runnable[Any, Any], messages: Any, how: str = "invoke", config: Any = None) -> str:
@@ -80,7 +79,7 @@ async def test_a_rejected_request_is_compacted_and_sent_once_more(stage: Stage, 
     assert kinds_of(side.requests).count(True) == 1
 
 
-@all_ways
+@pytest.mark.parametrize("how", ["invoke", "astream"])
 async def test_a_second_rejection_is_the_error_of_both_families(stage: Stage, how: str) -> None:
     side = stage.side(Answer("never"))
     side.reject_next = 2
@@ -94,7 +93,7 @@ async def test_a_second_rejection_is_the_error_of_both_families(stage: Stage, ho
     assert side.remaining == 1
 
 
-@all_ways
+@pytest.mark.parametrize("how", ["invoke", "astream"])
 async def test_any_other_error_is_let_through(stage: Stage, how: str) -> None:
     side = stage.side(Rejection(500, {"error": {"message": "Internal server error"}}))
     with pytest.raises(Exception, match="Internal server error"):

@@ -125,8 +125,9 @@ WAYS: list[Any] = [
 ]
 
 
-@both_ways
-@pytest.mark.parametrize(("kind", "process"), [("memory", "the same process"), ("sqlite", "another process")])
+@pytest.mark.parametrize(
+    ("how", "kind", "process"), [("sync", "memory", "the same process"), ("async", "sqlite", "another process")]
+)
 @pytest.mark.parametrize(("stops", "answers", "compiled"), WAYS)
 async def test_a_thread_that_is_resumed_at_the_model_sends_the_view(
     stage: Stage, tmp_path: Path, how: str, kind: str, process: str, stops: Any, answers: Any, compiled: Any
@@ -212,8 +213,7 @@ def test_an_old_view_in_a_checkpoint_is_not_read_again(stage: Stage) -> None:
 # -- several tasks in one step
 
 
-@both_ways
-@pytest.mark.parametrize("target", ["compact", "model"])
+@pytest.mark.parametrize(("how", "target"), [("sync", "compact"), ("async", "model")])
 async def test_several_sends_to_one_node_in_a_superstep_work(stage: Stage, how: str, target: str) -> None:
     summarizer, side = CountingSummarizer(), stage.side(*[Answer("Yes.")] * 3)
     compact = CompactionNode(context_window=WINDOW, summarizer=summarizer)
@@ -354,8 +354,7 @@ class Verdict(BaseModel):
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of langchain-openai, with an early langchain-core
-@both_ways
-@pytest.mark.parametrize("tools", ["bound", "not bound"])
+@pytest.mark.parametrize(("how", "tools"), [("sync", "bound"), ("async", "not bound")])
 async def test_create_react_agent_gives_a_structured_answer_of_the_view(stage: Stage, how: str, tools: str) -> None:
     """Made after the whole run, of the whole conversation, which does not fit."""
     side = stage.side(reads("a.py"), Answer("Read."), Answer('{"missing": 3}'))

@@ -57,12 +57,11 @@ class Spy(AbstractCapability[None]):
 # -- the view
 
 
-@KINDS
-async def test_a_long_run_stays_inside_the_window_and_its_history_whole(kind: str, stage: Stage) -> None:
+async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: Stage) -> None:
     """The view is transient; `all_messages()` and `new_messages()` tell everything."""
     side = stage.side(*steps(30))
     agent = reader(
-        getattr(stage, kind)(),
+        stage.openai(),
         Compaction(context_window=WINDOW, settings=SUMMARISE),
         system_prompt="You read files.",
         instructions="Never write.",
@@ -184,11 +183,10 @@ async def test_tools_that_the_model_has_not_found_do_not_count(stage: Stage) -> 
     assert [request.is_summary for request in side.requests] == [False]
 
 
-@KINDS
-async def test_the_window_is_that_of_the_model_in_use(kind: str, stage: Stage) -> None:
+async def test_the_window_is_that_of_the_model_in_use(stage: Stage) -> None:
     """The profile's window, or genai-prices'; input and output together, so that a reserve stays free."""
     side = stage.side(*steps(20), window=12_000)
-    model = getattr(stage, kind)(profile={"context_window": 12_000})
+    model = stage.openai(profile={"context_window": 12_000})
     agent = reader(model, Compaction())
     assert (await agent.run("Read all.")).output == "All read."
     assert not side.rejections
@@ -241,11 +239,10 @@ async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(
 # -- persisted
 
 
-@KINDS
-async def test_persisted_messages_are_small_valid_and_go_on(kind: str, stage: Stage) -> None:
+async def test_persisted_messages_are_small_valid_and_go_on(stage: Stage) -> None:
     """What `all_messages()` gives can be stored, loaded and continued, here or by an agent without us."""
     side = stage.side(*steps(24), *steps(1), Answer("Alone."))
-    agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
     result = await agent.run("Read everything.")
     stored = ModelMessagesTypeAdapter.dump_json(result.all_messages())
     loaded = ModelMessagesTypeAdapter.validate_json(stored)
@@ -254,7 +251,7 @@ async def test_persisted_messages_are_small_valid_and_go_on(kind: str, stage: St
     summary_count = len(side.requests) - len(side.model_requests)
     assert (await agent.run("And again.", message_history=loaded)).output == "All read."
     assert len(side.requests) - len(side.model_requests) == summary_count
-    assert (await reader(getattr(stage, kind)()).run("Alone.", message_history=loaded)).output == "Alone."
+    assert (await reader(stage.openai()).run("Alone.", message_history=loaded)).output == "Alone."
     assert not side.rejections
 
 
@@ -359,3 +356,19 @@ async def test_a_run_whose_answers_have_no_limit_may_say_so_by_minus_one() -> No
 
     agent = Agent(TestModel(), capabilities=[Compaction(context_window=8_192)], model_settings={"max_tokens": -1})
     assert (await agent.run("Hi.")).output
+
+
+async def test_the_window_is_found_by_the_models_name_and_none_is_invented(stage: Stage) -> None:
+    for name, window in {"gpt-4o": 128_000, "of-our-own": None}.items():
+        stage.side(Answer("Done."))
+        controller: CompactionController[Any] = CompactionController()
+        await reader(stage.openai(model=name), Compaction(controller)).run("Go on.", conversation_id="c")
+        assert controller.session("c").state().context_window == window
+
+
+async def test_the_max_tokens_of_a_run_are_reserved(stage: Stage) -> None:
+    stage.side(Answer("Done."))
+    controller: CompactionController[Any] = CompactionController(context_window=100_000)
+    agent = reader(stage.openai(), Compaction(controller))
+    await agent.run("Go on.", conversation_id="c", model_settings={"max_tokens": 40_000})
+    assert controller.session("c").state().trigger_tokens == 60_000

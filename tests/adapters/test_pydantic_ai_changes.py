@@ -43,6 +43,7 @@ from tests.adapters.changes_stage import (
     summarised,
 )
 from tests.adapters.pydantic_ai_stage import Stage
+from tests.cases import crossed, sampled
 from tests.provider import Answer, Side
 
 provider = pydantic_ai_stage.provider
@@ -159,7 +160,7 @@ EDITS = (
 )
 
 
-@pytest.mark.parametrize("change", EDITS)
+@pytest.mark.parametrize("change", sampled(EDITS, 3))
 async def test_an_edit(stage: Stage, change: Callable[[list[ModelMessage]], list[ModelMessage]]) -> None:
     """A summary of what is not there any more is not sent."""
     talk = opened(stage)
@@ -199,41 +200,7 @@ async def test_two_workers_on_one_store(stage: Stage, tmp_path: Path) -> None:
     check_never_rejected(one.side)
 
 
-async def test_two_workers_at_once(stage: Stage, tmp_path: Path) -> None:
-    """Both compact the same conversation at the same time: both views are right, and then one summary serves both."""
-    one = opened(stage, store=SQLiteStore(tmp_path / "records.db"))
-    other = Talk(one.side, agent_of(stage.openai(), store=SQLiteStore(tmp_path / "records.db")))
-    while not summarised(one.side):
-        other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(one.history))
-        text, asked = marked(), len(one.side.requests)
-        runs = [talk.agent.run(text, message_history=talk.history) for talk in (one, other)]
-        results = [run.all_messages() for run in await asyncio.gather(*runs)]
-        sent = [request for request in one.side.requests[asked:] if not request.is_summary]
-        assert all(marks(request.messages) == marks(*results[0][:-1]) for request in sent)
-        one.history = results[0]
-    paid, views = len(summarised(one.side)), []
-    for talk in (one, other):
-        talk.history = results[0]
-        talk.side.requests[:] = [request for request in talk.side.requests if not request.is_summary]
-        await talk.say()
-        views.append(talk.side.model_requests[-1].messages[1])
-    assert paid <= 2
-    assert views[0] == views[1]
-    assert not summarised(one.side)
-    check_never_rejected(one.side)
-
-
 # -- runs that end in the middle
-
-
-async def test_an_overflow(stage: Stage) -> None:
-    """The provider rejects a call for its size; afterwards nothing is lost, and one summary was paid for."""
-    talk = opened(stage, looks(2), Answer(marked("a")))
-    await talk.say(5)
-    talk.side.reject_next = 1
-    await talk.say(4)
-    assert [request.status for request in talk.side.rejections] == [400]
-    assert len(summarised(talk.side)) == 1
 
 
 async def gone_through_or_cancelled(talk: Talk, when: asyncio.Event) -> bool:
@@ -318,8 +285,7 @@ class Ledger:
         return look(item)
 
 
-@pytest.mark.parametrize("settings", [SUMMARISE, REPAIR], ids=["as it is", "repaired"])
-@pytest.mark.parametrize("goes_on", ["without a prompt", "behind another request"])
+@crossed(goes_on=["without a prompt", "behind another request"], settings=[SUMMARISE, REPAIR])
 async def test_a_tool_that_raises(goes_on: str, settings: Any, stage: Stage) -> None:
     """The captured messages end in calls that nobody answered. However the user goes on, nothing is lost or refused."""
     ledger = Ledger()

@@ -20,8 +20,7 @@ provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
 
 
-@pytest.mark.parametrize("told", [BELIEVED, None], ids=["told larger", "untold"])
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize(("kind", "told"), [("openai", BELIEVED), ("anthropic", None)])
 async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(stage: Stage, kind: str, told: int | None) -> None:
     side = stage.side(*talkative(), window=WINDOW, overflow="cut")
     capability = Compaction[None](context_window=told, summarizer=CountingSummarizer())

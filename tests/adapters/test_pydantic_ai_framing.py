@@ -13,14 +13,13 @@ from compaction_hooks import CompactionSettings
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import SECRET, spoken, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
+from tests.cases import crossed
 
 provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-@pytest.mark.parametrize("instructions", [None, "You are careful."])
-@pytest.mark.parametrize("persist", [False, True])
+@crossed(kind=["openai", "anthropic"], instructions=[None, "You are careful."], persist=[False, True])
 async def test_the_request_comes_last(stage: Stage, kind: str, instructions: str | None, persist: bool) -> None:
     side = stage.side()
     compaction = Compaction[None](

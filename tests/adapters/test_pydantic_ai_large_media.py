@@ -28,7 +28,6 @@ from tests.provider import Answer
 
 provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
-KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 
 
 def seen(text: str, data: str, media_type: str) -> ModelMessage:
@@ -36,18 +35,16 @@ def seen(text: str, data: str, media_type: str) -> ModelMessage:
     return ModelRequest(parts=[UserPromptPart([text, content])])
 
 
-@KINDS
-async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage, kind: str) -> None:
+async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage) -> None:
     side = stage.side(Answer("Fine."))
     capability = Compaction[None](context_window=WINDOW, summarizer=CountingSummarizer())
     history: list[ModelMessage] = [seen("Read this.", PDF, "application/pdf")]
-    agent = Agent(getattr(stage, kind)(), capabilities=[capability])
+    agent = Agent(stage.anthropic(), capabilities=[capability])
     assert (await agent.run("And now?", message_history=history)).output == "Fine."
     assert_document_left_out(side)
 
 
-@KINDS
-async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage, kind: str) -> None:
+async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
     side = stage.side(Answer("Fine."), window=100_000)
     side.limit_bytes = LIMIT_BYTES
     capability = Compaction[None](context_window=100_000, summarizer=CountingSummarizer())
@@ -57,6 +54,6 @@ async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(st
             seen(f"Picture {number}.", image(number), "image/png"),
             ModelResponse(parts=[TextPart("Seen.")]),
         ]
-    agent = Agent(getattr(stage, kind)(), capabilities=[capability])
+    agent = Agent(stage.openai(), capabilities=[capability])
     assert (await agent.run("And now?", message_history=history)).output == "Fine."
     assert_images_left_out(side)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -365,8 +366,8 @@ def assert_same_chain(messages: Sequence[Any]) -> int:
 
 
 @needs_data
-def test_every_recorded_session_has_the_same_chain_as_chat_dicts_have() -> None:
-    assert sum(assert_same_chain(session["messages"]) for session in sessions()) > 15_000
+def test_recorded_sessions_have_the_same_chain_as_chat_dicts_have() -> None:
+    assert sum(assert_same_chain(session["messages"]) for session in itertools.islice(sessions(), 0, None, 6)) > 2_000
 
 
 @pytest.mark.parametrize("messages", CONVERSATIONS)

@@ -14,7 +14,7 @@ from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from compaction_adapters.pydantic_ai.events import status_of
 from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, pin_evidence, replaced_by_provider
 from pydantic_ai import Agent, RunContext
-from pydantic_ai.capabilities import Capability
+from pydantic_ai.capabilities import AbstractCapability, Capability
 from pydantic_ai.messages import (
     CompactionPart,
     ModelMessage,
@@ -26,6 +26,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIResponsesModel
@@ -33,9 +34,11 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
 from compaction_hooks import CompactionController, CompactionSettings, StoreFailed
+from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
 from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, reads, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
+from tests.cases import crossed
 from tests.provider import Answer, Call
 
 provider = pydantic_ai_stage.provider
@@ -54,8 +57,7 @@ def weather(city: str) -> str:
 # -- what the framework reads from the messages
 
 
-@KINDS
-@PERSIST
+@crossed(kind=["openai", "anthropic"], persist=[False, True])
 async def test_tools_that_were_found_stay_found(persist: bool, kind: str, stage: Stage) -> None:
     """The framework looks for them behind the newest summary, so what tells of them stays there."""
     search, ask = Call("search_tools", {"queries": ["weather"]}), Call("weather", {"city": "Rome"})
@@ -71,8 +73,7 @@ async def test_tools_that_were_found_stay_found(persist: bool, kind: str, stage:
     assert not side.rejections
 
 
-@KINDS
-@PERSIST
+@crossed(kind=["openai", "anthropic"], persist=[False, True])
 async def test_capabilities_that_were_loaded_stay_loaded(persist: bool, kind: str, stage: Stage) -> None:
     load, ask = Call("load_capability", {"id": "climate"}), Call("weather", {"city": "Rome"})
     side = stage.side(Answer(calls=(load,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
@@ -284,3 +285,37 @@ def test_a_store_that_fails_is_told_as_what_it_is() -> None:
     event = status_of(StoreFailed(session_id="a", action="load", error="OSError: no such host"))
     assert (event.stage, event.reason, event.session_id) == ("failed", "store", "a")
     assert event.detail == "load: OSError: no such host"
+
+
+class Clearing(AbstractCapability[None]):
+    """Clears all results but the newest, for good, once the provider counted more than 8,000 tokens."""
+
+    cleared = 0
+
+    async def before_model_request(
+        self, ctx: RunContext[None], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        answers = [message for message in ctx.messages if isinstance(message, ModelResponse)]
+        if answers and answers[-1].usage.input_tokens > 8_000:
+            self.cleared += 1
+            ctx.messages[:-1] = map(self._without_results, ctx.messages[:-1])
+            request_context.messages = list(ctx.messages)
+        return request_context
+
+    def _without_results(self, message: ModelMessage) -> ModelMessage:
+        if not isinstance(message, ModelRequest):
+            return message
+        texts = {(n, 0): "[cleared]" for n, part in enumerate(message.parts) if isinstance(part, ToolReturnPart)}
+        return PydanticAIFormat().rewrite(message, texts)
+
+
+async def test_usage_from_before_another_capability_cleared_results_is_not_counted(stage: Stage) -> None:
+    side = stage.side(*steps(20))
+    clearing, events = Clearing(), list[CompactionEvent]()
+    settings = CompactionSettings(trigger_tokens=9_000)
+    compaction = Compaction[None](context_window=WINDOW, settings=settings, on_compaction=events.append)
+    agent = reader(stage.openai(), clearing, compaction, tokens=800)
+    assert (await agent.run("Go on.")).output == "All read."
+    assert clearing.cleared
+    assert not events
+    assert not side.rejections

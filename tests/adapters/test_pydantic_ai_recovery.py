@@ -122,6 +122,7 @@ WAYS: list[Callable[..., Awaitable[Driven]]] = [
     by_iter,
     by_iter_streaming,
 ]
+whole_and_streamed = pytest.mark.parametrize("way", [by_run, by_run_stream], ids=lambda way: way.__name__)
 
 
 @crossed(way=WAYS, persist=[False, True], kind=["openai", "anthropic"])
@@ -200,18 +201,17 @@ def test_a_sync_run_is_recovered(provider: Any) -> None:
     assert [request.status for request in side.model_requests] == [400, 200, 200, 200]
 
 
-@KINDS
-async def test_the_failed_attempt_is_no_request_of_the_run(kind: str, stage: Stage) -> None:
+async def test_the_failed_attempt_is_no_request_of_the_run(stage: Stage) -> None:
     """The framework counts the requests that were answered, and the summary."""
     side = stage.side(*steps(1))
     side.reject_next = 1
-    agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
     result = await agent.run("Go on.", message_history=spoken(6))
     assert len(side.rejections) == 1
     assert result.usage.requests == len(side.requests) - 1 == 3
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@whole_and_streamed
 async def test_what_overflows_twice_is_an_error_that_names_the_part(way: Any, stage: Stage) -> None:
     """No third attempt; the provider's error is the cause."""
     side = stage.side(Answer("never"))
@@ -234,8 +234,7 @@ SWITCHED_OFF = [
 """For all models, and for the one that is asked."""
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("settings", SWITCHED_OFF, ids=lambda settings: type(settings).__name__)
+@pytest.mark.parametrize(("way", "settings"), list(zip((by_run, by_run_stream), SWITCHED_OFF, strict=True)))
 async def test_recovery_can_be_switched_off(way: Any, settings: Any, stage: Stage) -> None:
     """The provider's error comes through untouched."""
     side = stage.side()
@@ -246,7 +245,7 @@ async def test_recovery_can_be_switched_off(way: Any, settings: Any, stage: Stag
     assert len(side.requests) == 1
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@whole_and_streamed
 async def test_other_errors_are_none_of_our_business(way: Any, stage: Stage) -> None:
     """No compaction, no second attempt."""
     side = stage.side(OUTAGE)
@@ -270,12 +269,11 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_recovered(kind: st
     assert len(side.model_requests) == 2
 
 
-@KINDS
-async def test_a_stream_that_breaks_later_is_an_error(kind: str, stage: Stage) -> None:
+async def test_a_stream_that_breaks_later_is_an_error(stage: Stage) -> None:
     """What was shown cannot be taken back: the error surfaces, nothing is sent again."""
     side = stage.side(Answer("word " * 200))
     side.stream_fail_after = 5
-    agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
     with pytest.raises(ModelAPIError):
         await by_run_stream(agent, "Go on.", message_history=spoken(6))
     assert len(side.requests) == 1
@@ -284,7 +282,7 @@ async def test_a_stream_that_breaks_later_is_an_error(kind: str, stage: Stage) -
 # -- behind a fallback
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@whole_and_streamed
 async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, stage: Stage) -> None:
     """Behind a `FallbackModel` the error is a group."""
     sides = [stage.side(key=key) for key in "ab"]
@@ -309,7 +307,7 @@ async def test_a_fallback_that_answers_needs_no_recovery(stage: Stage) -> None:
 
 
 @pytest.mark.skipif(not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel")
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@whole_and_streamed
 async def test_what_overflows_twice_goes_to_the_frameworks_own_fallback(way: Any, stage: Stage) -> None:
     """The error that is left is one that `ModelFallback` falls back on."""
     small, large = stage.side(key="a"), stage.side(*steps(1), key="b", window=100_000)
@@ -351,12 +349,11 @@ async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -
     assert len(side.requests) == 1
 
 
-@KINDS
-async def test_silent_truncation_compacts_before_the_next_request(kind: str, stage: Stage) -> None:
+async def test_silent_truncation_compacts_before_the_next_request(stage: Stage) -> None:
     """Accepted although it was too long; the answer stands, the next request is smaller."""
     side = stage.side(*steps(3), window=6_000, overflow="truncate")
     capability = Compaction[None](context_window=6_000, settings=LATE)
-    agent = reader(getattr(stage, kind)(), capability, tokens=300)
+    agent = reader(stage.openai(), capability, tokens=300)
     assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
     sizes = [request.input_tokens for request in side.model_requests]
     assert sizes[0] > 6_000
@@ -429,15 +426,6 @@ async def test_the_window_is_that_of_the_model_that_refused(stage: Stage) -> Non
     small.reject_next = 1
     assert (await agent.run("Go on.", message_history=spoken(5))).output == "All read."
     assert [event.context_window for event in events if isinstance(event, CompactionStarted)] == [6_000]
-
-
-async def test_an_outage_of_the_summariser_does_not_stop_recovery(stage: Stage) -> None:
-    """A rung that needs no model."""
-    side = stage.side(*steps(1))
-    side.reject_next, side.fail_summaries = 1, True
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-    assert (await agent.run("Go on.", message_history=spoken(6))).output == "All read."
-    assert [request.status for request in side.model_requests] == [400, 200, 200]
 
 
 async def test_the_limit_in_the_error_is_the_window_from_then_on(stage: Stage) -> None:

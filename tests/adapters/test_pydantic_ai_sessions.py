@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 
 from compaction_adapters.pydantic_ai import Compaction
+from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.usage import RunUsage
 
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import pydantic_ai_stage
-from tests.adapters.pydantic_ai_messages import SECRET, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.provider import Answer
 
@@ -83,3 +86,13 @@ async def test_pins_and_compactions_by_hand_survive_a_restart(stage: Stage, tmp_
 async def test_messages_that_name_no_conversation_are_refused_between_runs() -> None:
     with pytest.raises(ConfigurationError, match=r"compaction\.session\(conversation_id\)"):
         await Compaction[None](context_window=WINDOW).compact(spoken(12))
+
+
+async def test_a_focus_is_that_of_one_copy_only(stage: Stage) -> None:
+    asked = CountingSummarizer()
+    shared = Compaction[None](context_window=WINDOW, summarizer=asked)
+    model = stage.openai()
+    one, other = (RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id=id) for id in "ab")
+    focused = shared.with_focus("the ledger")
+    await asyncio.gather(shared.compact(spoken(12), one), focused.compact(spoken(12), other))
+    assert sorted(request.focus or "" for request in asked.asked) == ["", "the ledger"]

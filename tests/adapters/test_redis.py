@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
@@ -256,9 +254,3 @@ async def test_a_store_that_is_down_fails_no_call() -> None:
 
 def test_the_example_of_the_docs_makes_a_store() -> None:
     assert isinstance(page.run(*page.blocks("Redis"))["store"], RedisStore)
-
-
-def test_without_the_library_the_import_says_what_to_install() -> None:
-    script = "import sys; sys.modules['redis'] = None; import compaction_adapters.redis"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "pip install 'compaction-hooks[redis]'" in run.stderr
