@@ -73,23 +73,15 @@ class OpenAIChatFormat(DictFormat):
         compaction asks it of every message: fields are counted because to compare sets of them takes twice as long.
         """
         (piece,) = pieces
-        if not isinstance(message, dict) or message.get("role") != piece.role or "content" not in message:
+        if not isinstance(message, dict) or piece.is_summary:
             return False
-        if piece.usage is not None or piece.model is not None or piece.stop_reason is not None or piece.is_summary:
+        if piece.usage is not None or piece.model is not None or piece.stop_reason is not None:
             return False
-        if piece.role == "tool":
-            return _is_result_of(message, cast("ToolResult", piece.parts[0]))
-        content, parts, spoken = message["content"], piece.parts, 0
-        if content is not None:
-            said, spoken = parts[0] if parts else None, 1
-            if not isinstance(said, Text) or said.text is not content:
-                return False
-        if len(message) == 2:
-            return len(parts) == spoken
-        calls = message.get("tool_calls")
-        if piece.role != "assistant" or not isinstance(calls, list) or len(message) != 3:
+        holds = _holds_result if piece.role == "tool" else _holds_words
+        try:
+            return message["role"] == piece.role and holds(message, piece)
+        except LookupError:  # a field less than before, or a part
             return False
-        return len(parts) == spoken + len(calls) and all(map(_is_call_of, calls, parts[spoken:]))
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format; plain text all formats write alike."""
@@ -235,29 +227,43 @@ def _call(entry: object) -> Part:
     return Opaque(text_of(fields.get("type")) or "tool_call", to_json(entry), content=block_content(entry))
 
 
-def _is_result_of(message: Fields, result: ToolResult) -> bool:
-    """Whether a tool's message of plain fields surely reads as this result."""
+def _holds_result(message: Fields, piece: Message) -> bool:
+    """Whether a tool's message has plain fields, with the very result that was read from it."""
+    result = cast("ToolResult", piece.parts[0])
     return (
         message["content"] is result.text
-        and message.get("tool_call_id") == result.call_id
-        and message.get("name", "") == result.name
-        and len(message) == (4 if result.name else 3)
+        and message["tool_call_id"] == result.call_id
+        and (len(message) == 4 and message["name"] == result.name if result.name else len(message) == 3)
         and not result.is_error
         and not result.media
     )
+
+
+def _holds_words(message: Fields, piece: Message) -> bool:
+    """Whether a message has plain fields, with the very text and calls that were read from it."""
+    content, parts = message["content"], piece.parts
+    spoken = 0 if content is None else 1
+    if spoken and (not isinstance(said := parts[0], Text) or said.text is not content):
+        return False
+    if len(message) == 2:
+        return len(parts) == spoken
+    calls = message["tool_calls"]
+    if piece.role != "assistant" or not isinstance(calls, list) or len(message) != 3:
+        return False
+    return len(parts) == spoken + len(calls) and all(map(_is_call_of, calls, parts[spoken:]))
 
 
 def _is_call_of(entry: Fields, part: Part) -> bool:
     """Whether a call of plain fields surely reads as this part."""
     if not isinstance(entry, dict) or not isinstance(part, ToolCall) or len(entry) != 3 or "type" not in entry:
         return False
-    function = entry.get("function")
+    function = entry["function"]
     return (
         isinstance(function, dict)
-        and function.get("arguments") is part.arguments
-        and function.get("name") == part.name
+        and function["arguments"] is part.arguments
+        and function["name"] == part.name
         and len(function) == 2
-        and entry.get("id") == part.id
+        and entry["id"] == part.id
         and not part.opaque_chars
     )
 

@@ -51,10 +51,12 @@ def _may_begin(history: History[M], run: int) -> bool:
 
 def turns_tokens(history: History[M], turns: int) -> int:
     """Return the tokens, before calibration, of the user's last turns and all that follows them; 0 for no turns."""
+    if not turns:
+        return 0
     roles = [piece.message.role for piece in history.pieces()]
     # Several messages in a row are one turn.
     begins = [index for index, role in enumerate(roles) if role == "user" and roles[index - 1 : index] != ["user"]]
-    if not begins or not turns:
+    if not begins:
         return 0
     run = history.run_of(begins[-turns:][0])
     while run > history.base and not history.is_boundary(run):  # the user spoke right after a tool's result
