@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, SupportsFloat, TypeVar, cast
 
 from compaction_hooks.errors import described
 from compaction_hooks.files import FileOperations, merge
@@ -96,10 +95,10 @@ class GuardedEstimator:
     def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], what: T, *, least: int) -> int:
         try:
             tokens = estimate(what)
-            number = float(tokens) if isinstance(tokens, Real) else math.nan
+            number = float(tokens) if isinstance(tokens, SupportsFloat) else math.nan
             if 0 <= number <= MOST_TOKENS and math.ceil(number) >= least:
                 return math.ceil(number)
-            self._warn(f"gave {tokens if isinstance(tokens, Real) else type(tokens).__name__}")
+            self._warn(f"gave {tokens if isinstance(tokens, SupportsFloat) else type(tokens).__name__}")
         except Exception as error:  # noqa: BLE001 - a host's estimator may raise anything
             self._warn(f"raised {described(error)}")
         return instead(what)
