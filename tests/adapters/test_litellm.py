@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -189,31 +188,6 @@ def test_without_a_name_what_was_said_first_is_one() -> None:
     assert len(events.sessions) == 2
 
 
-def test_conversations_that_begin_alike_do_not_mix() -> None:
-    """They share a session, and never a summary: a record is used only where all that it covers is there."""
-    model, asked_of = Model(), list[str]()
-
-    def summarize(request: SummaryRequest) -> str:
-        asked_of.append(request.transcript)
-        return f"- {'ledger' if 'ledger' in request.transcript else 'garden'}"
-
-    made = with_compaction(model.completion, context_window=WINDOW, summarizer=summarize)
-    lists = {topic: [user("hello"), *_of(topic, steps(10))] for topic in ("ledger", "garden")}
-    for first in range(10, 60, 10):
-        for topic, messages in lists.items():
-            made("m", messages)
-            messages += _of(topic, steps(10, first=first))
-    for number, view in enumerate(model.sent):
-        foreign = ("garden", "ledger")[number % 2]
-        assert foreign not in json.dumps(view)
-    assert len(asked_of) >= 4
-    assert not [text for text in asked_of if "ledger" in text and "garden" in text]
-
-
-def _of(topic: str, messages: list[Chat]) -> list[Chat]:
-    return [{**message, "content": f"{topic}: {message['content']}"} for message in messages]
-
-
 # -- what the call says
 
 
@@ -314,33 +288,6 @@ def test_the_format_reads_litellms_messages() -> None:
 
 
 # -- what litellm's own trimming gets wrong
-
-
-@pytest.mark.parametrize("model", ["gpt-4o", "nobody/knows"])
-def test_trimming_keeps_calls_with_their_results_and_the_task(model: str) -> None:
-    """`litellm.utils.trim_messages` orphans results, drops the task, does not count results at the end, and leaves a list alone
-    whose model it does not know or whose system prompt is a list of blocks (litellm issues 10696 and 6505).
-    """
-    sent = Model()
-    blocks = {"role": "system", "content": [{"type": "text", "text": "You are careful."}]}
-    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}} for n in range(6)]
-    ending = [{"role": "assistant", "content": None, "tool_calls": calls}]
-    results = [tool(f"c{n}", f"{n}: {prose(2_000)}") for n in range(6)]
-    messages: list[Chat] = [
-        blocks,
-        user("Port the parser, and never touch the public API."),
-        *steps(20),
-        *ending,
-        *results,
-    ]
-    with_compaction(sent.completion, context_window=WINDOW, summarizer=Scripted("- facts"))(model, messages)
-    [view] = sent.sent
-    assert view[0] is blocks
-    assert any("never touch the public API" in str(message["content"]) for message in view if message["role"] == "user")
-    called = [call["id"] for message in view for call in message.get("tool_calls") or ()]
-    assert called == [message["tool_call_id"] for message in view if message["role"] == "tool"]
-    assert set(called) >= {call["id"] for call in calls}
-    assert litellm.token_counter("gpt-4o", messages=view) < WINDOW
 
 
 def test_conversations_are_told_apart_by_all_they_begin_with() -> None:

@@ -304,17 +304,6 @@ def test_a_users_own_choice_of_the_table_stays() -> None:
     assert run(program, LITELLM_LOCAL_MODEL_COST_MAP="true") == "true"
 
 
-def test_without_litellm_the_command_is_told() -> None:
-    program = (
-        "sys.modules['litellm'] = None\n"
-        "try:\n"
-        "    import compaction_adapters.litellm\n"
-        "except ModuleNotFoundError as error:\n"
-        "    print(error)\n"
-    )
-    assert run(program) == "compaction_adapters.litellm needs LiteLLM: pip install 'compaction-hooks[litellm]'"
-
-
 def test_another_name_is_no_part_of_it() -> None:
     import compaction_adapters.litellm as adapter
 

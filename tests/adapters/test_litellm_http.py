@@ -25,7 +25,6 @@ from tests.adapters.litellm_stage import (
     Stage,
     litellm,
     said,
-    statuses,
     task,
 )
 from tests.conversations import Scripted, steps, user
@@ -157,16 +156,6 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_sent_again(stage: 
     assert said(litellm.stream_chunk_builder([chunk async for chunk in stream])) == "Done."
     assert len(side.requests) == 2
     assert len(side.requests[1].messages) < len(side.requests[0].messages)
-
-
-def test_the_limit_an_error_states_is_the_window_from_then_on(stage: Stage) -> None:
-    side = stage.side(Answer("one"), Answer("two"), window=4_096)
-    made = with_compaction(litellm.completion, context_window=32_768)
-    messages = task(30)
-    assert said(made(messages=messages, **stage.openai())) == "one"
-    messages = [*messages, *steps(2, first=30)]
-    assert said(made(messages=messages, **stage.openai())) == "two"
-    assert statuses(side) == [400, 200, 200]
 
 
 USAGE = {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}}

@@ -87,16 +87,6 @@ async def test_retries_do_not_resend_an_overflow(stage: Stage, function: Any, st
 
 
 @BOTH
-async def test_retries_of_the_whole_process_do_not_either(
-    stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(litellm, "num_retries", 2)
-    side = stage.side()
-    assert said(await got(compacted(function, BELIEVED)(messages=task(40), **stage.openai()))) == "Done."
-    assert statuses(side) == [400, 200]
-
-
-@BOTH
 async def test_a_policy_for_bad_requests_does_not_either(stage: Stage, function: Any) -> None:
     side = stage.side()
     policy = litellm.types.router.RetryPolicy(BadRequestErrorRetries=2)
@@ -194,14 +184,6 @@ async def test_after_a_rate_limit_the_wait_grows(stage: Stage, function: Any, mo
         await got(compacted(function, BELIEVED)(**arguments))
     assert waits == [0, 1, 2, 4, 8, 10]
     assert statuses(side) == [429] * 7
-
-
-@BOTH
-async def test_a_retry_that_succeeds_is_the_answer(stage: Stage, function: Any) -> None:
-    side = stage.side(BAD, BAD, Answer("Ready."))
-    answer = await got(compacted(function, BELIEVED)(messages=task(2), num_retries=2, **stage.openai()))
-    assert said(answer) == "Ready."
-    assert statuses(side) == [400, 400, 200]
 
 
 @BOTH

@@ -238,13 +238,6 @@ async def test_a_stream_function_that_raises_is_gone_on_with(begun: Stage) -> No
     begun.demand_whole_history(said=2)
 
 
-async def test_a_summariser_outage_does_not_stop_a_recovery(begun: Stage) -> None:
-    """On an overflow the rungs that need no model are used."""
-    begun.side.reject_next, begun.side.fail_summaries = 1, True
-    ended = await begun.hook.prompt(begun.agent, SECOND.user)
-    assert extract_text(ended) == SECOND.answers[-1].text
-
-
 # -- who drives the agent
 
 
@@ -391,19 +384,6 @@ async def test_an_answer_cut_off_twice_stays(cut: Stage) -> None:
     assert cut.agent.state.messages[-1] is ended
     assert [request.input_tokens > cut.side.window for request in cut.side.model_requests[-2:]] == [True, True]
     assert len(cut.reasons) == 1
-
-
-async def test_a_window_that_stays_full_is_no_loop(provider: LoopbackProvider) -> None:
-    """Compacting once more would be possible each time."""
-    stage = Stage(provider, "full", context_window=WINDOW)
-    await stage.hook.prompt(stage.agent, FIRST.user)
-    cut = Answer("", stop="length", usage=Usage(input_tokens=WINDOW))
-    stage.side.answers.extendleft([cut] * 5)
-    before = len(stage.side.model_requests)
-    ended = await stage.hook.prompt(stage.agent, SECOND.user)
-    assert isinstance(ended, AssistantMessage)
-    assert ended.stop_reason == "length"
-    assert len(stage.side.model_requests) == before + 2
 
 
 async def test_a_cut_off_answer_stays_where_asking_again_fails(cut: Stage) -> None:
