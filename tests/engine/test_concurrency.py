@@ -244,7 +244,8 @@ async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:
     assert requests == 1
 
 
-@pytest.mark.parametrize("limit", [32, pytest.param(1_000, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("limit", [32, 1_000])
 def test_many_conversations_do_not_see_one_another(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads and event loops over one controller, with fewer sessions in memory than conversations, and with more."""
     monkeypatch.setattr("compaction_hooks.session.controller.MAX_SESSIONS", limit)

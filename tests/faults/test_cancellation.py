@@ -15,6 +15,7 @@ from compaction_hooks.engine.measuring import Call
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.drivers import Caller
 from compaction_hooks.stores import MemoryStore
+from tests.cases import crossed
 from tests.conversations import texts
 from tests.faults.harness import (
     OVERFLOW,
@@ -114,8 +115,7 @@ async def cancelled_at(way: Way, kind: str, at: int) -> tuple[Rig, list[Chat], i
     return driven, messages, walk.waits, task.cancelled()
 
 
-@pytest.mark.parametrize("kind", ["coroutine helpers", "plain helpers"])
-@pytest.mark.parametrize("name", WAYS)
+@crossed(name=WAYS, kind=["coroutine helpers", "plain helpers"])
 def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
     """Each time it raises CancelledError, nothing runs on, and the same conversation compacts in its next call."""
     way = WAYS[name]
@@ -213,7 +213,8 @@ def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
 
 
 def flow_of(driven: Rig, name: str, messages: list[Chat]) -> Any:
-    flow, call = driven.session.engine.flow, Call(messages=messages)
+    engine = driven.session.engine
+    flow, call = engine.flow, Call(messages, engine.shared.find_settings(None))
     match name:
         case "transform":
             return flow.transform(call)
@@ -237,8 +238,7 @@ def count_of_effects(side: Side, name: str) -> int:
 FLOWS = ("transform", "compact", "recover")
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", FLOWS)
+@crossed(name=FLOWS, side=SIDES)
 def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
     """The list goes out as it was, or compacted where that was done already; after an overflow its error is raised."""
     effects = count_of_effects(side, name)
@@ -264,8 +264,7 @@ def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
         assert driven.hooks.state().breaker == "closed", "an abort is no failure of the summariser"
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", FLOWS)
+@crossed(name=FLOWS, side=SIDES)
 def test_an_interrupt_may_come_at_every_effect(name: str, side: Side) -> None:
     """Ctrl-C between any two steps: it goes to the caller, and the conversation is ready for the next call."""
     for at in range(1, count_of_effects(side, name) + 1):

@@ -14,6 +14,7 @@ from compaction_hooks import CompactionFinished, CompactionRecord, SummaryReques
 from compaction_hooks.engine.persistence import STORE_REST_SECONDS
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
+from tests.cases import crossed
 from tests.conversations import assistant, talk, texts, user
 from tests.faults.harness import SIDES, Chat, Side, above_threshold, fallback_settings, rig, works
 
@@ -70,8 +71,7 @@ CLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: str(clock.__name__))
+@crossed(clock=CLOCKS, side=SIDES)
 def test_a_conversation_is_compacted_as_with_a_good_clock(clock: Any, side: Side) -> None:
     """Nothing that is decided depends on the time but how long the breaker and the store rest."""
     views: list[list[str]] = []

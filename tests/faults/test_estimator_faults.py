@@ -144,8 +144,7 @@ USELESS = {
 """By id: answers instead of which characters are counted."""
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", USELESS)
+@crossed(name=USELESS, side=SIDES)
 def test_an_estimator_that_is_of_no_use_is_replaced(name: str, side: Side, caplog: pytest.LogCaptureFixture) -> None:
     """The views are those of the default estimator, on each path; one warning says why."""
     answer, named = USELESS[name]

@@ -14,6 +14,7 @@ import pytest
 from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.drivers import HANDLER_REST_SECONDS
+from tests.cases import crossed
 from tests.conversations import talk, texts
 from tests.faults.harness import (
     PATHS,
@@ -51,9 +52,7 @@ def raising(error: BaseException, is_async: bool) -> Callable[[CompactionEvent],
     return later if is_async else now
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
-@pytest.mark.parametrize("name", ERRORS)
+@crossed(name=ERRORS, is_async=[False, True], side=SIDES)
 def test_a_handler_that_raises_does_not_fail_the_run(
     name: str, is_async: bool, side: Side, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -70,9 +69,7 @@ def test_a_handler_that_raises_does_not_fail_the_run(
     assert "an event handler" in caplog.text
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
-@pytest.mark.parametrize("path", PATHS)
+@crossed(path=PATHS, is_async=[False, True], side=SIDES)
 def test_a_handler_that_hangs_does_not_hang_the_run(
     path: Path, is_async: bool, side: Side, short_timeouts: float, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,8 +125,7 @@ def test_a_hung_handler_costs_one_thread_for_all_conversations(short_timeouts: f
         hang.release()
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
+@crossed(side=SIDES, is_async=[False, True])
 def test_the_handler_of_one_call_may_hang_too(is_async: bool, side: Side, short_timeouts: float) -> None:
     """As adapters bring one along with every call, a new function each time."""
     hangs = [Hang(), Hang()]
@@ -154,8 +150,7 @@ def test_the_handler_of_one_call_may_hang_too(is_async: bool, side: Side, short_
 span: contextvars.ContextVar[str] = contextvars.ContextVar("span", default="none")
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
+@crossed(side=SIDES, is_async=[False, True])
 def test_a_handler_sees_the_callers_context_variables(is_async: bool, side: Side) -> None:
     """As tracing needs them: the current span of the caller is current in the handler."""
     seen: list[str] = []

@@ -163,8 +163,7 @@ def names_the_part(error: Exception, path: Path) -> bool:
     return said and path in ("manual", "recover")
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", SMALL)
+@crossed(name=SMALL, side=SIDES)
 def test_a_list_with_nothing_to_do_comes_back_as_it_is(name: str, side: Side) -> None:
     for path in PATHS[:3]:
         messages = SMALL[name]()
@@ -210,8 +209,7 @@ def many(count: int) -> list[Chat]:
     return [system(), *[m for n in range(count // 2) for m in (user(f"question {n}"), assistant(f"answer {n}"))]]
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("make", [large_result, large_request], ids=["in a result", "in an old request"])
+@crossed(make=[large_result, large_request], side=SIDES)
 def test_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side) -> None:
     """Cut to what fits, in time that grows with its length; 50 MB are run in the soak session."""
     check_run(side, "over the window", make(1_000_000))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks.stores import MemoryStore
+from tests.cases import crossed
 from tests.conversations import assistant, talk, texts
 from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, rig, works
 
@@ -75,8 +76,7 @@ def driver(side: Side, **keywords: Any) -> Rig:
     return rig(side, summarizer=works, settings=fallback_settings(), store=MemoryStore(), **keywords)
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", FAULTS)
+@crossed(name=FAULTS, side=SIDES)
 def test_a_small_helper_that_fails_costs_one_warning(name: str, side: Side, caplog: pytest.LogCaptureFixture) -> None:
     failing, sound, warning = FAULTS[name]
     expected = sound(side)

@@ -141,8 +141,7 @@ def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, sid
         assert named in " ".join(event.error for event in told(driven))
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
+@crossed(side=SIDES, is_async=[False, True])
 def test_a_store_that_is_back_gets_what_it_missed(is_async: bool, side: Side) -> None:
     """The record is not lost: it is written by a later call, and another process then pays for no second summary."""
     store = Store(raising(OSError(errno.ENOSPC, "No space left on device")))
@@ -164,8 +163,7 @@ def test_a_store_that_is_back_gets_what_it_missed(is_async: bool, side: Side) ->
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
+@crossed(side=SIDES, is_async=[False, True])
 def test_a_store_that_hangs_is_left_alone(is_async: bool, side: Side, short_timeouts: float) -> None:
     """It is given up after its time, costs one daemon thread where it is sync, and is not asked again with every call."""
     hang = Hang()
@@ -213,8 +211,7 @@ def test_a_hung_store_costs_one_thread_for_all_conversations(side: Side, short_t
         hang.release()
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
+@crossed(side=SIDES, is_async=[False, True])
 def test_a_store_that_hangs_while_saving_loses_nothing(is_async: bool, side: Side, short_timeouts: float) -> None:
     hang = Hang()
     store = Store(lambda action: None)

@@ -150,8 +150,7 @@ def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool
         assert driven.session.engine.conversation.cooldown.breaker.failures == 1
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", ["raises", "returns nothing", "returns a huge text", "raises SystemExit"])
+@crossed(name=["raises", "returns nothing", "returns a huge text", "raises SystemExit"], side=SIDES)
 def test_the_breaker_opens_and_heals(name: str, side: Side) -> None:
     """Open after three failures in a row, and says why; after its cooldown one attempt is let through, and closes it."""
     is_down = True
@@ -173,8 +172,7 @@ def test_the_breaker_opens_and_heals(name: str, side: Side) -> None:
     assert driven.hooks.state().breaker == "closed"
 
 
-@pytest.mark.parametrize("side", SIDES)
-@BOTH_KINDS
+@crossed(side=SIDES, is_async=[False, True])
 def test_a_summariser_that_hangs_is_given_up(is_async: bool, side: Side) -> None:
     """After `summary_timeout_seconds`, on each path; a hung function costs one daemon thread, a hung coroutine none."""
     for path in PATHS:
@@ -322,8 +320,7 @@ HOSTILE = {
 """By id: summaries that are used, or refused, but never become anybody's words but the summary's."""
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", HOSTILE)
+@crossed(name=HOSTILE, side=SIDES)
 def test_a_hostile_summary_stays_inside_the_summary_message(name: str, side: Side) -> None:
     """It makes one message of the user's role, begun by our marker, whatever it says; nothing of it becomes a role."""
     driven = rig(side, summarizer=gives(HOSTILE[name]), settings=fallback_settings())
@@ -346,8 +343,7 @@ def test_a_failed_compaction_by_hand_says_so(side: Side) -> None:
     assert driven.failures == ["ConnectionError: down"]
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("is_async", [False, True], ids=["a function", "a coroutine function"])
+@crossed(side=SIDES, is_async=[False, True])
 def test_a_hung_summariser_of_one_call_alone_is_given_up_too(is_async: bool, side: Side) -> None:
     """One that a caller brings along, as adapters do with the conversation's own model."""
     hang = Hang()
