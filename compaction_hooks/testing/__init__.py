@@ -1,4 +1,4 @@
-"""The checks a `MessageFormat`, an adapter, a store, a trigger or a strategy must pass, for anyone who writes one."""
+"""Checks for authors of a `MessageFormat`, an adapter, a store, a trigger or a strategy."""
 
 from compaction_hooks.testing.adapters import ADAPTER_FACTS, AdapterFact, check_adapter, check_session
 from compaction_hooks.testing.checker import BrokenPromise, CheckedSession, Figures

@@ -1,4 +1,4 @@
-"""The check that the author of an adapter runs: the real framework, real HTTP, a provider that plays a script."""
+"""Check for the author of an adapter: the real framework, real HTTP, a scripted provider."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compaction_hooks.testing.harness import AdapterHarness, ScriptedProvider
 from compaction_hooks.testing.scripts import Script
 
 FACT_SECONDS: Final = 120
-"""A fact that takes longer hangs; each takes a few seconds."""
+"""Time limit of a fact, which usually takes a few seconds."""
 
 
 class _Check(Protocol):
@@ -22,10 +22,10 @@ class _Check(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdapterFact:
-    """One thing that is true of every adapter; `str()` of it is its name.
+    """A statement that is true for every adapter; its `str()` is its name.
 
     Attributes:
-        needs: What the harness must have for it.
+        needs: The capability of the harness that the fact requires.
     """
 
     name: str
@@ -34,7 +34,7 @@ class AdapterFact:
 
     @property
     def claim(self) -> str:
-        """What is true, in a sentence."""
+        """The statement, in one sentence."""
         return " ".join((self.check.__doc__ or "").split())
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ ADAPTER_FACTS: Final = (
     AdapterFact("sync", facts.sync, needs="sync"),
     AdapterFact("streaming", facts.streaming, needs="streaming"),
     AdapterFact("cancellation", facts.cancellation),
-    AdapterFact("interleaved", facts.interleaved),
+    AdapterFact("interleaved", facts.concurrent_conversations),
     AdapterFact("record_out", facts.record_out),
     AdapterFact("record_in", facts.record_in),
 )
@@ -59,11 +59,11 @@ ADAPTER_FACTS: Final = (
 
 
 def check_adapter(harness: AdapterHarness[M], provider: ScriptedProvider, fact: AdapterFact | None = None) -> None:
-    """Check one fact of an adapter, or all that apply to it. Not to be called inside a running event loop.
+    """Check one fact of an adapter, or all that apply to it. Do not call it in a running event loop.
 
     Raises:
-        AssertionError: a fact does not hold; the text begins with its name and says what to look at.
-        unittest.SkipTest: the one fact that was asked for does not apply to this harness; pytest takes it for a skip.
+        AssertionError: a fact does not hold; the text begins with its name and gives a hint.
+        unittest.SkipTest: the given fact does not apply to this harness; pytest reports it as skipped.
     """
     for one in ADAPTER_FACTS if fact is None else (fact,):
         if _has(harness, one):
@@ -73,7 +73,7 @@ def check_adapter(harness: AdapterHarness[M], provider: ScriptedProvider, fact: 
 
 
 def check_session(harness: AdapterHarness[M], provider: ScriptedProvider, script: Script) -> None:
-    """Check that a session of your own runs to its end in a window of 16,384 tokens; not inside a running event loop.
+    """Check that a session of your own runs to its end in a window of 16,384 tokens. Do not call it in a running event loop.
 
     Raises:
         AssertionError: the provider refused a request, or the host's history or the tool runs are not those of the script.
@@ -94,7 +94,7 @@ def _has(harness: AdapterHarness[M], fact: AdapterFact) -> bool:
 
 
 def _run(check: Awaitable[None], what: str) -> None:
-    import asyncio  # an event loop is loaded when it is used
+    import asyncio  # slow to import, so only on use
 
     async def run() -> None:
         async with asyncio.timeout(FACT_SECONDS):

@@ -1,75 +1,75 @@
-"""What hosts do to a list beside appending to it."""
+"""Edits that hosts make to a list, other than appending."""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from compaction_hooks.messages import M
+from compaction_hooks.testing.hosts import ChatMessage
 from compaction_hooks.testing.texts import Choose
 
-ChatMessage = Mapping[str, object]
 Edit = Callable[[Choose, Sequence[M], M], list[M]]
-"""Makes another list of one: what is not edited are the same objects. The third argument is a message nobody has said yet."""
+"""Returns an edited list with the same objects, except the edited ones. The third argument is a new message."""
 
 
-def rewound(choose: Choose, messages: Sequence[M], new: M) -> list[M]:
-    """Go back to an earlier place and say something else there."""
+def rewind(choose: Choose, messages: Sequence[M], new: M) -> list[M]:
+    """Go back to an earlier message and continue with a new one."""
     return [*messages[: len(messages) - choose(len(messages) + 1)], new]
 
 
-def cut_back(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Go back to an earlier place."""
+def truncate(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
+    """Go back to an earlier message."""
     return list(messages[: len(messages) - choose(len(messages) + 1)])
 
 
-def deleted(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Take one message out, wherever it stands."""
+def delete(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
+    """Delete one message."""
     place = choose(len(messages) or 1)
     return [*messages[:place], *messages[place + 1 :]]
 
 
-def inserted(choose: Choose, messages: Sequence[M], new: M) -> list[M]:
-    """Put a message in, wherever."""
+def insert(choose: Choose, messages: Sequence[M], new: M) -> list[M]:
+    """Insert a message."""
     place = choose(len(messages) + 1)
     return [*messages[:place], new, *messages[place:]]
 
 
-def replaced(choose: Choose, messages: Sequence[M], new: M) -> list[M]:
-    """Put another message in one's place."""
+def replace(choose: Choose, messages: Sequence[M], new: M) -> list[M]:
+    """Replace a message."""
     place = choose(len(messages) or 1)
     return [*messages[:place], new, *messages[place + 1 :]]
 
 
-def pruned(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Drop the oldest messages, but for the first, which may be the system prompt."""
+def prune(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
+    """Drop the oldest messages, with or without the first, which may be the system prompt."""
     keeps_first = choose(2)
     return [*messages[:keeps_first], *messages[max(choose(len(messages) or 1), keeps_first) :]]
 
 
-def recreated(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Make equal objects anew, from some place on."""
+def recreate(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
+    """Copy all messages from one on, so that they are equal but other objects."""
     place = choose(len(messages) or 1)
     return [*messages[:place], *copy.deepcopy(list(messages[place:]))]
 
 
-def doubled(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Say an earlier message once more, with the very same object."""
+def repeat(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
+    """Append an earlier message again, as the same object."""
     return [*messages, messages[choose(len(messages))]] if messages else []
 
 
-def swapped(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Let two neighbours change places."""
+def swap(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
+    """Swap two neighbours."""
     place = choose(len(messages) or 1)
     return [*messages[:place], *reversed(messages[place : place + 2]), *messages[place + 2 :]]
 
 
-EDITS: Final = (rewound, cut_back, deleted, inserted, replaced, pruned, recreated, doubled, swapped)
-"""Every edit of a list of any kind of messages."""
+EDITS: Final = (rewind, truncate, delete, insert, replace, prune, recreate, repeat, swap)
+"""All edits, for messages of any kind."""
 
 
 def through_json(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return plain messages as they come back from a file, or from another machine."""
+    """Return plain messages after a round trip through JSON."""
     return cast("list[ChatMessage]", json.loads(json.dumps(messages)))

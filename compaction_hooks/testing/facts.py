@@ -1,4 +1,4 @@
-"""The facts of every adapter, one function each. They raise an AssertionError where the adapter does something else."""
+"""The facts of every adapter, one function each, which raises an AssertionError if the fact does not hold."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import cast
 
 from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError, SummaryRequest
 from compaction_hooks.messages import M
+from compaction_hooks.testing.demands import demand
 from compaction_hooks.testing.harness import AdapterHarness, ChatController, ScriptedProvider, SeenRequest
 from compaction_hooks.testing.scenes import (
     BELIEVED_WINDOW,
     Direction,
     Scene,
     chat_messages,
-    demand,
     direct,
     scene,
     session_script,
@@ -23,11 +23,11 @@ from compaction_hooks.testing.scenes import (
 from compaction_hooks.testing.scripts import Script
 
 _SECRET = "KINGFISHER"
-"""A word that stands in summaries only."""
+"""A word that is only in summaries."""
 
 
 async def below_threshold(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """Below the threshold nothing changes: no event, and the provider sees what it sees without the adapter."""
+    """Below the threshold nothing changes: no event, and the provider gets the same requests as without the adapter."""
     script, direction = short_script(), direct(window=BELIEVED_WINDOW)
     async with scene(harness, provider, None, script, "bare") as bare:
         await bare.play()
@@ -65,7 +65,7 @@ async def whole_session(harness: AdapterHarness[M], provider: ScriptedProvider, 
         await played.play()
         played.demand_no_rejection()
         played.demand_tools_ran_once()
-        demand(direction.finished, "nothing was compacted: give a session longer than the window")
+        demand(direction.compactions, "nothing was compacted: give a session longer than the window")
         await played.demand_history()
 
 
@@ -74,8 +74,8 @@ def _demand_compacted(played: Scene[M], direction: Direction) -> None:
     played.demand_requests(len(played.script.answers))
     played.demand_tools_ran_once()
     demand(
-        len(direction.finished) >= 2,
-        f"a session several times the window had {len(direction.finished)} compactions: is the controller asked before "
+        len(direction.compactions) >= 2,
+        f"a session several times the window had {len(direction.compactions)} compactions: is the controller asked before "
         "every model call?",
     )
     demand(
@@ -86,7 +86,7 @@ def _demand_compacted(played: Scene[M], direction: Direction) -> None:
 
 
 async def overflow_once(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """Where the real window is smaller than believed, one rejection is recovered by one resend, and never comes again."""
+    """If the real window is smaller than the controller's, one rejection is recovered by one resend, and there is no second."""
     async with scene(
         harness, provider, direct(window=BELIEVED_WINDOW).controller, session_script(), "overflow"
     ) as told:
@@ -95,7 +95,7 @@ async def overflow_once(harness: AdapterHarness[M], provider: ScriptedProvider) 
 
 
 async def _demand_recovered(told: Scene[M]) -> None:
-    rejections = len(told.rejected)
+    rejections = len(told.rejections)
     demand(
         rejections == 1,
         f"{rejections} rejections where there must be one: is a context overflow recovered (session.call, or "
@@ -114,9 +114,7 @@ async def overflow_twice(harness: AdapterHarness[M], provider: ScriptedProvider)
         sent = len(refused.model_requests)
         refused.side.reject_next = 2
         error = await _error_of(refused.host.say(script.turns[1].user))
-        demand(
-            error is not None, "a request that overflows twice must end in an error; say() returned as if all were well"
-        )
+        demand(error is not None, "a request that overflows twice must end in an error; but say() returned an answer")
         seen = [f"{type(one).__name__}: {one}" for one in _chain(error)]
         demand(
             any(isinstance(one, ContextOverflowError) for one in _chain(error))
@@ -135,13 +133,13 @@ async def overflow_twice(harness: AdapterHarness[M], provider: ScriptedProvider)
 async def _error_of(said: Awaitable[str]) -> Exception | None:
     try:
         await said
-    except Exception as error:  # noqa: BLE001 - whatever the framework makes of it is what is looked at
+    except Exception as error:  # noqa: BLE001 - frameworks raise errors of their own
         return error
     return None
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception, all it was raised from, and all it groups."""
+    """Yield an exception, its causes, and all exceptions of a group."""
     waiting, seen = [error], set[int]()
     while waiting:
         one = waiting.pop()
@@ -155,23 +153,26 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 async def summarizer_outage(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """While no summary can be had, the run goes on."""
+    """If summaries fail, the run continues."""
     direction = direct()
     async with scene(harness, provider, direction.controller, session_script(), "outage") as cut_off:
         cut_off.side.fail_summaries = True
         await cut_off.play()
         cut_off.demand_no_rejection()
         demand(cut_off.summary_requests, "no summary was asked of the conversation's own model, so none could fail")
-        demand(direction.finished, "without summaries the rungs that need no model must compact; nothing was compacted")
+        demand(
+            direction.compactions,
+            "without summaries, strategies that need no model must compact; nothing was compacted",
+        )
         await cut_off.demand_history()
 
 
 async def history(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """After several compactions the host's history still holds all that was said."""
+    """After several compactions the host's history is still complete."""
     direction = direct()
     async with scene(harness, provider, direction.controller, session_script(), "history") as whole:
         await whole.play()
-        demand(direction.finished, "nothing was compacted, so the history was not put to the test")
+        demand(direction.compactions, "nothing was compacted, so the history was not put to the test")
         await whole.demand_history()
 
 
@@ -187,11 +188,11 @@ def _in_thread(say: Callable[[str], str]) -> Callable[[str], Awaitable[str]]:
 
 
 async def streaming(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """The answer's chunks arrive and none of a summary; a stream that is refused before its first chunk is recovered."""
-    await _other_way(harness, provider, "stream", _streamed)
+    """The answer's chunks arrive, without those of a summary; a stream rejected before its first chunk is recovered."""
+    await _other_way(harness, provider, "stream", _say_streamed)
 
 
-def _streamed(played: Scene[M]) -> Callable[[str], Awaitable[str]]:
+def _say_streamed(played: Scene[M]) -> Callable[[str], Awaitable[str]]:
     played.side.summary_text = f"## Goal\n{_SECRET} and what came before."
 
     async def say(text: str) -> str:
@@ -215,7 +216,7 @@ async def _other_way(
     name: str,
     way: Callable[[Scene[M]], Callable[[str], Awaitable[str]]],
 ) -> None:
-    """A long session and an overflow, with the user speaking in another way than `say`."""
+    """Check a long session and an overflow with another method than `say`."""
     direction = direct()
     async with scene(harness, provider, direction.controller, session_script(), f"{name}-long") as long:
         await long.play(way(long))
@@ -228,17 +229,17 @@ async def _other_way(
 
 
 async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """A run that is cancelled while a summary is made is cancelled at once; the history stays whole, the next say works."""
+    """A run that is cancelled during a summary ends at once; the history stays complete, the next say works."""
     import asyncio
 
     has_begun, may_end = asyncio.Event(), asyncio.Event()
 
-    async def held(_: SummaryRequest) -> str:
+    async def summarize_late(_: SummaryRequest) -> str:
         has_begun.set()
         await may_end.wait()
         return "## Goal\nGo through the code."
 
-    direction = direct(summarizer=held)
+    direction = direct(summarizer=summarize_late)
     async with scene(harness, provider, direction.controller, session_script(), "cancel") as played:
         run = asyncio.create_task(played.play())
         begun = asyncio.create_task(has_begun.wait())
@@ -253,7 +254,7 @@ async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -
         await asyncio.wait({run})
         demand(
             run.cancelled(),
-            "a cancelled say() must raise CancelledError; something on its way swallowed or replaced it",
+            "a cancelled say() must raise CancelledError; something swallowed or replaced it",
         )
         await played.demand_history(is_under_way=True)
         may_end.set()
@@ -265,8 +266,8 @@ async def cancellation(harness: AdapterHarness[M], provider: ScriptedProvider) -
         played.demand_no_rejection()
 
 
-async def interleaved(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """Two conversations on one controller, both at once, do not mix."""
+async def concurrent_conversations(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
+    """Two concurrent conversations on one controller do not mix."""
     import asyncio
 
     direction = direct()
@@ -278,7 +279,7 @@ async def interleaved(harness: AdapterHarness[M], provider: ScriptedProvider) ->
         for turn in range(len(one.script.turns)):
             await asyncio.gather(one.play(until=turn + 1), other.play(until=turn + 1))
         for played, foreign in ((one, topics[1]), (other, topics[0])):
-            _demand_unmixed(played, foreign)
+            _demand_no_mixing(played, foreign)
             await played.demand_history()
         ids = {event.session_id for event in direction.events}
         demand(
@@ -288,15 +289,15 @@ async def interleaved(harness: AdapterHarness[M], provider: ScriptedProvider) ->
         )
 
 
-def _demand_unmixed(played: Scene[M], foreign: str) -> None:
+def _demand_no_mixing(played: Scene[M], foreign: str) -> None:
     played.demand_no_rejection()
     seen = [request for request in played.side.requests if foreign in json.dumps(request.body)]
-    demand(not seen, f"{len(seen)} requests of one conversation hold what was said in another")
+    demand(not seen, f"{len(seen)} requests of one conversation have text of another")
     demand(played.summary_requests, "no summary of this conversation was asked of its own model")
 
 
 async def record_out(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """A record made through this adapter applies to the same conversation as OpenAI chat dicts, with no summary asked."""
+    """A record made through this adapter applies to the same conversation as OpenAI chat dicts, without a second summary."""
     direction = direct()
     async with scene(harness, provider, direction.controller, session_script(), "record-out") as played:
         await played.play()
@@ -310,17 +311,17 @@ async def record_out(harness: AdapterHarness[M], provider: ScriptedProvider) -> 
     session.import_records(records)
     chat = chat_messages(played.script, played.played)
     view = session.transform_context_sync(chat)
-    demand(not asked, "the record did not spare a summary")
+    demand(not asked, "the record did not save a summary")
     rendered = {record["rendered"] for record in records} - {""}
     demand(
         len(view) < len(chat) and any(message.get("content") in rendered for message in view),
-        "the record is not true of the same conversation as OpenAI chat dicts: does the format read every text, call and "
-        "result as it was said, and does the record cover the host's own messages?",
+        "the record does not apply to the same conversation as OpenAI chat dicts: does the format read every text, call and "
+        "result unchanged, and does the record cover the host's own messages?",
     )
 
 
 async def record_in(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """A record made on OpenAI chat dicts applies to the same conversation in this adapter, with no summary asked."""
+    """A record made from OpenAI chat dicts applies to the same conversation in this adapter, without a second summary."""
     direction = direct(window=BELIEVED_WINDOW, settings=CompactionSettings(auto_compact=False))
     script = session_script()
     async with scene(harness, provider, direction.controller, script, "record-in", window=BELIEVED_WINDOW) as played:
@@ -337,13 +338,13 @@ async def record_in(harness: AdapterHarness[M], provider: ScriptedProvider) -> N
         demand(
             all(rendered in body for body in bodies),
             "a record imported into the controller's session of this conversation is not used: does the adapter keep its "
-            "own records over those of the session, or does the format read what was said differently?",
+            "own records over those of the session, or does the format read the messages differently?",
         )
-        demand(not played.summary_requests, "the record did not spare a summary")
+        demand(not played.summary_requests, "the record did not save a summary")
 
 
 def _reader() -> tuple[ChatController, list[SummaryRequest]]:
-    """A controller for chat dicts, and what its summarizer was asked."""
+    """Return a controller for chat dicts, and the list of its summary requests."""
     asked: list[SummaryRequest] = []
 
     def summarize(request: SummaryRequest) -> str:

@@ -1,6 +1,6 @@
-"""Made-up conversations: realistic ones, and hostile ones that some framework, crash or edit has left behind.
+"""Generated conversations: realistic ones, and hostile ones as left behind by frameworks, crashes and edits.
 
-Every decision is asked of a `Choose`, so that the same builders serve a seeded run of thousands and Hypothesis.
+A `Choose` makes every decision, so that the same builders work for seeded runs and for Hypothesis.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Final
 
 from compaction_hooks.messages import Media, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.testing.hosts import as_openai_chat
-from compaction_hooks.testing.texts import Choose, generated_text, hostile_text
+from compaction_hooks.testing.texts import Choose, hostile_text, make_text
 
 MOST_TURNS: Final = 12
 """Turns of the longest realistic conversation."""
 MOST_STEPS: Final = 12
-"""Tool steps of the longest realistic turn: recorded turns have 1.5 on average, long ones dozens."""
+"""Tool steps of the longest realistic turn. Recorded turns have 1.5 on average, long ones dozens."""
 MOST_BEATS: Final = 40
-"""Beats of the longest hostile conversation."""
+"""Beats of the longest hostile conversation; a beat is one thing that happens, regular or not."""
 
 
 def generated_history(seed: int, *, is_hostile: bool = False) -> list[Mapping[str, object]]:
-    """Return a conversation as OpenAI chat messages: the same for the same seed, in every process.
+    """Return a conversation as OpenAI chat messages, the same for the same seed in every process.
 
-    Realistic ones are valid for every provider and have at least one user message. Hostile ones may break every rule of every
-    provider, and may be empty.
+    Realistic conversations are valid for every provider and have at least one user message. Hostile ones may break every rule of
+    every provider, and may be empty.
     """
     choose = random.Random(seed).randrange
     messages = hostile_history(choose) if is_hostile else realistic_history(choose)
@@ -35,9 +35,9 @@ def generated_history(seed: int, *, is_hostile: bool = False) -> list[Mapping[st
 
 
 def realistic_history(choose: Choose, *, most_turns: int = MOST_TURNS) -> list[Message]:
-    """Return a valid conversation: turns with tool steps and parallel calls, sizes and languages mixed, some media.
+    """Return a valid conversation: turns with tool steps and parallel tool calls, mixed sizes and languages, some media.
 
-    It ends after an answer, with the user's request, or within a step, after the tools' results.
+    It ends after an answer, with the user's request, or after the results of a tool step.
     """
     writer = Writer(choose)
     messages = list(writer.opening())
@@ -54,11 +54,11 @@ def realistic_history(choose: Choose, *, most_turns: int = MOST_TURNS) -> list[M
 
 
 def hostile_history(choose: Choose, *, most_beats: int = MOST_BEATS) -> list[Message]:
-    """Return what a conversation looks like that went wrong.
+    """Return a conversation that went wrong.
 
-    Results interleaved with other messages, late, doubled or of nobody; calls split over messages or never answered; ids that
-    are empty or used again; empty contents, system messages inside, reasoning alone, the assistant first, nothing at all; lone
-    surrogates, NUL, texts that look like this package's own.
+    Results interleaved with other messages, late, duplicate or without a call; tool calls split over messages or never answered;
+    ids that are empty or used again; empty contents, system messages inside, reasoning alone, the assistant first, nothing at all;
+    lone surrogates, NUL, texts that look like this package's own.
     """
     writer = Writer(choose)
     if choose(30) == 29:
@@ -77,12 +77,12 @@ _ROLES: Final[Sequence[Role]] = ("user", "assistant", "user", "assistant", "syst
 
 @dataclass(slots=True)
 class Writer:
-    """Writes messages, each of its own.
+    """Writer of messages with different texts.
 
     Attributes:
         number: Messages and calls written so far.
-        waiting: Calls that were left without a result.
-        said: What was said so far, for messages that come twice.
+        waiting: Tool calls without a result so far.
+        said: Messages so far, for those that come twice.
     """
 
     choose: Choose
@@ -98,7 +98,7 @@ class Writer:
 
     def opening(self) -> Iterator[Message]:
         if self.choose(4):
-            yield Message(role="system", parts=(Text(generated_text(self.choose, "system", self.next())),))
+            yield Message(role="system", parts=(Text(make_text(self.choose, "system", self.next())),))
 
     def turn(self) -> Iterator[Message]:
         yield self.request()
@@ -109,13 +109,13 @@ class Writer:
         yield self.answer()
 
     def request(self) -> Message:
-        parts: tuple[Part, ...] = (Text(generated_text(self.choose, "user", self.next())),)
+        parts: tuple[Part, ...] = (Text(make_text(self.choose, "user", self.next())),)
         if self.choose(25) == 24:
             parts += (Media("image", f"https://example.org/screen-{self.number}.png", is_reference=True),)
         return Message(role="user", parts=parts)
 
     def answer(self) -> Message:
-        text = generated_text(self.choose, "assistant", self.next())
+        text = make_text(self.choose, "assistant", self.next())
         return Message(role="assistant", parts=(*self.thoughts(), Text(text)))
 
     def step(self) -> Iterator[Message]:
@@ -124,13 +124,13 @@ class Writer:
         yield from self.answering(asked.calls)
 
     def asking(self, count: int) -> Message:
-        words = (Text(generated_text(self.choose, "assistant", self.next())),) if self.choose(2) else ()
+        words = (Text(make_text(self.choose, "assistant", self.next())),) if self.choose(2) else ()
         return Message(role="assistant", parts=(*self.thoughts(), *words, *[self.call() for _ in range(count)]))
 
     def thoughts(self) -> tuple[Part, ...]:
         if self.choose(5) < 4:
             return ()
-        return (Thinking(generated_text(self.choose, "assistant", self.next())),)
+        return (Thinking(make_text(self.choose, "assistant", self.next())),)
 
     def call(self, id: str | None = None) -> ToolCall:
         number = self.next()
@@ -138,7 +138,7 @@ class Writer:
         arguments: list[tuple[str, dict[str, object]]] = [
             ("read_file", {"path": path}),
             ("run_command", {"command": f"pytest {path} -k {number}"}),
-            ("write_file", {"path": path, "text": generated_text(self.choose, "arguments", number)}),
+            ("write_file", {"path": path, "text": make_text(self.choose, "arguments", number)}),
             ("search", {"query": f"entry_{number}", "limit": 20}),
         ]
         name, chosen = arguments[self.choose(len(arguments))]
@@ -146,7 +146,7 @@ class Writer:
 
     def answering(self, calls: Sequence[ToolCall]) -> Iterator[Message]:
         for call in calls:
-            yield self.result(call, generated_text(self.choose, "result", self.next()))
+            yield self.result(call, make_text(self.choose, "result", self.next()))
 
     def result(self, call: ToolCall, text: str) -> Message:
         result = ToolResult(call.id, text, call.name, is_error=self.choose(20) == 19)
@@ -167,20 +167,20 @@ class Writer:
         self.said.append(message)
         yield message
 
-    def shuffled_results(self) -> Iterator[Message]:
+    def out_of_order_results(self) -> Iterator[Message]:
         asked = self.asking(2 + self.choose(3))
         yield asked
         first = self.choose(len(asked.calls))
         yield from self.answering([*asked.calls[first:], *asked.calls[:first]])
 
     def split_step(self) -> Iterator[Message]:
-        """One step's parallel calls in several messages, and then their results, as some frameworks store them."""
+        """Yield parallel tool calls in several messages, then their results, as some frameworks store them."""
         asked = [self.asking(1) for _ in range(2 + self.choose(2))]
         yield from asked
         yield from self.answering([call for message in asked for call in message.calls])
 
-    def interrupted_step(self) -> Iterator[Message]:
-        """Something stands between calls and results."""
+    def interruption(self) -> Iterator[Message]:
+        """Yield tool calls and results with another message in between."""
         asked = self.asking(1 + self.choose(2))
         yield asked
         yield from self.word()
@@ -197,16 +197,16 @@ class Writer:
             yield self.result(late, hostile_text(self.choose, self.next()))
 
     def orphan_result(self) -> Iterator[Message]:
-        nobody = ToolCall("" if self.choose(3) == 2 else "nobody", "lost", "{}")
-        yield self.result(nobody, hostile_text(self.choose, self.next()))
+        orphan = ToolCall("" if self.choose(3) == 2 else "nobody", "lost", "{}")
+        yield self.result(orphan, hostile_text(self.choose, self.next()))
 
-    def doubled_result(self) -> Iterator[Message]:
+    def duplicate_result(self) -> Iterator[Message]:
         asked = self.asking(1)
         yield asked
         yield from [*self.answering(asked.calls), *self.answering(asked.calls)]
 
-    def used_id(self) -> Iterator[Message]:
-        """A call whose id was used before, or is empty."""
+    def id_reuse(self) -> Iterator[Message]:
+        """Yield a tool call with an empty id or one that was used before."""
         call = self.call(id=("call_again", "")[self.choose(2)])
         yield Message(role="assistant", parts=(call,))
         yield from self.answering([call])
@@ -217,10 +217,10 @@ class Writer:
         yield self.result(call, hostile_text(self.choose, self.next()))
 
     def bare_reasoning(self) -> Iterator[Message]:
-        yield Message(role="assistant", parts=(Thinking(generated_text(self.choose, "assistant", self.next())),))
+        yield Message(role="assistant", parts=(Thinking(make_text(self.choose, "assistant", self.next())),))
 
-    def said_again(self) -> Iterator[Message]:
-        """An earlier message once more, word for word."""
+    def repetition(self) -> Iterator[Message]:
+        """Yield an earlier message again, word for word."""
         if self.said:
             yield self.said[self.choose(len(self.said))]
 
@@ -230,16 +230,16 @@ BEATS: Final[Sequence[Callable[[Writer], Iterator[Message]]]] = (
     Writer.regular_step,
     Writer.regular_turn,
     Writer.regular_turn,
-    Writer.shuffled_results,
+    Writer.out_of_order_results,
     Writer.split_step,
-    Writer.interrupted_step,
+    Writer.interruption,
     Writer.dangling_call,
     Writer.late_result,
     Writer.orphan_result,
-    Writer.doubled_result,
-    Writer.used_id,
+    Writer.duplicate_result,
+    Writer.id_reuse,
     Writer.bad_arguments,
     Writer.bare_reasoning,
-    Writer.said_again,
+    Writer.repetition,
 )
-"""What a hostile conversation is made of; the plainest first."""
+"""Parts of a hostile conversation; the simplest first."""

@@ -1,4 +1,4 @@
-"""What the author of an adapter supplies to `check_adapter`, and what the provider it is checked against must offer."""
+"""Protocols for `check_adapter`: the harness by the author of an adapter, and the scripted provider."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ChatController: TypeAlias = CompactionController[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What one conversation is opened with.
+    """The parameters of a new conversation.
 
     Attributes:
-        controller: To be given to the adapter. None: the framework alone, without the adapter. Mostly it has no summarizer,
-            and the adapter is to ask the conversation's own model; where the adapter cannot know it (a graph node), the
-            harness passes the adapter `summarizer(model)`.
-        conversation_id: To be given in the framework's own notion: thread id, conversation id, metadata.
+        controller: The controller for the adapter. None: the framework alone, without the adapter. Mostly it has no summarizer,
+            so the adapter uses the conversation's own model; if the adapter cannot know it (a graph node), the harness
+            passes `summarizer(model)` to the adapter.
+        conversation_id: The id in the framework's own terms: thread id, conversation id, metadata.
         openai_url: Base URL for OpenAI's clients, ".../v1".
         anthropic_url: Base URL for Anthropic's clients.
         api_key: Names the conversation to the provider.
-        model: The model's name; the framework may need its own prefix.
+        model: The model's name; the framework may need a prefix.
         system: The agent's system prompt.
-        tools: To be offered to the model, with their schemas, and run when it calls them.
+        tools: The agent's tools, with their schemas.
     """
 
     controller: ChatController | None
@@ -43,9 +43,9 @@ class Opening:
 
 
 class HostConversation(Protocol[M_co]):
-    """One conversation of the real framework. What the framework raises is let through.
+    """One conversation of the real framework. Errors of the framework are not caught.
 
-    A class that inherits from it need not write what its framework does not have.
+    A subclass may leave out methods for features that its framework lacks.
     """
 
     @property
@@ -54,28 +54,28 @@ class HostConversation(Protocol[M_co]):
         ...
 
     async def say(self, text: str, /) -> str:
-        """Let the user say this, run the agent until it has answered, and return the final text. It may be cancelled."""
+        """Send a prompt of the user, run the agent to its end, and return the final text. The call may be cancelled."""
         ...
 
-    def say_sync(self, text: str, /) -> str:  # noqa: ARG002 - for whoever overrides it
-        """As `say`, by the framework's sync methods, called outside any event loop. Only with `has_sync`."""
-        return _not_written("say_sync")
+    def say_sync(self, text: str, /) -> str:  # noqa: ARG002 - subclasses use it
+        """Do the same with the framework's sync methods, outside any event loop. Only with `has_sync`."""
+        return _raise_missing("say_sync")
 
-    async def say_streamed(self, text: str, /) -> Sequence[str]:  # noqa: ARG002 - for whoever overrides it
-        """As `say`, with the model called for a stream; all pieces of text that a user would see. Only with `has_streaming`."""
-        return _not_written("say_streamed")
+    async def say_streamed(self, text: str, /) -> Sequence[str]:  # noqa: ARG002 - subclasses use it
+        """Do the same with streaming; return all pieces of text that a user would see. Only with `has_streaming`."""
+        return _raise_missing("say_streamed")
 
     async def history(self) -> Sequence[M_co]:
         """Return the framework's own messages of the whole conversation."""
         ...
 
 
-def _not_written(method: str) -> NoReturn:
+def _raise_missing(method: str) -> NoReturn:
     raise NotImplementedError(f"the conversation has no {method}: write it, or let the harness say that there is none")
 
 
 class AdapterHarness(Protocol[M]):
-    """The framework with the adapter in it. Clients must not retry (`max_retries=0`): what is sent is counted."""
+    """The framework with the adapter in it. Clients must not retry (`max_retries=0`), since requests are counted."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class AdapterHarness(Protocol[M]):
 
     @property
     def format(self) -> MessageFormat[M]:
-        """How the framework writes its messages."""
+        """The format of the framework's messages."""
         ...
 
     @property
@@ -99,16 +99,16 @@ class AdapterHarness(Protocol[M]):
 
     @property
     def keeps_history(self) -> bool:
-        """Whether the host's messages stay whole; False for forms that persist what compaction leaves."""
+        """Whether the host's messages stay complete; False if the adapter persists the compacted list."""
         ...
 
     def open(self, opening: Opening, /) -> AbstractAsyncContextManager[HostConversation[M]]:
-        """Open a conversation; its clients are closed at the end."""
+        """Open a conversation; close its clients at the end."""
         ...
 
 
 class SeenRequest(Protocol):
-    """A request as it reached the provider."""
+    """A request at the provider."""
 
     @property
     def body(self) -> Mapping[str, object]:
@@ -117,12 +117,12 @@ class SeenRequest(Protocol):
 
     @property
     def is_summary(self) -> bool:
-        """Whether a summary is asked for."""
+        """Whether it asks for a summary."""
         ...
 
     @property
     def status(self) -> int:
-        """The HTTP status it was answered with."""
+        """The HTTP status of its response."""
         ...
 
 
@@ -130,9 +130,9 @@ class ProviderSide(Protocol):
     """The provider's side of one conversation.
 
     Attributes:
-        reject_next: So many of the next model requests are rejected as too long, whatever their size.
-        fail_summaries: Summary requests get status 500.
-        summary_text: What summary requests are answered.
+        reject_next: Number of next model requests to reject as too long, regardless of their size.
+        fail_summaries: Whether summary requests get status 500.
+        summary_text: The summary in responses to summary requests.
     """
 
     reject_next: int
@@ -146,12 +146,12 @@ class ProviderSide(Protocol):
 
     @property
     def remaining(self) -> int:
-        """Answers not yet given."""
+        """Number of answers not yet given."""
         ...
 
 
 class ScriptedProvider(Protocol):
-    """A server that speaks the protocols of OpenAI and Anthropic and plays the model's answers."""
+    """A server with the protocols of OpenAI and Anthropic that gives scripted answers."""
 
     @property
     def openai_url(self) -> str:
@@ -164,7 +164,7 @@ class ScriptedProvider(Protocol):
         ...
 
     def conversation(self, key: str, /, *, window: int, answers: Sequence[Answer]) -> ProviderSide:
-        """Open the conversation of all requests with this API key: longer ones than `window` tokens are rejected, as are
-        calls without results and results without calls.
+        """Open the conversation of all requests with this API key. Requests longer than `window` tokens are rejected, as are
+        tool calls without results and results without tool calls.
         """
         ...

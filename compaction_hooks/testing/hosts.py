@@ -1,4 +1,4 @@
-"""Neutral messages and model answers as hosts write them: in OpenAI's chat form and in Anthropic's, as plain JSON."""
+"""Neutral messages and model responses as plain JSON, in the forms of OpenAI chat and Anthropic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ChatMessage: TypeAlias = Mapping[str, object]
 
 
 def as_openai_chat(message: Message) -> ChatMessage:
-    """Return one neutral message as an OpenAI chat message. Of several results the first is taken; media must be references."""
+    """Return a neutral message as an OpenAI chat message. Only the first of several results is used; media must be references."""
     match message.role:
         case "assistant":
             return _assistant(message)
@@ -55,7 +55,7 @@ def _assistant(message: Message) -> ChatMessage:
 
 
 def _content(parts: tuple[Part, ...]) -> object:
-    """One text as itself, anything else as a list of parts."""
+    """Return a single text as a string, anything else as a list of parts."""
     if not parts:
         return ""
     if len(parts) == 1 and isinstance(parts[0], Text):
@@ -74,9 +74,9 @@ def _error(result: ToolResult) -> ChatMessage:
 
 
 def as_anthropic(messages: Iterable[Message]) -> list[ChatMessage]:
-    """Return a conversation as Anthropic messages: results, and the user's words after them, stand in one user message.
+    """Return a conversation as Anthropic messages; results and the user's text after them share one user message.
 
-    A system message keeps its role, for the caller to take out.
+    A system message keeps its role; the caller must remove it.
     """
     found: list[tuple[str, list[ChatMessage]]] = []
     for message in messages:
@@ -106,7 +106,7 @@ def _anthropic_block(part: Part) -> ChatMessage:
 
 
 def _object(arguments: str) -> object:
-    """Arguments as the object that Anthropic wants; other JSON, and what is none, under one name."""
+    """Return arguments as an object, as Anthropic requires; other values are put under "arguments"."""
     try:
         value: object = json.loads(arguments or "{}")
     except ValueError:
@@ -116,12 +116,12 @@ def _object(arguments: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One way of writing conversations.
+    """A message form for conversations.
 
     Attributes:
-        format: Reads it.
-        write: Makes messages of neutral ones.
-        respond: Makes a provider's response of the assistant's message and what was counted.
+        format: Reads its messages.
+        write: Converts neutral messages.
+        respond: Returns a provider's response with this assistant message and usage.
     """
 
     format: MessageFormat[ChatMessage]

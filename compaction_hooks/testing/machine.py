@@ -1,4 +1,4 @@
-"""The rehearsal as a Hypothesis state machine, which finds a short way to whatever breaks.
+"""The rehearsal as a Hypothesis state machine, which finds a short sequence of actions that breaks a promise.
 
     class TestMyStore(ConversationMachine.TestCase): ...
 
@@ -25,12 +25,12 @@ _SEVERAL: Final = st.lists(choices(), min_size=1, max_size=6)
 
 
 class ConversationMachine(RuleBasedStateMachine):
-    """A host's conversations and all that can happen to them; each view is checked as it is handed out."""
+    """State machine of a host's conversations; each returned view is checked."""
 
     host: Rehearsal
 
     def rehearsal(self, window: int, *, settings: CompactionSettings, is_async: bool) -> Rehearsal:
-        """Return the host to begin with."""
+        """Return the host at the start."""
         return Rehearsal(window, settings=settings, is_async=is_async)
 
     @initialize(window=st.sampled_from(WINDOWS), clears=st.booleans(), is_async=st.booleans())
@@ -40,7 +40,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @rule(recipe=choices())
     def say(self, recipe: list[int]) -> None:
-        """See `Rehearsal.say`, as for the other rules."""
+        """Call `Rehearsal.say`; the other rules call the method of their name."""
         self.host.say(chosen_by(recipe))
 
     @rule(recipe=choices())
@@ -133,13 +133,13 @@ class ConversationMachine(RuleBasedStateMachine):
         self.host.hand_over(chosen_by(recipe))
 
     @rule(recipe=choices())
-    def troubles(self, recipe: list[int]) -> None:
-        self.host.troubles(chosen_by(recipe))
+    def break_summarizer(self, recipe: list[int]) -> None:
+        self.host.break_summarizer(chosen_by(recipe))
 
     @rule(recipe=choices())
-    def lies(self, recipe: list[int]) -> None:
-        self.host.lies(chosen_by(recipe))
+    def change_tokenizer(self, recipe: list[int]) -> None:
+        self.host.change_tokenizer(chosen_by(recipe))
 
     def teardown(self) -> None:
-        """The last list is asked for once more."""
+        """Check the last list once more."""
         self.host.send()

@@ -1,4 +1,4 @@
-"""What must hold of one view, whoever made it: said of a host's list and of what was made from it."""
+"""The promises about a view, checked against the host's list."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Promise: TypeAlias = Literal[
     "calm",
     "summarised once",
 ]
-"""What is promised of every answer, in the words of the README and the architecture."""
+"""The promises about every view, in the words of the README and the architecture."""
 
 _SHORTENED: Final = "characters left out"
-"""Stands in every text that was shortened."""
+"""Part of every shortened text."""
 
 
 class BrokenPromise(AssertionError):  # noqa: N818 - a failed assertion, as tests raise them, not an error of the package
-    """Something does not hold that must always hold.
+    """A promise of this library is broken.
 
     Attributes:
-        promise: Which one.
+        promise: The broken promise.
     """
 
     def __init__(self, promise: Promise, text: str) -> None:
@@ -44,7 +44,7 @@ class BrokenPromise(AssertionError):  # noqa: N818 - a failed assertion, as test
 
 
 def demand(holds: object, promise: Promise, text: str) -> None:
-    """Raise `BrokenPromise` unless `holds`."""
+    """Raise `BrokenPromise` unless `holds` is true."""
     if not holds:
         raise BrokenPromise(promise, text)
 
@@ -57,18 +57,18 @@ def check_view(
     summaries: Collection[str] = (),
     model: str | None = None,
 ) -> None:
-    """Check that a view is valid and holds what it must of a list: system messages, summary, pins, the newest messages.
+    """Check that a view is valid and has all required parts of a list: system messages, summary, pins, the newest messages.
 
     Args:
         messages: The host's list.
-        view: What was made from it.
-        format: How both are written; its name tells the provider whose rules apply, else all rules do.
-        summaries: Texts of the messages that stand for what was summarised (`CompactionRecord.rendered`).
-        model: The model that the view is for. Where it binds reasoning, kept messages may lack theirs, all of it or none.
+        view: The view to check.
+        format: The format of both; its name selects the provider whose rules apply, else all rules apply.
+        summaries: Texts of summary messages (`CompactionRecord.rendered`).
+        model: The model of the view. If it binds reasoning, kept messages may be without theirs, all or nothing.
 
     Raises:
-        BrokenPromise: a system message or the current request is missing or changed; what is kept are not the host's own objects
-            in their order; something stands there that nobody said; a provider rejects more than it rejects in `messages`.
+        BrokenPromise: a system message or the current request is missing or changed; kept messages are not the host's own
+            objects in their order; a message is neither the host's nor a summary; a provider rejects more than in `messages`.
     """
     _Comparison(messages, view, format, summaries, binds_reasoning(model)).check()
 
@@ -98,7 +98,7 @@ class _Comparison(Generic[M]):
         demand(wanted == found, "system messages", f"{len(found)} are shown of {len(wanted)}, or changed")
 
     def _request(self, host: Sequence[Sequence[Message]]) -> tuple[int, int] | None:
-        """Where the current request stands: host message and piece."""
+        """Return the indexes of the current request: host message and piece."""
         spoken = [(i, n) for i, pieces in enumerate(host) for n, piece in enumerate(pieces) if piece.role != "system"]
         if spoken and host[spoken[0][0]][spoken[0][1]].text in self.summaries:
             spoken.pop(0)
@@ -114,14 +114,14 @@ class _Comparison(Generic[M]):
     def _check_kept(
         self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], request: tuple[int, int] | None
     ) -> None:
-        """From the end back, view and host go in step, a reduced copy standing for its original; before that stand pins."""
+        """Check from the end: each message of the view is the host's or its reduced copy; pins come before."""
         step = 0
         while step < min(len(host), len(shown)):
             place, at = len(host) - 1 - step, len(shown) - 1 - step
             is_same = self.view[at] is self.messages[place]
             asked = request[1] if request is not None and request[0] == place else None
             original = _without_reasoning(host[place]) if self._lacks_reasoning(shown[at]) else host[place]
-            if not is_same and not _stands_for(shown[at], original, asked):
+            if not is_same and not _is_copy_of(shown[at], original, asked):
                 break
             step += 1
         demand(step or not host, "same objects", "the newest message is missing")
@@ -133,7 +133,7 @@ class _Comparison(Generic[M]):
     def _check_head(
         self, host: Sequence[Sequence[Message]], shown: Sequence[Sequence[Message]], end: int, host_end: int
     ) -> None:
-        """What stands before the newest messages: system messages, then one summary, then pins in their order."""
+        """Check the messages before the newest ones: system messages, then one summary, then pins in their order."""
         places: dict[int, list[int]] = {}
         for place, message in enumerate(self.messages):
             places.setdefault(id(message), []).append(place)
@@ -154,8 +154,12 @@ class _Comparison(Generic[M]):
                 last_pin = found
             else:
                 text = pieces[0].text if len(pieces) == 1 else ""
-                demand(text in self.summaries, "same objects", f"message {at} of the view is nobody's: {pieces!r:.300}")
-                demand(not has_summary and last_pin < 0, "same objects", "the summary is not what comes first")
+                demand(
+                    text in self.summaries,
+                    "same objects",
+                    f"message {at} of the view is neither the host's nor a summary: {pieces!r:.300}",
+                )
+                demand(not has_summary and last_pin < 0, "same objects", "the summary is not first")
                 has_summary = True
 
 
@@ -163,8 +167,8 @@ def _without_reasoning(pieces: Sequence[Message]) -> list[Message]:
     return [replace(one, parts=tuple(part for part in one.parts if not is_reasoning(part))) for one in pieces]
 
 
-def _stands_for(shown: Sequence[Message], original: Sequence[Message], asked: int | None) -> bool:
-    """Whether the one is the other with some of its pieces, or with shorter parts; `asked` is the piece that is the request."""
+def _is_copy_of(shown: Sequence[Message], original: Sequence[Message], asked: int | None) -> bool:
+    """Whether a message is a copy with fewer pieces or shorter parts; `asked` is the index of the request's piece."""
     if len(shown) < len(original):
         return _is_part(shown, original)
     return len(shown) == len(original) and all(
@@ -182,9 +186,9 @@ def _says_something(message: Message) -> bool:
 
 
 def _is_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
-    """Whether the one is a proper part of the other, part by part, word for word, in its order.
+    """Whether `some` is a proper part of `whole`, part by part, word for word, in the same order.
 
-    Pieces of one speaker that come to stand side by side may be read as one.
+    Neighbouring pieces of one speaker may be read as one.
     """
     wanted = [(piece.role, part) for piece in some for part in piece.parts]
     there = [(piece.role, part) for piece in whole for part in piece.parts]

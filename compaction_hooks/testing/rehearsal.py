@@ -1,12 +1,12 @@
 """A host with a conversation, and everything that can happen to it; each step is checked.
 
-A rehearsal decides nothing itself: `act` is told what happens next by a `Choose`, and the state machine of
-`compaction_hooks.testing.machine` calls the steps one by one.
+A rehearsal decides nothing itself: a `Choose` selects the next action of `act`, and the state machine of
+`compaction_hooks.testing.machine` calls the actions one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -22,20 +22,18 @@ from compaction_hooks import (
 )
 from compaction_hooks.messages import Message
 from compaction_hooks.stores import MemoryStore, RecordStore
-from compaction_hooks.testing.asked import AskedSummaries
 from compaction_hooks.testing.checker import CheckedSession
 from compaction_hooks.testing.edits import EDITS, through_json
 from compaction_hooks.testing.generated import BEATS, Writer
-from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
+from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, ChatMessage, Dialect
+from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import demand
 from compaction_hooks.testing.texts import Choose
 
-ChatMessage = Mapping[str, object]
-
 WINDOWS: Final = (2_048, 4_096, 8_192, 16_384)
-"""Small, so that a conversation of some dozen messages is compacted several times."""
-LIES: Final = (1.0, 0.3, 0.6, 1.5, 3.0)
-"""What a provider counts for each token of the estimate; measured tokenizers lie between 0.55 and 1.06."""
+"""In tokens; small, so that a conversation of some dozen messages is compacted several times."""
+COUNT_RATIOS: Final = (1.0, 0.3, 0.6, 1.5, 3.0)
+"""Tokens counted by a provider for each estimated token; measured tokenizers are between 0.55 and 1.06."""
 BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
     RuntimeError("no connection"),
     "",
@@ -43,16 +41,14 @@ BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
     "word " * 20_000,
     RuntimeError("This model's maximum context length is 1024 tokens. However, you requested 9000 tokens."),
 )
-"""What a summariser in trouble raises and answers."""
-
-
+"""Errors and summaries of a failing summariser."""
 WORKERS: Final = 2
-"""Processes that share the store."""
+"""Number of processes that share the store."""
 
 
 @dataclass(slots=True)
 class Branch:
-    """One list of the host, and the sessions it is handed to: one of each worker."""
+    """One list of the host, and its session in each worker."""
 
     messages: list[ChatMessage]
     session_id: str
@@ -61,21 +57,21 @@ class Branch:
     was_sent: list[ChatMessage] | None = None
 
     @property
-    def checked(self) -> CheckedSession[ChatMessage]:
-        """The session of the worker that has the conversation now."""
+    def session(self) -> CheckedSession[ChatMessage]:
+        """The session of the current worker."""
         return self.sessions[self.worker]
 
 
 class Rehearsal:
-    """A host, its lists of messages, and real controllers on a store that outlives them.
+    """A host with its lists of messages, and real controllers on a store that outlives them.
 
     Args:
         window: The model's context window, in tokens.
         settings: The policy.
-        store: Where records survive a crash; the default is memory.
+        store: Keeps records across crashes; None: a store in memory.
         estimator: Sizes texts and messages, in the controller and in the check.
-        dialect: How its messages are written to begin with.
-        is_async: Whether the controller's async methods are used.
+        dialect: The form of its messages at the start.
+        is_async: Whether to use the controller's async methods.
     """
 
     def __init__(
@@ -92,8 +88,8 @@ class Rehearsal:
         self.settings = settings or CompactionSettings()
         self.store = store or MemoryStore()
         self.asked = AskedSummaries(self._summarize)
-        self.trouble: list[str | Summary | Exception] = []
-        self.lie = 1.0
+        self.bad_answers: list[str | Summary | Exception] = []
+        self.count_ratio = 1.0
         self.dialect = dialect
         self._estimator = estimator
         self._is_async = is_async
@@ -104,26 +100,26 @@ class Rehearsal:
         self.branches = [self._branch([], "main")]
         self.now = self.branches[0]
 
-    # -- what is said
+    # -- messages
 
     def say(self, choose: Choose) -> None:
-        """The user speaks."""
+        """Add a user message."""
         self._add(choose, [self._with(choose).request()])
 
     def answer(self, choose: Choose) -> None:
-        """The model answers in words."""
+        """Add an answer of the model without tool calls."""
         self._add(choose, [self._with(choose).answer()])
 
     def step(self, choose: Choose) -> None:
-        """The model calls tools, and they answer."""
+        """Add tool calls of the model with their results."""
         self._add(choose, list(self._with(choose).step()))
 
     def turn(self, choose: Choose) -> None:
-        """A whole turn, unseen by the controller but for its end."""
+        """Add a whole turn; the controller sees only its end."""
         self._add(choose, list(self._with(choose).turn()))
 
     def beat(self, choose: Choose) -> None:
-        """Something that should not be in a conversation."""
+        """Add a beat, which may break the rules of providers."""
         self._add(choose, list(BEATS[choose(len(BEATS))](self._with(choose))))
 
     def _with(self, choose: Choose) -> Writer:
@@ -135,96 +131,98 @@ class Rehearsal:
         if choose(4) < 3:
             self.send()
 
-    # -- what is asked of the controller
+    # -- calls of the controller
 
     def send(self) -> list[ChatMessage]:
-        """Ask for the view."""
+        """Get the view, as before a model call."""
         branch = self.now
-        branch.was_sent = branch.checked.transform_context(branch.messages)
+        branch.was_sent = branch.session.transform_context(branch.messages)
         return branch.was_sent
 
     def compact(self, choose: Choose) -> None:
-        """Compact by hand."""
+        """Compact manually."""
         keep = (None, 0, 100, 1_000, 10_000)[choose(5)]
         focus = (None, "the schema")[choose(2)]
         try:
-            self.now.checked.compact(self.now.messages, keep, focus)
+            self.now.session.compact(self.now.messages, keep, focus)
         except ContextOverflowError as error:
             _check_error(error)
         self.now.was_sent = None
 
     def overflow(self, choose: Choose) -> None:
-        """The provider rejects what was handed out; the host recovers."""
+        """Reject the view as the provider would, and recover."""
         sent = self.send()
-        if self.size(sent) * max(LIES) < self.window:
-            return  # no tokenizer counts that much more
+        if self.size(sent) * max(COUNT_RATIOS) < self.window:
+            return  # no tokenizer differs that much from the estimate
         error = self._rejection(sent, choose)
         try:
-            view = self.now.checked.recover(error, self.now.messages)
+            view = self.now.session.recover(error, self.now.messages)
         except ContextOverflowError as unfit:
             _check_error(unfit)
         else:
             before, after = self.size(sent), self.size(view)
-            demand(after < before, "smaller", f"{before} tokens were rejected, {after} come back")
+            demand(after < before, "smaller", f"{before} tokens were rejected, but the new view has {after}")
         self.now.was_sent = None
 
     def call(self, choose: Choose) -> None:
-        """Let the controller make the call, to a provider that counts otherwise and rejects what is too long for it."""
+        """Let the controller make the call, to a provider with its own token counts and limit."""
         sends = 0
         rejects = choose(3)
-        if self.size(self.now.messages) * max(LIES) < self.window:
-            rejects = 0  # no tokenizer counts that much more
+        if self.size(self.now.messages) * max(COUNT_RATIOS) < self.window:
+            rejects = 0  # no tokenizer differs that much from the estimate
 
         (message,) = self.dialect.write([self._with(choose).answer()])
 
         def send(view: list[ChatMessage]) -> ChatMessage:
             nonlocal sends
             sends += 1
-            if sends <= rejects or self._true_size(view) > self.window:
+            if sends <= rejects or self._provider_size(view) > self.window:
                 raise self._rejection(view, choose)
-            return self.dialect.respond(message, Usage(input_tokens=self._true_size(view) or 1, output_tokens=20))
+            return self.dialect.respond(message, Usage(input_tokens=self._provider_size(view) or 1, output_tokens=20))
 
         try:
-            self.now.checked.call(self.now.messages, send)
+            self.now.session.call(self.now.messages, send)
         except ContextOverflowError as error:
             _check_error(error)
         else:
-            self._is_counted |= self.lie != 1.0
+            self._is_counted |= self.count_ratio != 1.0
             self.now.messages = [*self.now.messages, message]
         self.now.was_sent = None
 
     def report(self, _: Choose) -> None:
-        """Tell what the provider counted; with another tokenizer it may be far off."""
+        """Report the provider's token counts; with another tokenizer they differ from the estimate."""
         if self.now.was_sent is not None:
-            self._is_counted |= self.lie != 1.0
-            self.now.checked.report_usage(Usage(input_tokens=self._true_size(self.now.was_sent) or 1, output_tokens=10))
+            self._is_counted |= self.count_ratio != 1.0
+            self.now.session.report_usage(
+                Usage(input_tokens=self._provider_size(self.now.was_sent) or 1, output_tokens=10)
+            )
 
     def undo(self, _: Choose) -> None:
-        """Take the newest compaction back."""
-        record = self.now.checked.undo()
+        """Undo the newest compaction."""
+        record = self.now.session.undo()
         if record is not None:
-            ids = [known.id for known in self.now.checked.records()]
-            demand(record.id not in ids, "deterministic", "a record that was taken back is still there")
+            ids = [known.id for known in self.now.session.records()]
+            demand(record.id not in ids, "deterministic", "an undone record is still there")
 
     def pin(self, choose: Choose) -> None:
-        """Keep a message for good."""
+        """Pin a message."""
         spoken = [message for message in self.now.messages if message["role"] != "system"]
         if spoken:
-            self.now.checked.pin(spoken[-1 - choose(len(spoken))])
+            self.now.session.pin(spoken[-1 - choose(len(spoken))])
 
-    # -- what happens to the list
+    # -- changes of the list
 
     def edit(self, choose: Choose) -> None:
-        """The host makes another list of it."""
+        """Replace the host's list by an edited one."""
         (new,) = self.dialect.write([self._with(choose).request()])
         self.now.messages = EDITS[choose(len(EDITS))](choose, self.now.messages, new)
 
     def store_view(self, _: Choose) -> None:
-        """The host keeps what it was handed in place of its own list, as some frameworks do."""
+        """Replace the host's list by the view, as some frameworks do."""
         self.now.messages = list(self.send())
 
     def write_into(self, choose: Choose) -> None:
-        """The host writes into a message in place, one since the last answer."""
+        """Change a message since the last answer in place."""
         answers = [n for n, message in enumerate(self.now.messages) if message["role"] == "assistant"]
         first = answers[-1] if answers else 0
         first = max(first, len(self.now.messages) - 60)
@@ -233,10 +231,10 @@ class Rehearsal:
         self._write([message for message in recent if id(message) not in old], choose)
 
     def write_into_old(self, choose: Choose) -> None:
-        """The host writes into any message in place; an old one is noticed when a compaction is planned."""
+        """Change any message in place; the session detects an old one when it plans a compaction."""
         written = self._write(self.now.messages, choose)
         if written is not None:
-            self.now.checked.changed_in_place(written)
+            self.now.session.changed_in_place(written)
 
     def _write(self, messages: Sequence[ChatMessage], choose: Choose) -> ChatMessage | None:
         if not messages:
@@ -248,12 +246,12 @@ class Rehearsal:
             place, key = cast("list[dict[str, object]]", content)[0], "text"
         text = place.get(key)
         if isinstance(text, str) and text:
-            self._spread(message)
-            place[key] = ("#" if text[0] != "#" else "+") + text[1:]  # as long as before, so that no size changes
+            self._announce_change(message)
+            place[key] = ("#" if text[0] != "#" else "+") + text[1:]  # same length, so that no size changes
         return message
 
-    def _spread(self, message: ChatMessage) -> None:
-        """What stands in several lists is changed in all of them."""
+    def _announce_change(self, message: ChatMessage) -> None:
+        """Announce the change to all other sessions with this message."""
         for branch in self.branches:
             for number, session in enumerate(branch.sessions):
                 is_now = branch is self.now and number == branch.worker
@@ -261,63 +259,63 @@ class Rehearsal:
                     session.changed_in_place(message)
 
     def fork(self, _: Choose) -> None:
-        """Go on with a second list, in a session of its own that takes over the records."""
+        """Continue with a copy of the list, in a session of its own that imports the records."""
         if len(self.branches) < 4:
             branch = self._branch(list(self.now.messages), f"fork {len(self.branches)}")
-            session = self.now.checked.session
-            session.load_sync()  # it may be new since a crash
-            branch.checked.session.import_records(session.export_records())
+            session = self.now.session.session
+            session.load_sync()  # after a crash the session is new
+            branch.session.session.import_records(session.export_records())
             self.branches.append(branch)
             self.now = branch
 
     def switch(self, choose: Choose) -> None:
-        """Go on with another list."""
+        """Continue with another list."""
         self.now = self.branches[choose(len(self.branches))]
 
     def crash(self, _: Choose) -> None:
-        """The process dies; another goes on with what the store and the host's file hold."""
+        """Restart the process, with only the records of the store and the host's file."""
         self._restart(through_json)
 
     def translate(self, choose: Choose) -> None:
-        """Another framework goes on, with the same conversations in its own words."""
+        """Continue in another framework, with the same conversations in its message form."""
         old, self.dialect = self.dialect, (OPENAI_CHAT, ANTHROPIC)[choose(2)]
         written = self.dialect.write
         self._restart(lambda messages: written([piece for message in messages for piece in old.format.read(message)]))
 
     def _restart(self, load: Callable[[list[ChatMessage]], list[ChatMessage]]) -> None:
         self._workers = [self._start() for _ in range(WORKERS)]
-        self._is_counted = self._is_counted and self.lie != 1.0
+        self._is_counted = self._is_counted and self.count_ratio != 1.0
         for branch in self.branches:
-            old = branch.checked
+            old = branch.session
             branch.messages = load(branch.messages)
             branch.sessions = self._sessions(branch.session_id)
-            branch.checked.take_over(old)
+            branch.session.take_over(old)
             branch.was_sent = None
 
     def hand_over(self, choose: Choose) -> None:
-        """Another worker, with the same store, gets the next call."""
-        old = self.now.checked
+        """Continue in another worker with the same store."""
+        old = self.now.session
         self.now.worker = choose(WORKERS)
-        self.now.checked.take_over(old)
+        self.now.session.take_over(old)
         self.now.was_sent = None
 
     def move(self, choose: Choose) -> None:
-        """Another worker with a larger or smaller window goes on."""
+        """Continue in another worker with a larger or smaller window."""
         self.window = WINDOWS[choose(len(WINDOWS))]
         self._restart(through_json)
 
-    # -- the world
+    # -- summariser and tokenizer
 
-    def troubles(self, choose: Choose) -> None:
-        """The summariser fails the next times."""
-        self.trouble = [BAD_ANSWERS[choose(len(BAD_ANSWERS))] for _ in range(1 + choose(4))]
+    def break_summarizer(self, choose: Choose) -> None:
+        """Let the summariser fail the next few times."""
+        self.bad_answers = [BAD_ANSWERS[choose(len(BAD_ANSWERS))] for _ in range(1 + choose(4))]
 
-    def lies(self, choose: Choose) -> None:
-        """Another tokenizer counts from now on."""
-        self.lie = LIES[choose(len(LIES))]
+    def change_tokenizer(self, choose: Choose) -> None:
+        """Let the provider count with another tokenizer from now on."""
+        self.count_ratio = COUNT_RATIOS[choose(len(COUNT_RATIOS))]
 
     def size(self, view: Sequence[ChatMessage]) -> int:
-        """Return a list's tokens by the estimator in use."""
+        """Return the tokens of a list by the estimator in use."""
         return sum(map(self._message_size, view))
 
     def _message_size(self, message: ChatMessage) -> int:
@@ -328,11 +326,11 @@ class Rehearsal:
             held = self._sizes[id(message)] = (message, tokens)
         return held[1]
 
-    def _true_size(self, view: Sequence[ChatMessage]) -> int:
-        return round(self.size(view) * self.lie)
+    def _provider_size(self, view: Sequence[ChatMessage]) -> int:
+        return round(self.size(view) * self.count_ratio)
 
     def _rejection(self, view: Sequence[ChatMessage], choose: Choose) -> Exception:
-        count = max(self._true_size(view), self.window + 1)
+        count = max(self._provider_size(view), self.window + 1)
         self._is_counted = True
         wordings = (
             f"This model's maximum context length is {self.window} tokens. However, your messages resulted in {count} tokens.",
@@ -342,8 +340,8 @@ class Rehearsal:
         return RuntimeError(wordings[choose(len(wordings))])
 
     def _summarize(self, request: SummaryRequest) -> str | Summary:
-        if self.trouble:
-            answer = self.trouble.pop(0)
+        if self.bad_answers:
+            answer = self.bad_answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
             return answer
@@ -370,21 +368,21 @@ class Rehearsal:
                 self.dialect.format,
                 size=lambda view: 0 if self._is_counted else self.size(view),
                 asked=self.asked,
-                known=lambda: self._stored(session_id),
+                known=lambda: self._load_records(session_id),
                 settings=self.settings,
                 is_async=self._is_async,
             )
             for worker in self._workers
         ]
 
-    def _stored(self, session_id: str) -> list[CompactionRecord]:
+    def _load_records(self, session_id: str) -> list[CompactionRecord]:
         texts = self.store.load(session_id)
         return [CompactionRecord.from_json(text) for text in cast("Sequence[str]", texts)]  # stores here are sync
 
-    # -- one thing after another
+    # -- one action after another
 
     def act(self, choose: Choose) -> str:
-        """Let one thing happen; return its name."""
+        """Perform one action; return its name."""
         action = ACTIONS[choose(len(ACTIONS))]
         action(self, choose)
         return action.__name__
@@ -417,7 +415,7 @@ ACTIONS: Final[Sequence[Callable[[Rehearsal, Choose], None]]] = (
     Rehearsal.move,
     Rehearsal.translate,
     *([Rehearsal.hand_over] * 2),
-    Rehearsal.troubles,
-    Rehearsal.lies,
+    Rehearsal.break_summarizer,
+    Rehearsal.change_tokenizer,
 )
-"""What can happen, the usual more often."""
+"""All actions, frequent ones several times."""

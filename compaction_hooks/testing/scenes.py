@@ -1,4 +1,4 @@
-"""One scripted conversation of the real framework on its stage: the host, the provider's side, the tools and the events."""
+"""A scripted conversation of the real framework, with the host, the provider's side, the tools and the events."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from compaction_hooks import CompactionController, CompactionFinished, Compactio
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import M, Message, MessageFormat, Text, ToolCall, ToolResult
+from compaction_hooks.testing.demands import demand
 from compaction_hooks.testing.harness import (
     AdapterHarness,
     ChatController,
@@ -24,38 +25,32 @@ from compaction_hooks.testing.harness import (
 from compaction_hooks.testing.scripts import Script, ScriptedTool, Turn, long_script, tools_of
 
 WINDOW: Final = 16_384
-"""The window of the provider, in tokens, and of the controller where it is to know the truth."""
+"""Window of the provider, in tokens, and of a controller with the right window."""
 BELIEVED_WINDOW: Final = 131_072
-"""What the controller believes where it is to be wrong."""
+"""Window of a controller with a wrong window, in tokens."""
 MODEL: Final = "scripted-model"
 
 Say: TypeAlias = Callable[[str], Awaitable[str]]
 ChatMessages: TypeAlias = list[Mapping[str, object]]
 
 
-def demand(is_so: object, broken: str) -> None:
-    """Raise an AssertionError with this text unless it is so."""
-    if not is_so:
-        raise AssertionError(broken)
-
-
 @dataclass(slots=True)
 class Direction:
-    """A controller for the stage, and the events it told of."""
+    """A controller and its events."""
 
     controller: ChatController
     events: list[CompactionEvent]
 
     @property
-    def finished(self) -> list[CompactionFinished]:
-        """The compactions."""
+    def compactions(self) -> list[CompactionFinished]:
+        """The events of compactions."""
         return [event for event in self.events if isinstance(event, CompactionFinished)]
 
 
 def direct(
     *, window: int = WINDOW, summarizer: Summarizer | None = None, settings: CompactionSettings | None = None
 ) -> Direction:
-    """Return a new controller that believes in this window, with its events."""
+    """Return a new controller with this window, and its events."""
     events: list[CompactionEvent] = []
     controller = CompactionController(
         context_window=window, summarizer=summarizer, settings=settings, on_event=events.append
@@ -65,7 +60,7 @@ def direct(
 
 @dataclass(slots=True)
 class Scene(Generic[M]):
-    """One conversation under way."""
+    """A running conversation."""
 
     harness: AdapterHarness[M]
     host: HostConversation[M]
@@ -75,9 +70,9 @@ class Scene(Generic[M]):
     played: list[Turn] = field(default_factory=list[Turn])
 
     async def play(self, say: Say | None = None, *, until: int | None = None) -> None:
-        """Let the user say the turns that follow, up to the `until`th, and demand the scripted end of each."""
+        """Play the next turns, up to number `until`, and demand the scripted last answer of each."""
         for turn in self.script.turns[len(self.played) : until]:
-            text = await self._said(say or self.host.say, turn)
+            text = await self._say(say or self.host.say, turn)
             self.played.append(turn)
             expected = turn.answers[-1].text
             demand(
@@ -86,7 +81,7 @@ class Scene(Generic[M]):
                 f"but say() gave {text!r}",
             )
 
-    async def _said(self, say: Say, turn: Turn) -> str:
+    async def _say(self, say: Say, turn: Turn) -> str:
         try:
             return await say(turn.user)
         except AssertionError:
@@ -98,21 +93,21 @@ class Scene(Generic[M]):
                 f"(the last requests got {statuses})"
             ) from error
 
-    # -- what reached the provider
+    # -- requests at the provider
 
     @property
     def model_requests(self) -> list[SeenRequest]:
-        """The requests that ask for no summary."""
+        """The requests other than those for summaries."""
         return [request for request in self.side.requests if not request.is_summary]
 
     @property
     def summary_requests(self) -> list[SeenRequest]:
-        """The requests that ask for a summary."""
+        """The requests for summaries."""
         return [request for request in self.side.requests if request.is_summary]
 
     @property
-    def rejected(self) -> list[SeenRequest]:
-        """The model requests that were refused."""
+    def rejections(self) -> list[SeenRequest]:
+        """The model requests that the provider rejected."""
         return [request for request in self.model_requests if request.status >= 400]
 
     def demand_no_rejection(self) -> None:
@@ -126,7 +121,7 @@ class Scene(Generic[M]):
         )
 
     def demand_requests(self, expected: int) -> None:
-        """Demand that the model was called so often, and every answer given."""
+        """Demand this number of model calls, and that every answer was given."""
         made, left = len(self.model_requests), self.side.remaining
         demand(
             made == expected and left == 0,
@@ -134,13 +129,13 @@ class Scene(Generic[M]):
             "asked for once, and a request that is too long is sent once more",
         )
 
-    # -- what the host keeps
+    # -- the host's history
 
     async def demand_history(self, *, is_under_way: bool = False) -> None:
-        """Demand that the host's history holds all that was said, and nothing else; exempt are forms that persist.
+        """Demand that the host's history is exactly the script so far; skipped if the harness keeps no history.
 
         Args:
-            is_under_way: More may have been said since the last turn that was played to its end.
+            is_under_way: Whether the history may be longer because a turn is not finished.
         """
         if not self.harness.keeps_history:
             return
@@ -150,13 +145,13 @@ class Scene(Generic[M]):
         at = _first_difference(kept, expected)
         demand(
             at is None,
-            f"the host's history is not what was said: item {at} is {_short(kept, at)}, expected {_short(expected, at)} "
+            f"the host's history differs from the script: item {at} is {_short(kept, at)}, expected {_short(expected, at)} "
             f"({len(kept)} items, expected {len(expected)}). The view must be sent to the model and never stored in the "
             "host's state, and a failed attempt must leave nothing there",
         )
 
     def demand_tools_ran_once(self) -> None:
-        """Demand that each scripted call was run once: nothing lost, nothing repeated."""
+        """Demand that each scripted tool call was run exactly once."""
         ran = sorted(_key(tool.name, arguments) for tool in self.tools for arguments in tool.runs)
         expected = sorted(
             _key(call.name, call.arguments) for turn in self.played for answer in turn.answers for call in answer.calls
@@ -178,11 +173,11 @@ async def scene(
     *,
     window: int = WINDOW,
 ) -> AsyncGenerator[Scene[M], None]:
-    """Open one conversation.
+    """Open a conversation on the provider and in the framework.
 
     Args:
-        name: Unique among those of the harness; conversation id and API key are made of it.
-        window: Tokens the provider accepts.
+        name: Unique in the harness; part of the conversation id and the API key.
+        window: The provider's limit, in tokens.
     """
     key = f"{harness.name}-{name}"
     side = provider.conversation(key, window=window, answers=script.answers)
@@ -202,12 +197,12 @@ async def scene(
 
 
 def session_script(topic: str = "ledger") -> Script:
-    """A session of about 40,000 tokens, several times the provider's window."""
+    """Return a session of about 40,000 tokens, several times the provider's window."""
     return long_script(4, steps=4, text_chars=6_000, topic=topic)
 
 
 def short_script() -> Script:
-    """A session of a few hundred tokens."""
+    """Return a session of a few hundred tokens."""
     return long_script(2, steps=2, text_chars=300)
 
 
@@ -215,7 +210,7 @@ def short_script() -> Script:
 
 
 def chat_messages(script: Script, turns: Sequence[Turn]) -> ChatMessages:
-    """Return what was said in these turns as OpenAI chat dicts, the system prompt first."""
+    """Return these turns as OpenAI chat dicts, after the system prompt."""
     results = iter([result for turn in turns for result in turn.results])
     messages: ChatMessages = [{"role": "system", "content": script.system}]
     for turn in turns:
@@ -232,7 +227,7 @@ def chat_messages(script: Script, turns: Sequence[Turn]) -> ChatMessages:
 
 
 def _contents(message_format: MessageFormat[M], messages: Sequence[M]) -> list[tuple[str, str]]:
-    """Return who said what, however the framework cuts it into messages: texts of one speaker in a row are one."""
+    """Return the contents by speaker, independently of message borders: consecutive texts of one speaker are joined."""
     found: list[tuple[str, str]] = []
     for piece in (piece for message in messages for piece in message_format.read(message)):
         for kind, text in _items(piece):

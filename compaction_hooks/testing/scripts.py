@@ -1,4 +1,4 @@
-"""Scripted conversations: what the user says, what the model answers, what the tools return, all known beforehand."""
+"""Scripted conversations: prompts of the user, answers of the model and results of tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compaction_hooks.messages import Usage
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The model asks for a tool. The provider that plays the answer makes the call's id."""
+    """A tool call of the model; the scripted provider adds its id."""
 
     name: str
     arguments: Mapping[str, object]
@@ -22,11 +22,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of the model: text, calls, or both.
+    """One answer of the model: text, tool calls, or both.
 
     Attributes:
-        stop: The finish reason on the wire; None: the usual one.
-        usage: What the provider claims to have counted; None: what it did count.
+        stop: The finish reason in the response; None: the usual one.
+        usage: The reported token counts; None: the provider's real counts.
     """
 
     text: str = ""
@@ -36,9 +36,9 @@ class Answer:
 
     @classmethod
     def from_openai(cls, message: Mapping[str, object]) -> Answer:
-        """Return the answer that an assistant message of the OpenAI chat form is.
+        """Return the answer in an assistant message of OpenAI chat.
 
-        Arguments that are no JSON object are given as {"text": ...}.
+        Arguments other than a JSON object become {"text": ...}.
         """
         (piece,) = OpenAIChatFormat().read(message)
         return cls(piece.text, tuple(Call(call.name, _arguments(call.arguments)) for call in piece.calls))
@@ -49,16 +49,18 @@ def _arguments(text: str) -> Mapping[str, object]:
         read: object = json.loads(text)
     except ValueError:
         read = None
-    return cast("Mapping[str, object]", read) if isinstance(read, dict) else {"text": text}  # JSON's keys are texts
+    return (
+        cast("Mapping[str, object]", read) if isinstance(read, dict) else {"text": text}
+    )  # keys of JSON objects are texts
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One thing the user says, and all that follows from it.
+    """A prompt of the user with all answers and results up to the next prompt.
 
     Attributes:
-        answers: The model's answers, in order; the last one has no calls.
-        results: What the tools return, one for each call of the answers, in order.
+        answers: The model's answers, in order; the last one has no tool calls.
+        results: The tools' results, one for each tool call of the answers, in order.
     """
 
     user: str
@@ -79,12 +81,12 @@ class Script:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """All answers, in order: what a provider is to play."""
+        """All answers, in order, as the provider gives them."""
         return tuple(answer for turn in self.turns for answer in turn.answers)
 
     @property
     def calls(self) -> tuple[tuple[Call, str], ...]:
-        """All calls with their results, in order."""
+        """All tool calls with their results, in order."""
         return tuple(pair for turn in self.turns for pair in _pairs(turn))
 
 
@@ -95,11 +97,11 @@ def _pairs(turn: Turn) -> Iterator[tuple[Call, str]]:
 
 @dataclass(slots=True)
 class ScriptedTool:
-    """A tool that returns what the script says; it may be called from any thread.
+    """A tool that returns the results in the script. Thread-safe.
 
     Attributes:
         parameters: JSON schema of the arguments.
-        runs: The arguments of every call so far, in order.
+        runs: The arguments of every tool call so far, in order.
     """
 
     name: str
@@ -110,21 +112,21 @@ class ScriptedTool:
 
     @property
     def openai_schema(self) -> dict[str, object]:
-        """The tool as OpenAI's chat completions take it."""
+        """The tool in the form of OpenAI's chat completions."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
     def run(self, arguments: Mapping[str, object]) -> str:
-        """Return the script's next result for these arguments, "(not in the script)" where it has none.
+        """Return the script's next result for these arguments, or "(not in the script)".
 
-        Results are found by arguments, since frameworks run parallel calls in any order.
+        Results are found by arguments, since frameworks run parallel tool calls in any order.
         """
         self.runs.append(arguments)
         waiting = self._results.get(_key(arguments))
         return waiting.popleft() if waiting else "(not in the script)"
 
     def expect(self, arguments: Mapping[str, object], result: str) -> None:
-        """Add a result to those that calls with these arguments get, one each."""
+        """Add a result for the next tool call with these arguments."""
         self._results[_key(arguments)].append(result)
 
 
@@ -133,7 +135,7 @@ def _key(arguments: Mapping[str, object]) -> str:
 
 
 def tools_of(script: Script) -> tuple[ScriptedTool, ...]:
-    """Return the tools a script calls, in order of first use, each with its results."""
+    """Return the tools of a script, in order of first use, each with its results."""
     pairs = script.calls
     names = dict.fromkeys(call.name for call, _ in pairs)
     tools = {name: _tool(name, [call.arguments for call, _ in pairs if call.name == name]) for name in names}
@@ -156,15 +158,15 @@ _NOUNS: Final = ("voucher", "entry", "account", "period", "balance", "invoice", 
 
 
 def long_script(turns: int, *, steps: int = 4, text_chars: int = 6_000, topic: str = "ledger") -> Script:
-    """Return a made-up session of a coding agent, the same every time.
+    """Return a generated session of a coding agent, the same every time.
 
-    Each turn reads and writes files by turns, `steps` of them, every third beside a parallel call, and ends with the answer "All
-    parts of task N of TOPIC are done."
+    Each turn has `steps` steps that read and write files alternately, every third with a parallel tool call, and ends with the
+    answer "All parts of task N of TOPIC are done."
 
     Args:
-        turns: How often the user speaks.
-        text_chars: Size of each text that is read or written, in characters.
-        topic: A word that stands in every text, so that two scripts can be told apart; "ledger", "garden", "harbour".
+        turns: Number of prompts by the user.
+        text_chars: Size of each text read or written, in characters.
+        topic: A word in every text, which tells two scripts apart; such as "ledger", "garden", "harbour".
     """
     return Script(
         system=f"You are a careful engineer who works on {topic}. Use the tools, one step at a time.",

@@ -1,4 +1,4 @@
-"""A format that is watched: what its methods give must have the shape that `MessageFormat` promises."""
+"""A wrapper of a format that checks the types of its return values."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     ToolResult: ("call_id", "text", "name"),
     Opaque: ("kind", "text", "call_id", "name", "content"),
 }
-"""The parts there are, and which of their fields hold text."""
+"""The kinds of parts, and their fields of type str."""
 
 
 class Watched(Generic[M]):
-    """A format whose answers are looked at before they are used, so that a wrong one is named where it comes from.
+    """Wrapper of a format that checks return values at once, so that an error names the method.
 
     Attributes:
-        where: What is being read just now, for the text of an error.
+        where: The sample being read, for error texts.
 
-    Every method raises AssertionError when the format's own method raises, or gives something else than it must.
+    Every method raises AssertionError if the format's own method raises or returns a wrong type.
     """
 
     def __init__(self, message_format: MessageFormat[M]) -> None:
-        self._format = cast("RepairingFormat[M]", message_format)  # which of its methods there are was looked at before
+        self._format = cast("RepairingFormat[M]", message_format)  # check_format has checked which methods exist
         self.name = message_format.name
         self.provider = provider_of(message_format)
         self.where = ""
 
     def read(self, message: M, /) -> Sequence[Message]:
-        pieces = self._asked("read", message)
+        pieces = self._call("read", message)
         what = f"{self.where}: read()"
         if not isinstance(pieces, (list, tuple)):
             raise AssertionError(f"{what} must give a sequence of Message (a list or a tuple), not {_kind(pieces)}")
@@ -58,31 +58,31 @@ class Watched(Generic[M]):
         return cast("Sequence[Message]", pieces)
 
     def take(self, message: M, pieces: Sequence[int], /) -> M:
-        return cast("M", self._asked("take", message, pieces))
+        return cast("M", self._call("take", message, pieces))
 
     def rewrite(self, message: M, texts: Mapping[PartAddress, str], /) -> M:
-        return cast("M", self._asked("rewrite", message, texts))
+        return cast("M", self._call("rewrite", message, texts))
 
     def summary(self, text: str, /) -> M:
-        return self._made("summary", text)
+        return self._call_for_text("summary", text)
 
     def request(self, text: str, /) -> M:
-        return self._made("request", text)
+        return self._call_for_text("request", text)
 
     def answer(self, message: M, call: PartAddress, text: str, /) -> M:
-        return cast("M", self._asked("answer", message, call, text))
+        return cast("M", self._call("answer", message, call, text))
 
     def drop(self, message: M, parts: Collection[PartAddress], /) -> M:
-        return cast("M", self._asked("drop", message, parts))
+        return cast("M", self._call("drop", message, parts))
 
     def rename(self, message: M, ids: Mapping[PartAddress, str], /) -> M:
-        return cast("M", self._asked("rename", message, ids))
+        return cast("M", self._call("rename", message, ids))
 
-    def _made(self, method: str, text: str) -> M:
+    def _call_for_text(self, method: str, text: str) -> M:
         self.where = f"{method}({text!r}) must give a message of your framework that read() takes"
-        return cast("M", self._asked(method, text))
+        return cast("M", self._call(method, text))
 
-    def _asked(self, method: str, *arguments: object) -> object:
+    def _call(self, method: str, *arguments: object) -> object:
         try:
             return cast("object", getattr(self._format, method)(*arguments))
         except Exception as error:

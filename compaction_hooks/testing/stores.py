@@ -1,4 +1,4 @@
-"""The contract of a `RecordStore`, as a check that the author of a store runs on an empty one."""
+"""Check of the contract of `RecordStore`, for the author of a store, on an empty one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from compaction_hooks import CompactionController, SummaryRequest
 from compaction_hooks.stores import RecordStore
+from compaction_hooks.testing.demands import demand
 
 ODD_IDS: Final = (
     "",
@@ -35,8 +36,8 @@ ODD_IDS: Final = (
     "x" * 2_000,
     "x" * 2_000 + "y",
 )
-"""Ids a host may give: empty, one the beginning of another, one another but for case or outer white space, with what separates
-or matches in some store, beyond ASCII, very long, and not even Unicode."""
+"""Unusual ids of hosts: empty, a prefix of another, different only in case or outer white space, with separators and wildcards of
+stores, beyond ASCII, very long, not valid Unicode."""
 
 LARGE_RECORD_BYTES: Final = 1_000_000
 WORKERS: Final = 8
@@ -44,23 +45,23 @@ RECORDS_EACH: Final = 10
 
 
 async def check_store(open_store: Callable[[], RecordStore]) -> None:
-    """Check that a store keeps the contract of `RecordStore`. Its methods are called as an async controller calls them.
+    """Check that a store keeps the contract of `RecordStore`. Its methods are called as by an async controller.
 
-    - An unknown session has no records; what was appended is there in any order, word for word, in its own session only.
-    - Appending an id that is there changes nothing; removing takes out one record, and nothing where there is none; what was loaded
-      before stays as it was.
-    - Any text is an id (see `ODD_IDS`), of a session and of a record, and a record may have a megabyte.
-    - Workers that append at once lose nothing, and of one id one record stays.
-    - A conversation compacted by one controller goes on in another without a second summary.
+    - An unknown session has no records; appended records are loaded in any order, word for word, in their own session only.
+    - Appending an existing id changes nothing; removing deletes one record, or nothing if the id is unknown; loaded records do not
+      change afterwards.
+    - Any text is a valid id of a session or a record (see `ODD_IDS`), and a record may have a megabyte.
+    - Workers that append at the same time lose nothing, and an id has one record.
+    - A conversation compacted by one controller continues in another without a second summary.
 
     Args:
-        open_store: Gives the store, empty at first. It is called several times, for several workers: what one of these keeps the
-            others must find. For a store in memory give the same object each time.
+        open_store: Returns the store, empty at first. It is called several times, for several workers, and all must see the same
+            records. For a store in memory return the same object each time.
 
     Raises:
-        AssertionError: the contract is broken; the text says which sentence of it.
+        AssertionError: the contract is broken; the text names the broken rule.
     """
-    _demand(callable(open_store), f"give a function that opens the store, not the {type(open_store).__name__} itself")
+    demand(callable(open_store), f"give a function that opens the store, not the {type(open_store).__name__} itself")
     one, other = _Worker(open_store()), _Worker(open_store())
     await _check_keeping(one, other)
     await _check_odd_ids(one, other)
@@ -74,39 +75,39 @@ _PROMISES: Final[Mapping[str, str]] = {
     "append": "append() must keep any record under any id, and change nothing where the id is there",
     "remove": "remove() must take out the record it names, and do nothing where there is none",
 }
-"""What each method must do instead of raising."""
+"""The contract of each method, for errors that it raised."""
 
 
 class _Worker:
-    """A store, called as an async driver calls it: what is not a coroutine function runs in a thread."""
+    """A store, called as by an async driver: sync methods run in a thread."""
 
     def __init__(self, store: RecordStore) -> None:
         lacks = [name for name in _PROMISES if not callable(getattr(store, name, None))]
-        _demand(not lacks, f"{type(store).__name__} is no RecordStore: it lacks {', '.join(lacks)}")
+        demand(not lacks, f"{type(store).__name__} is no RecordStore: it lacks {', '.join(lacks)}")
         self._store = store
 
     async def load(self, session_id: str) -> Sequence[str]:
-        found = cast("Sequence[object]", await self._called("load", session_id))
+        found = cast("Sequence[object]", await self._call("load", session_id))
         is_sequence = isinstance(cast("object", found), Sequence)
-        _demand(is_sequence, f"load() must give a sequence, not {type(found).__name__}")
-        _demand(all(isinstance(text, str) for text in found), "load() must give texts of type str")
+        demand(is_sequence, f"load() must give a sequence, not {type(found).__name__}")
+        demand(all(isinstance(text, str) for text in found), "load() must give texts of type str")
         return cast("Sequence[str]", found)
 
     async def append(self, session_id: str, record_id: str, record: str) -> None:
-        await self._called("append", session_id, record_id, record)
+        await self._call("append", session_id, record_id, record)
 
     async def remove(self, session_id: str, record_id: str) -> None:
-        await self._called("remove", session_id, record_id)
+        await self._call("remove", session_id, record_id)
 
-    async def _called(self, name: str, *arguments: str) -> object:
+    async def _call(self, name: str, *arguments: str) -> object:
         try:
-            return await _called(getattr(self._store, name), *arguments)
+            return await _call(getattr(self._store, name), *arguments)
         except Exception as error:
             call = f"{name}({', '.join(map(_short, arguments))})"
             raise AssertionError(f"{_PROMISES[name]}, but {call} raised {type(error).__name__}: {error}") from error
 
 
-async def _called(method: Callable[..., object], *arguments: str) -> object:
+async def _call(method: Callable[..., object], *arguments: str) -> object:
     import asyncio
 
     if inspect.iscoroutinefunction(method):
@@ -115,13 +116,8 @@ async def _called(method: Callable[..., object], *arguments: str) -> object:
     return cast("object", await answer) if inspect.isawaitable(answer) else answer
 
 
-def _demand(is_kept: bool, broken: str) -> None:
-    if not is_kept:
-        raise AssertionError(broken)
-
-
 def _demand_same(found: Sequence[str], wanted: Sequence[str], broken: str) -> None:
-    _demand(
+    demand(
         sorted(found) == sorted(wanted),
         f"{broken}: {len(found)} records {_short(found)} instead of {len(wanted)} {_short(wanted)}",
     )
@@ -172,7 +168,7 @@ async def _check_size(one: _Worker, other: _Worker) -> None:
     text = json.dumps("\u00fc" * (LARGE_RECORD_BYTES // 6))  # six bytes each: \u00fc
     await one.append("large", "a", text)
     found = await other.load("large")
-    _demand(list(found) == [text], f"a record of {len(text)} bytes must be kept whole")
+    demand(list(found) == [text], f"a record of {len(text)} bytes must be kept whole")
 
 
 async def _check_at_once(workers: Sequence[_Worker]) -> None:
@@ -207,5 +203,5 @@ async def _check_controllers(open_store: Callable[[], RecordStore]) -> None:
     for _ in range(2):
         controller = CompactionController(context_window=8_192, summarizer=summarize, store=open_store())
         views.append(await controller.session("controllers").transform_context(messages))
-    _demand(len(asked) == 1, f"another controller must find the record, but {len(asked)} summaries were asked for")
-    _demand(views[0] == views[1], "another controller must make the same view of the record")
+    demand(len(asked) == 1, f"another controller must find the record, but {len(asked)} summaries were asked for")
+    demand(views[0] == views[1], "another controller must make the same view of the record")

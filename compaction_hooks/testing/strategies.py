@@ -24,25 +24,25 @@ except ModuleNotFoundError as exc:
     raise MissingExtraError("compaction_hooks.testing.strategies", "Hypothesis", "testing") from exc
 
 MOST_CHOICES: Final = 12
-"""So many choices of one step are drawn; those after them are the plainest."""
+"""Number of choices drawn for one step; later choices are the simplest."""
 
 
 @st.composite
 def histories(draw: st.DrawFn, *, most_turns: int = MOST_TURNS) -> list[Message]:
-    """Conversations as agents have them, as neutral messages: valid for every provider, with at least one user message."""
+    """Draw a realistic conversation as neutral messages: valid for every provider, with at least one user message."""
     return realistic_history(_choose(draw), most_turns=most_turns)
 
 
 @st.composite
 def hostile_histories(draw: st.DrawFn, *, most_beats: int = MOST_BEATS) -> list[Message]:
-    """Conversations that went wrong, as neutral messages: they may break any rule of any provider, and may be empty."""
+    """Draw a conversation that went wrong, as neutral messages: it may break any rule of any provider, and may be empty."""
     return hostile_history(_choose(draw), most_beats=most_beats)
 
 
 def openai_chats(
     messages: st.SearchStrategy[list[Message]] | None = None,
 ) -> st.SearchStrategy[list[Mapping[str, object]]]:
-    """Conversations as OpenAI chat messages; realistic and hostile ones by default."""
+    """Return a strategy for conversations as OpenAI chat messages; realistic and hostile ones by default."""
     chosen = st.one_of(histories(), hostile_histories()) if messages is None else messages
     return chosen.map(lambda neutral: [as_openai_chat(message) for message in neutral])
 
@@ -50,29 +50,32 @@ def openai_chats(
 def anthropic_chats(
     messages: st.SearchStrategy[list[Message]] | None = None,
 ) -> st.SearchStrategy[list[Mapping[str, object]]]:
-    """Conversations as Anthropic messages; realistic and hostile ones by default. System messages keep their role."""
+    """Return a strategy for conversations as Anthropic messages; realistic and hostile ones by default.
+
+    System messages keep their role.
+    """
     chosen = st.one_of(histories(), hostile_histories()) if messages is None else messages
     return chosen.map(as_anthropic)
 
 
 @st.composite
 def edited(draw: st.DrawFn, messages: Sequence[M], new: M) -> list[M]:
-    """Another list made of one, as hosts do it: cut back, pruned, with messages deleted, inserted, replaced, doubled or made anew.
+    """Draw a list as edited by a host: cut back, pruned, with messages deleted, inserted, replaced, repeated, swapped or copied.
 
     Args:
-        new: A message nobody has said yet, for those edits that need one.
+        new: A new message, for edits that need one.
     """
     choose = _choose(draw)
     return EDITS[choose(len(EDITS))](choose, messages, new)
 
 
 def choices() -> st.SearchStrategy[list[int]]:
-    """Recipes for `chosen_by`: what a step of the state machine is told, short to print and to shrink."""
+    """Return a strategy for recipes of `chosen_by`, which are short to print and to shrink."""
     return st.lists(st.integers(0, 999), max_size=MOST_CHOICES)
 
 
 def chosen_by(recipe: Sequence[int]) -> Choose:
-    """Return a `Choose` that follows a recipe, and chooses the plainest after its end."""
+    """Return a `Choose` that follows a recipe, and makes the simplest choice after its end."""
     numbers: Iterator[int] = iter(recipe)
     return lambda bound: next(numbers, 0) % bound
 

@@ -1,4 +1,4 @@
-"""The contract of a `Strategy`, as a check that its author runs."""
+"""Check of the contract of `Strategy`, for the author of a strategy."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from compaction_hooks.testing.hosts import ChatMessage, as_anthropic, as_openai_
 REALISTIC: Final = range(3)
 """Seeds of the realistic conversations."""
 HOSTILE: Final = range(100, 102)
-"""Seeds of the broken ones."""
+"""Seeds of the hostile conversations."""
 WAYS: Final = ((0.9, False), (0.9, True), (1.5, True))
-"""How full the window is at the end, above the threshold or larger than the window, and whether there are other strategies."""
+"""Size of the conversation as a share of the window, above the threshold or the window, and whether there are other strategies."""
 GROWTH: Final = (0.7, 1.0)
-"""Parts of a conversation after which it is sent: the later one goes on from the record of the earlier one."""
+"""Shares of a conversation after which it is sent; the second continues from the record of the first."""
 
 
 def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatMessage]] = ()) -> None:
@@ -41,17 +41,17 @@ def check_strategy(strategy: AnyStrategy, conversations: Iterable[Sequence[ChatM
 
     - It proposes `Candidate(...)` or None (one that asks for a summary: `SummaryPlan(...)` or None first), and never raises.
     - It proposes the same for the same snapshot, and changes neither the snapshot nor the messages.
-    - The record of a candidate follows the active one, is true of the conversation, and survives JSON.
-    - Alone and among other strategies, in windows that hold the conversation and in smaller ones, every view that is sent keeps all
-      that `CheckedSession` checks: it is valid, smaller and the same after a restart, or the list as it was.
+    - The record of a candidate follows the active one, applies to the conversation, and survives JSON.
+    - Alone and with other strategies, in windows larger and smaller than the conversation, every view passes the checks of
+      `CheckedSession`: it is valid, smaller and the same after a restart, or the unchanged list.
 
     Args:
         strategy: The strategy.
-        conversations: OpenAI chat messages in which it has something to do, if it has nothing to do with the tools `read_file`,
-            `run_command`, `write_file` and `search`.
+        conversations: OpenAI chat messages for which it proposes something, if the tools `read_file`, `run_command`,
+            `write_file` and `search` of the generated conversations give it nothing to do.
 
     Raises:
-        AssertionError: the contract is broken; the text says which sentence of it, and for which conversation.
+        AssertionError: the contract is broken; the text names the broken rule and the conversation.
     """
     assert callable(getattr(strategy, "propose", None)), (
         f"{type(strategy).__name__} is no Strategy: it lacks propose(snapshot, goal)"
@@ -88,7 +88,7 @@ def _conversations(
 def _play(
     spy: AnyStrategy, format: MessageFormat[ChatMessage], messages: list[ChatMessage], fill: float, *, others: bool
 ) -> None:
-    """Send a growing conversation through a controller that has this strategy."""
+    """Send a growing conversation through a controller with this strategy."""
     strategies: list[AnyStrategy] = [ClearToolResults(0, 0), spy, ShortenParts(), DropOldest()] if others else [spy]
     settings = CompactionSettings(strategies=strategies)
     window = max(int(_size(messages, format) / fill), 1_024)
@@ -105,11 +105,11 @@ def _size(messages: list[ChatMessage], format: MessageFormat[ChatMessage]) -> in
 
 
 class _Spy:
-    """A strategy, asked twice each time, whose every proposal is looked at.
+    """Wrapper of a strategy that asks it twice and checks each proposal.
 
     Attributes:
-        broken: The sentences of the contract that it broke, with what it did.
-        proposed: Proposals other than None.
+        broken: The rules it broke, one text each.
+        proposed: Number of proposals other than None.
     """
 
     def __init__(self, strategy: Any) -> None:
@@ -145,7 +145,7 @@ class _Spy:
 
 
 class _SummarySpy(_Spy):
-    """The same of a strategy that asks for a summary."""
+    """Wrapper of a strategy that asks for a summary."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Any:
         """Return the strategy's plan, unless it broke the contract."""
@@ -157,7 +157,7 @@ class _SummarySpy(_Spy):
 
 
 def _mutable(snapshot: Snapshot[M], goal: Goal[M]) -> list[object]:
-    """Return what a strategy could change: the list and its messages, pins and rules."""
+    """Return the values that a strategy could change: the list and its messages, pins and rules."""
     return [snapshot.messages, dict(snapshot.user_pins), dict(goal.tool_rules)]
 
 

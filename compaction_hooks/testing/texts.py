@@ -1,4 +1,4 @@
-"""Made-up texts of the sizes that recorded agents' messages have, in several languages, and texts that are hard to handle."""
+"""Generated texts in several languages with the sizes of recorded agents' messages, and texts that are hard to handle."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
 Choose: TypeAlias = Callable[[int], int]
-"""Returns a whole number from 0 up to, not including, its argument; 0 is the plainest choice. `random.Random(seed).randrange` is
-one; the strategies of `compaction_hooks.testing.strategies` make one of Hypothesis, which shrinks every choice towards 0."""
+"""Returns a whole number from 0 up to, not including, its argument; 0 is the simplest choice. `random.Random(seed).randrange` is
+one; `compaction_hooks.testing.strategies` has one for Hypothesis, which shrinks every choice towards 0."""
 
 Speech: TypeAlias = Literal["user", "assistant", "arguments", "result", "system"]
 
@@ -20,12 +20,12 @@ _MEDIAN_AND_SPREAD: Final[Mapping[Speech, tuple[int, float]]] = {
     "result": (370, 1.75),
     "system": (1_500, 1.2),
 }
-"""Median characters, and the standard deviation of their natural logarithm: measured on 110 recorded agents' conversations
-(November 2026); their system prompts have a median of 6,000, too much for the small windows of tests."""
+"""Median characters, and the standard deviation of their natural logarithm, measured on 110 recorded agents' conversations
+(November 2026). Only the median of system prompts is lower than the measured 6,000, too much for the small windows of tests."""
 _STEPS: Final = 24
-"""Sizes to choose from: so many quantiles of the distribution, evenly spread."""
+"""Number of sizes to choose from: quantiles of the distribution, evenly spread."""
 _BIG_RESULT_CHARS: Final = 60_000
-"""A file read whole, a log: one result in a hundred is this big."""
+"""Size of one result in a hundred, such as a whole file or a log."""
 
 PROSE: Final[Sequence[str]] = (
     "the parser reads every line of the file and keeps what it found in a table ",
@@ -37,7 +37,7 @@ PROSE: Final[Sequence[str]] = (
     "يقرأ المحلل كل سطر من الملف ويحفظ ما وجده في جدول. ",
     "| file | ✅ | 🚀 naïve café |\n|---|---|---|\n",
 )
-"""What texts are made of: English, code, JSON, a log, Chinese, Russian, Arabic, a table with emoji."""
+"""Building blocks of texts: English, code, JSON, a log, Chinese, Russian, Arabic, a table with emoji."""
 
 HOSTILE: Final[Sequence[str]] = (
     "ok",
@@ -53,11 +53,11 @@ HOSTILE: Final[Sequence[str]] = (
     "e\u0301\u200d\u202e" * 30,
     "A" * 3_000,
 )
-"""Texts that are empty, broken, look like what this package writes, or hold no word boundary."""
+"""Texts that are empty, broken, similar to this package's own, or without word boundary."""
 
 
-def generated_text(choose: Choose, speech: Speech, number: int) -> str:
-    """Return a text of a size that is usual for this speech, told from others by its `number`; never empty."""
+def make_text(choose: Choose, speech: Speech, number: int) -> str:
+    """Return a text of a usual size for this kind of speech, made unique by its `number`; never empty."""
     if speech == "result" and choose(100) == 99:
         return _prose(choose, number, _BIG_RESULT_CHARS)
     median, spread = _MEDIAN_AND_SPREAD[speech]
@@ -66,10 +66,10 @@ def generated_text(choose: Choose, speech: Speech, number: int) -> str:
 
 
 def hostile_text(choose: Choose, number: int) -> str:
-    """Return a text that is hard to handle, or a usual one."""
+    """Return a text that is hard to handle, or a usual text."""
     if choose(2):
         return HOSTILE[choose(len(HOSTILE))]
-    return generated_text(choose, "result", number)
+    return make_text(choose, "result", number)
 
 
 def _prose(choose: Choose, number: int, chars: int) -> str:

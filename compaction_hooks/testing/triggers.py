@@ -1,4 +1,4 @@
-"""The contract of a `Trigger`, as a check that its author runs."""
+"""Check of the contract of `Trigger`, for the author of a trigger."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from compaction_hooks.triggers import Due, Prices, Trigger
 
 WINDOWS: Final = (1_024, 16_384, 200_000, 1_000_000)
 FILLS: Final = (0.0, 0.05, 0.3, 0.6, 0.85, 0.95, 1.0, 1.3)
-"""Sizes of the view, as parts of the window; a view may be larger than that."""
+"""Sizes of the view, as shares of the window; a view may be larger than the window."""
 IDLE_SECONDS: Final = (None, 0.0, 45.0, 400.0, 4_000.0, 1_000_000.0)
 CACHED: Final = (None, 0.0, 0.5, 1.0)
-"""Parts of the view that the provider read from its cache."""
+"""Shares of the view that the provider read from its cache."""
 PRICES: Final = (None, Prices(1.25, 0.125, 10.0), Prices(0.0, 0.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """A snapshot that has nothing but the figures a trigger reads."""
+    """A snapshot with only the figures that triggers read."""
 
     tokens: int
     window: int
@@ -33,13 +33,13 @@ class _Figures:
 
 
 def check_trigger(trigger: Trigger) -> None:
-    """Check that a trigger keeps the contract of `Trigger`, on some 2,300 snapshots: from empty ones to such as no window holds.
+    """Check that a trigger keeps the contract of `Trigger`, on some 2,300 snapshots, from empty to larger than the window.
 
-    - It answers `Due(...)` or None, and never raises: not on an empty view, nor where prices, the cache or the time are unknown.
-    - It answers the same to the same figures, whatever it was asked before.
+    - It returns `Due(...)` or None, and never raises, even if the view is empty or prices, cache or time are unknown.
+    - It returns the same for the same figures, independently of earlier calls.
 
     Raises:
-        AssertionError: the contract is broken; the text says which sentence of it, and for which figures.
+        AssertionError: the contract is broken; the text names the broken rule and the figures.
     """
     assert callable(getattr(trigger, "due", None)), f"{type(trigger).__name__} is no Trigger: it lacks due(snapshot)"
     snapshots = [*_snapshots()]

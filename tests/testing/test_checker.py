@@ -12,7 +12,7 @@ from compaction_hooks import CallOptions, CompactionFinished, CompactionSession,
 from compaction_hooks.events import CompactionEvent, EventHandler
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import BrokenPromise, CheckedSession, check_view
-from compaction_hooks.testing.asked import AskedSummaries
+from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import Promise
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
@@ -207,9 +207,9 @@ def test_a_summary_that_is_paid_for_twice_is_told() -> None:
     checked.transform_context(LONG)
     known = checked.records()
     asked(requests[0])
-    assert asked.paid_twice(1, known) == [asked.answered[1]]
-    assert asked.paid_twice(2, known) == []
-    assert asked.paid_twice(1, []) == []
+    assert asked.find_repeated(1, known) == [asked.answered[1]]
+    assert asked.find_repeated(2, known) == []
+    assert asked.find_repeated(1, []) == []
 
 
 def test_an_async_summariser_cannot_be_listened_to_and_is_told() -> None:

@@ -1,4 +1,4 @@
-"""A host's list as it was at one moment, to be held against what it is later."""
+"""Copies of a host's list at one moment, to compare with the list later."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from compaction_hooks.messages import M
 
 
 @dataclass(frozen=True, slots=True)
-class Taken(Generic[M]):
-    """A host's list as it was: the objects, and copies of what they held."""
+class ListCopy(Generic[M]):
+    """A host's list at one moment: the message objects and their copies."""
 
     messages: list[M]
     copies: list[M]
 
     def is_unchanged(self, messages: Sequence[M]) -> bool:
-        """Whether a list is this one: the very objects, unchanged, and no others."""
+        """Whether a list has exactly these objects, unchanged."""
         return len(messages) == len(self.messages) and self.is_beginning_of(messages)
 
     def is_beginning_of(self, messages: Sequence[M]) -> bool:
-        """Whether a list begins with the very objects, unchanged."""
+        """Whether a list begins with these objects, unchanged."""
         return len(messages) >= len(self.messages) and all(
             one is other and one == held for one, other, held in zip(messages, self.messages, self.copies, strict=False)
         )
 
     def equals_beginning_of(self, messages: Sequence[M]) -> bool:
-        """Whether a list begins with equal messages, the same objects or not."""
+        """Whether a list begins with equal messages, even if they are other objects."""
         return len(messages) >= len(self.copies) and all(
             one == held for one, held in zip(messages, self.copies, strict=False)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(Generic[M]):
-    """The last compaction: of which list, and how much it left."""
+class LastCompaction(Generic[M]):
+    """The last compaction: its list, and the size it left in tokens."""
 
-    taken: Taken[M]
+    original: ListCopy[M]
     tokens_after: int
     window: int | None

@@ -1,4 +1,4 @@
-"""A summariser under observation: what it was asked, what it answered, and whether anything was paid for twice."""
+"""A summariser that records its requests and summaries, to find those paid for twice."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ from compaction_hooks import CompactionRecord, Summarizer, Summary, SummaryReque
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One question that was answered.
-
-    Attributes:
-        text: The answer.
-    """
+class PaidSummary:
+    """A request with its summary."""
 
     request: SummaryRequest
     text: str
 
     def is_in(self, record: CompactionRecord) -> bool:
-        """Whether the answer is what a record says, or a part of it."""
+        """Whether the summary is a record's summary, or a part of it."""
         text = self.text.strip()
         return bool(text) and text in record.summary
 
-    def asks_the_same(self, other: Asked) -> bool:
-        """Whether two questions are about the same messages, on top of the same earlier summary, with the same focus."""
+    def asks_the_same(self, other: PaidSummary) -> bool:
+        """Whether two requests have the same messages, earlier summary and focus."""
         one, two = self.request, other.request
         return (one.kind, one.previous_summary, one.focus) == (
             two.kind,
@@ -35,18 +31,18 @@ class Asked:
 
 
 class AskedSummaries:
-    """Wraps a sync summariser and remembers every question that it answered.
+    """Wrapper of a sync summariser that records its requests and summaries.
 
     Attributes:
-        answered: The questions and answers, oldest first. What raised is not among them: nobody paid for it.
+        answered: Requests with their summaries, oldest first. Failed requests are not among them: they cost nothing.
     """
 
     def __init__(self, summarizer: Summarizer) -> None:
         self._summarizer = summarizer
-        self.answered: list[Asked] = []
+        self.answered: list[PaidSummary] = []
 
     def __call__(self, request: SummaryRequest) -> str | Summary:
-        """Answer as the wrapped summariser does.
+        """Return the summary of the wrapped summariser.
 
         Raises:
             TypeError: the summariser is async.
@@ -54,11 +50,11 @@ class AskedSummaries:
         answer = self._summarizer(request)
         if isinstance(answer, Awaitable):
             raise TypeError("AskedSummaries wraps sync summarisers only")
-        self.answered.append(Asked(request, answer if isinstance(answer, str) else answer.text))
+        self.answered.append(PaidSummary(request, answer if isinstance(answer, str) else answer.text))
         return answer
 
-    def paid_twice(self, since: int, in_force: Sequence[CompactionRecord]) -> list[Asked]:
-        """Return the questions from number `since` on whose answer stands in one of these records already."""
+    def find_repeated(self, since: int, records: Sequence[CompactionRecord]) -> list[PaidSummary]:
+        """Return the requests from number `since` on that repeat an earlier one whose summary is in one of these records."""
         old, new = self.answered[:since], self.answered[since:]
-        known = [asked for asked in old if any(asked.is_in(record) for record in in_force)]
+        known = [asked for asked in old if any(asked.is_in(record) for record in records)]
         return [asked for asked in new if any(asked.asks_the_same(before) for before in known)]
