@@ -114,7 +114,7 @@ NOBODY = Caller()
 class Driver:
     """Runs the flows of one conversation.
 
-    A sync caller's flow is run by the same coroutine as an async one's, which then waits in the caller's thread: it awaits nothing.
+    The effects of a sync caller are answered by the same coroutine as those of an async one; it waits in the caller's thread then.
 
     Args:
         lock: Held while a flow runs, never while an effect is answered.
@@ -132,14 +132,39 @@ class Driver:
 
         A cancelled caller takes the flow down with it: the summariser is cancelled, nothing is left behind.
         """
-        return await self._run(flow, caller, is_sync=False)
+        answer: object = None
+        try:
+            while True:
+                with self._lock:
+                    effect = flow.send(answer)
+                answer = await self._answer(effect, caller, is_sync=False)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            with self._lock:
+                flow.close()
 
     def run_sync(self, flow: Flow[T], caller: Caller = NOBODY) -> T:
         """Run a flow to its end in this thread; async helpers run in a thread and a loop of their own."""
+        answer: object = None
         try:
-            return finished(self._run(flow, caller, is_sync=True))
-        except _StoppedError as stopped:
-            raise stopped.args[0] from None
+            while True:
+                with self._lock:
+                    effect = flow.send(answer)
+                answer = finished(self._answer(effect, caller, is_sync=True))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except RuntimeError as error:
+            # PEP 479: a generator cannot raise the `StopIteration` of the host's own `send`.
+            raised = answer.error if isinstance(answer, Failure) else None
+            if isinstance(raised, StopIteration) and error.__cause__ is raised:
+                raise raised from None
+            raise
+        finally:
+            with self._lock:
+                flow.close()
 
     @property
     def can_store_here(self) -> bool:
@@ -147,30 +172,10 @@ class Driver:
         store = self._world.store
         return store is not None and not (is_async(store.append) and _loop_is_running_here())
 
-    async def _run(self, flow: Flow[T], caller: Caller, *, is_sync: bool) -> T:
-        answer: object = None
-        try:
-            while True:
-                with self._lock:
-                    effect = flow.send(answer)
-                answer = await self._answer(effect, caller, is_sync)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        except RuntimeError as error:
-            raised = answer.error if isinstance(answer, Failure) else None
-            if is_sync and isinstance(raised, StopIteration) and error.__cause__ is raised:
-                raise _StoppedError(raised) from None
-            raise
-        finally:
-            with self._lock:
-                flow.close()
-
-    async def _answer(self, effect: Effect, caller: Caller, is_sync: bool) -> object:
-        world = self._world
+    async def _answer(self, effect: Effect, caller: Caller, *, is_sync: bool) -> object:
         match effect:
             case Now():
-                return world.clock()
+                return self._world.clock()
             case IsAborted():
                 return caller.signal is not None and caller.signal.is_set()
             case Summarize(request=request, seconds=seconds):
@@ -210,13 +215,12 @@ class Driver:
 
     async def _wait(self, flight: Flight, signal: Signal | None, is_sync: bool) -> FlightEnd:
         """Wait for another's compaction; not in a thread in which a loop runs: that may be the one that leads the flight."""
-        seconds = WAIT_SUMMARIES * self._world.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
-        seconds = min(seconds, threading.TIMEOUT_MAX)
+        most_seconds = WAIT_SUMMARIES * self._world.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
         if self._is_lost(flight) or (is_sync and _loop_is_running_here()):
             return "failed"
         landed = flight.done if is_sync else _in_loop(flight.done)
         try:
-            is_aborted = await until_done(landed, seconds, signal, is_sync)
+            is_aborted = await until_done(landed, min(most_seconds, threading.TIMEOUT_MAX), signal, is_sync)
         finally:
             landed.cancel()
         if flight.done.done():
@@ -255,10 +259,6 @@ class Driver:
         logger.warning("an event handler failed (%s)", described(answer.error))
         if isinstance(answer.error, TimeoutError):
             box.rests_until = self._world.clock().monotonic + HANDLER_REST_SECONDS
-
-
-class _StoppedError(Exception):
-    """The `StopIteration` of the host's own `send`, which neither a generator nor a coroutine can raise (PEP 479)."""
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:
