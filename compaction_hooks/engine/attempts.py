@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
-from compaction_hooks.engine.orders import Order, OrderFor
+from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, catch_up
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
@@ -50,7 +50,7 @@ class Attempts(Generic[M]):
         """Return the view of a snapshot, and remember that it was sent."""
         return remember_sent(self._conversation, snapshot)
 
-    def run_compaction(self, call: Call[M], order: OrderFor[M]) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+    def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
         attempt, result = yield from self._run_one(call, order)
         for may_ask in (True, False):
@@ -59,18 +59,17 @@ class Attempts(Generic[M]):
         return attempt, result
 
     def _run_one(
-        self, call: Call[M], order: OrderFor[M], *, may_ask: bool = True
+        self, call: Call[M], order: Order, *, may_ask: bool = True
     ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run an attempt for which other callers of this conversation wait."""
         self._conversation.drop_missing()
         snapshot = self.look(call)
         budget = self.budget(snapshot)
-        ordered = order(snapshot, budget)
         with self._flight() as flight:
             start: Instant = yield Now()
-            yield Emit(_started(self._conversation.id, snapshot, ordered))
+            yield Emit(_started(self._conversation.id, snapshot, order))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
-            attempt = self.compaction(call, snapshot, budget, ordered._replace(may_ask=ordered.may_ask and may_ask))
+            attempt = self.compaction(call, snapshot, budget, order._replace(may_ask=order.may_ask and may_ask))
             result = yield from attempt.run(start)
             flight.done.set_result(_END[result.outcome])
         return attempt, result

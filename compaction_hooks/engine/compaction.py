@@ -29,7 +29,7 @@ from compaction_hooks.strategies.fixed_parts import largest_fixed_part
 from compaction_hooks.strategies.leave_out_media import LeaveOutMedia
 from compaction_hooks.strategies.shorten_parts import last_resort
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ class Compaction(Generic[M]):
         self._call = call
         self._settings = call.settings
         self._snapshot = snapshot._replace(learned=conversation.saved_calibration(snapshot.key.model))
-        keep = max(order.keep, math.ceil(snapshot.ratio * turns_tokens(snapshot.history, order.turns)))
+        keep = _keep_tokens(order, snapshot, budget)
         self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
         self._order = order
@@ -80,7 +80,16 @@ class Compaction(Generic[M]):
         Raises:
             ContextOverflowError: nothing makes it fit, and the order says it must.
         """
-        goal, postponed = self._goal(start), list[Candidate[M]]()
+        postponed: list[Candidate[M]] = []
+        goal: Goal[M] = Goal(
+            reason=self._order.reason,
+            budget=self._budget,
+            keep_tokens=self._keep_tokens,
+            at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            tool_rules=self._settings.tool_rules,
+            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
+            limit_bytes=self._order.limit_bytes,
+        )
         if self._order.only_media:
             return (yield from self._leave_media_out(goal, start))
         for strategy in self._strategies():
@@ -108,17 +117,6 @@ class Compaction(Generic[M]):
         if best is not None:
             return (yield from self._commit(best, start))
         return (yield from self._last_resort(goal, start))
-
-    def _goal(self, start: Instant) -> Goal[M]:
-        return Goal(
-            reason=self._order.reason,
-            budget=self._budget,
-            keep_tokens=self._keep_tokens,
-            at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            tool_rules=self._settings.tool_rules,
-            host_files=merge(self._shared.host_files(), self._conversation.host_files()),
-            limit_bytes=self._order.limit_bytes,
-        )
 
     def _strategies(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand asks for a summary: what comes before that is passed over."""
@@ -283,10 +281,6 @@ class Compaction(Generic[M]):
         )
         return self._result(self._unchanged(), outcome, None)
 
-    def _fail(self, start: Instant) -> Flow[CompactionResult[M]]:
-        yield from self._tell_failure(start)
-        return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
-
     def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Nothing passed the trigger: keep what fits the window, else take a candidate that does, else say so loudly."""
         if self._can_wait:
@@ -301,11 +295,7 @@ class Compaction(Generic[M]):
                 return (yield from self._commit(candidate, start))
         until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
         self._conversation.cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
-        error = self.overflow_error()
-        yield from self._tell_failure(start, error)
-        if not self._order.must_fit:
-            return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
-        raise error
+        return (yield from self._fail(start, self.overflow_error()))
 
     def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
         """Yield the rejected candidates, the best first, then what shortening by force makes of them, if a strategy shortens."""
@@ -374,7 +364,12 @@ class Compaction(Generic[M]):
             record=record,
         )
 
-    def _tell_failure(self, start: Instant, error: BaseException | None = None) -> Flow[None]:
+    def _fail(self, start: Instant, error: ContextOverflowError | None = None) -> Flow[CompactionResult[M]]:
+        """Hand out what there is, loudly if that is too large.
+
+        Raises:
+            ContextOverflowError: it is `error`, and the order says that the list must fit.
+        """
         end: Instant = yield Now()
         cause = error or (self._failure.error if self._failure else ContextOverflowError("it does not fit"))
         event = CompactionFailed(
@@ -390,6 +385,20 @@ class Compaction(Generic[M]):
         if event.is_over_window:
             logger.error("%s", event)
         yield Emit(event)
+        if error is not None and self._order.must_fit:
+            raise error
+        return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
+
+
+def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:
+    """Return the recent tokens to keep; after an overflow a part of the context, which is larger than it seems, at most."""
+    if order.keep is not None:
+        return order.keep
+    if order.reason is CompactionReason.OVERFLOW:
+        return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
+    most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if order.reason is CompactionReason.MANUAL else budget.keep
+    turns = turns_tokens(snapshot.history, budget.keep_turns)
+    return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))
 
 
 def _summary_by_rule(plan: SummaryPlan) -> Summarized:

@@ -14,7 +14,7 @@ from compaction_hooks.engine.measuring import (
     Call,
     Shared,
 )
-from compaction_hooks.engine.orders import automatic_order, lighter_order, manual_order
+from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ConfigurationError
@@ -56,8 +56,8 @@ class ConversationFlow(Generic[M]):
         while True:
             snapshot = self._attempts.look(call)
             reason, due = self._reason_due(snapshot, call)
-            order = automatic_order(reason, may_ask=may_ask, due=due) if reason else lighter_order()
-            if reason is None and self._is_too_heavy(snapshot):
+            only_media = reason is None and self._is_too_heavy(snapshot)
+            if only_media:
                 reason = CompactionReason.OVERFLOW
             if reason is None:
                 return self._attempts.hand_out(snapshot)
@@ -75,6 +75,7 @@ class ConversationFlow(Generic[M]):
             if not is_fresh:
                 is_fresh = yield from self._attempts.catch_up(before_paying=True)
                 continue
+            order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
             attempt, _ = yield from self._attempts.run_compaction(call, order)
             self._conversation.cooldown.has_overflowed = False
             return attempt.last_sent or self._attempts.hand_out(snapshot)
@@ -102,7 +103,7 @@ class ConversationFlow(Generic[M]):
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
             return self._as_it_stands(snapshot, outcome)
 
-        order = manual_order(keep_recent_tokens, focus)
+        order = Order(reason=CompactionReason.MANUAL, keep=keep_recent_tokens, focus=focus, must_fit=True)
         _, result = yield from self._attempts.run_compaction(call, order)
         return result
 

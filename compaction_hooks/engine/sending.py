@@ -16,7 +16,7 @@ from compaction_hooks.engine.measuring import (
     report_usage,
     same_model,
 )
-from compaction_hooks.engine.orders import Order, emergency_order, lighter_order
+from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
@@ -28,6 +28,7 @@ from compaction_hooks.reasoning import is_reasoning_refusal
 from compaction_hooks.runtime.effects import (
     Answered,
     Failure,
+    FlightEnd,
     Flow,
     Send,
 )
@@ -80,7 +81,7 @@ class SendingFlow(Generic[M]):
             raise second.error
         learn_from_overflow(self._conversation, self._shared, call, self._attempts.look(call), sent, info)
         snapshot = self._attempts.look(call)
-        order = Order(reason=CompactionReason.OVERFLOW, keep=0)
+        order = Order(reason=CompactionReason.OVERFLOW)
         raise self._attempts.compaction(
             call, snapshot, self._attempts.budget(snapshot), order
         ).overflow_error() from second.error
@@ -138,7 +139,7 @@ class SendingFlow(Generic[M]):
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
             return self._attempts.hand_out(snapshot)
         try:
-            attempt, result = yield from self._attempts.run_compaction(call, emergency_order(others_end, must_fit=True))
+            attempt, result = yield from self._attempts.run_compaction(call, _emergency(others_end, must_fit=True))
         except ContextOverflowError as unfit:
             raise unfit from error
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
@@ -155,7 +156,10 @@ class SendingFlow(Generic[M]):
         if _is_another_view(snapshot, sent):
             return self._attempts.hand_out(snapshot)
         refused = view_chars(snapshot, snapshot.projection)
-        attempt, result = yield from self._attempts.run_compaction(call, lighter_order(limit_bytes))
+        order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
+        attempt, result = yield from self._attempts.run_compaction(
+            call, Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
+        )
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)
@@ -169,7 +173,7 @@ class SendingFlow(Generic[M]):
         call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
         yield from self._attempts.catch_up(before_paying=True)
         others_end = yield from self._attempts.wait_for_others()
-        attempt, result = yield from self._attempts.run_compaction(call, emergency_order(others_end, must_fit=False))
+        attempt, result = yield from self._attempts.run_compaction(call, _emergency(others_end, must_fit=False))
         self._conversation.cooldown.has_overflowed = False
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             return response
@@ -235,6 +239,10 @@ class SendingFlow(Generic[M]):
         """What an error or a response says of an overflow of the context; None when it is something else."""
         info = _parsed(evidence, self._shared.find_settings(model).overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
+
+
+def _emergency(others_end: FlightEnd | None, *, must_fit: bool) -> Order:
+    return Order(reason=CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
 
 
 def _parsed(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
