@@ -157,9 +157,7 @@ class SendingFlow(Generic[M]):
             return self._attempts.hand_out(snapshot)
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
-        attempt, result = yield from self._attempts.run_compaction(
-            call, Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
-        )
+        attempt, result = yield from self._attempts.run_compaction(call, order)
         if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)

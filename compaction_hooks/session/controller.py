@@ -140,11 +140,10 @@ class CompactionController(ConversationMethods[M]):
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[tuple[str, str], CompactionSession[M]] = OrderedDict()
+        # By id, then by the name of the format, or "" where the messages tell it; what was used last is behind.
+        self._sessions: OrderedDict[str, dict[str, CompactionSession[M]]] = OrderedDict()
         self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
-        self._formats: dict[str, list[MessageFormat[M] | None]] = {}
         self._by_hand: dict[str, list[CompactionRecord]] = {}
-        self._own: CompactionSession[M] | None = None
         windows = Windows(model, context_window)
         self._shared = Shared(
             find_settings=self._settings.mapped(_guarded).find,
@@ -168,7 +167,7 @@ class CompactionController(ConversationMethods[M]):
     def __repr__(self) -> str:
         """Return the model, where one is named, and how many conversations are in memory."""
         model = f"{self._model!r}, " if self._model else ""
-        count = len(self._formats)
+        count = len(self._sessions)
         return f"CompactionController({model}{count:,} session{'' if count == 1 else 's'})"
 
     @property
@@ -218,29 +217,24 @@ class CompactionController(ConversationMethods[M]):
         if self._merges:
             _check_merging(format)
         with self._lock:
-            formats = self._formats.setdefault(id, [])
-            last_used = formats[-1] if formats else self._format
-            chosen = last_used if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
-            unnamed = self._sessions.get((id, ""))
-            if chosen is not None and unnamed is not None and unnamed.engine.is_written_in(chosen):
-                chosen = None
-            key = (id, _name(chosen))
-            session = self._sessions.pop(key, None) or self._let_go.pop(key, None)
+            held = self._sessions.setdefault(id, {})
+            own = None if held else self._format
+            chosen = own if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
+            name = chosen.name if chosen is not None else next(reversed(held), "")
+            if chosen is not None and "" in held and held[""].engine.is_written_in(chosen):
+                name = ""
+            session = held.pop(name, None) or self._let_go.pop((id, name), None)
             if session is None:
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
                 )
-            self._sessions[key] = session
-            others = [other for other in formats if _name(other) != key[1]]
-            self._formats[id] = [*others, chosen]
-            siblings = [found for other in others if (found := self._sessions.get((id, _name(other))))]
-            evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else None
-            if id == DEFAULT_SESSION:
-                # Looking a session up costs as much as a call in which nothing is due.
-                self._own = None if others else session
+            siblings = [*held.values()]
+            held[name] = session
+            self._sessions.move_to_end(id)
+            evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else []
             by_hand = self._by_hand.pop(id, [])
-        if evicted is not None:
-            self._keep_by_hand(evicted)
+        for old in evicted:
+            self._keep_by_hand(old)
         session.engine.take_in(by_hand)
         if host_files is not None:
             session.engine.conversation.host_files = guarded_files(host_files)
@@ -248,14 +242,11 @@ class CompactionController(ConversationMethods[M]):
             session.engine.conversation.merge_from(sibling.engine.conversation)
         return session
 
-    def _evict(self) -> CompactionSession[M]:
-        """Stop holding the session used least recently; return it."""
-        (id, name), session = self._sessions.popitem(last=False)
-        self._let_go[id, name] = session
-        self._formats[id] = [kept for kept in self._formats.get(id, []) if _name(kept) != name]
-        if not self._formats[id]:
-            del self._formats[id]
-        return session
+    def _evict(self) -> list[CompactionSession[M]]:
+        """Stop holding the sessions of the conversation used least recently; return them."""
+        id, held = self._sessions.popitem(last=False)
+        self._let_go.update({(id, name): session for name, session in held.items()})
+        return [*held.values()]
 
     def _keep_by_hand(self, session: CompactionSession[M]) -> None:
         """Keep the records of an evicted session if something was done by hand that no store has."""
@@ -277,11 +268,9 @@ class CompactionController(ConversationMethods[M]):
         arguments.check(_ID, {"id": id})
         with self._lock:
             self._by_hand.pop(id, None)
-            for format in self._formats.pop(id, []):
-                self._sessions.pop((id, _name(format)), None)
-                self._let_go.pop((id, _name(format)), None)
-            if id == DEFAULT_SESSION:
-                self._own = None
+            self._sessions.pop(id, None)
+            for key in [key for key in self._let_go if key[0] == id]:
+                self._let_go.pop(key, None)
 
     async def forget(self, id: str) -> None:
         """Remove everything that is kept of a conversation: in memory, in the format of each of its sessions, and in the store.
@@ -307,17 +296,21 @@ class CompactionController(ConversationMethods[M]):
         """Forget what is in memory; return what asks the store."""
         arguments.check(_ID, {"id": id})
         with self._lock:
-            held = [*self._sessions.items(), *self._let_go.items()]
-        for (session_id, _), session in held:
-            if session_id == id:
-                session.begin_anew()
+            held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._let_go.items() if key[0] == id)]
+        for session in held:
+            session.begin_anew()
         self.close(id)
         return Driver(self._world, threading.RLock())
 
     @property
     def engine(self) -> Engine[Any]:
         """What the default session runs on."""
-        return (self._own or self.session(DEFAULT_SESSION)).engine
+        with self._lock:
+            held = self._sessions.get(DEFAULT_SESSION, {})
+            if len(held) == 1:  # looking a session up costs as much as a call in which nothing is due
+                self._sessions.move_to_end(DEFAULT_SESSION)
+                return next(iter(held.values())).engine
+        return self.session(DEFAULT_SESSION).engine
 
 
 def _check_merging(format: MessageFormat[Any] | None) -> None:
@@ -331,11 +324,6 @@ def _check_merging(format: MessageFormat[Any] | None) -> None:
             f"merge_user_messages=True: the format {format.name!r} has no merge(view); leave the setting out, or "
             "give a format that has one"
         )
-
-
-def _name(format: MessageFormat[M] | None) -> str:
-    """Return a format's name in the key of a session; "" for one that its messages tell."""
-    return format.name if format else ""
 
 
 def _guarded(settings: CompactionSettings) -> CompactionSettings:
