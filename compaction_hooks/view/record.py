@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from compaction_hooks.arguments import shown
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, text_digest
 from compaction_hooks.messages import Usage
-from compaction_hooks.view.reductions import Reduction
+from compaction_hooks.view.reductions import PartKind, Reduction
 
 T = TypeVar("T")
 
@@ -140,25 +141,16 @@ class CompactionRecord:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
-        usage = self.usage
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        left_out = [reduction.to_dict() for reduction in self.reductions if reduction.kind == "media"]
+        left_out = [item for item in self.reductions if item.kind == "media"]
+        # Media left out are listed apart: a reader that does not know them shows them in full, and reads the rest.
+        reductions = [item for item in self.reductions if item.kind != "media"]
+        usage = None if self.usage is None else dataclasses.asdict(self.usage)
+        given = {"reason": self.reason.value, "usage": usage, "reductions": reductions}
+        fields = {name: getattr(self, name) for name in _NAMES if name != "takes_back" or self.takes_back}
         return {
             **self.extra,
             "version": RECORD_VERSION,
-            **plain,
-            "reason": self.reason.value,
-            "pins": [{"run": pin.run, "digest": pin.digest, "is_users": pin.is_users} for pin in self.pins],
-            # Media left out are listed apart: a reader that does not know them shows them in full, and reads the rest.
-            "reductions": [reduction.to_dict() for reduction in self.reductions if reduction.kind != "media"],
-            "base": None if self.base is None else _base_dict(self.base),
-            "read_files": list(self.read_files),
-            "modified_files": list(self.modified_files),
-            "digest": dict(self.digest),
-            "usage": None if usage is None else {name: getattr(usage, name) for name in _USAGE},
-            "calibration": dict(self.calibration),
-            **({"takes_back": list(self.takes_back)} if self.takes_back else {}),
-            **({"left_out": left_out} if left_out else {}),
+            **_plain(fields | given | ({"left_out": left_out} if left_out else {})),
         }
 
     def to_json(self) -> str:
@@ -191,6 +183,7 @@ class CompactionRecord:
             raise RecordError(
                 f"version={shown(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
             )
+        learned = fields.get("calibration")
         reason = _field(fields, "reason", str)
         if reason not in tuple(CompactionReason):
             raise RecordError(f"reason={shown(reason)} is not one of {', '.join(CompactionReason)}")
@@ -213,53 +206,32 @@ class CompactionRecord:
             last_compacted_at=_field(fields, "last_compacted_at", str, ""),
             pins=tuple(_pin(item) for item in _objects(fields, "pins")),
             reductions=tuple(
-                Reduction.from_dict(item) for name in ("reductions", "left_out") for item in _objects(fields, name)
+                _reduction(item) for name in ("reductions", "left_out") for item in _objects(fields, name)
             ),
-            base=_base(fields.get("base")),
+            base=_optional(fields, "base", _base),
             read_files=_texts(fields, "read_files"),
             modified_files=_texts(fields, "modified_files"),
             digest=_mapping(fields.get("digest") or {}, "digest"),
-            usage=_usage(fields.get("usage")),
-            calibration=_calibration(fields.get("calibration")),
+            usage=_optional(fields, "usage", _usage),
+            # Nonsense is as if usage had taught nothing: the record is true without it.
+            calibration=_mapping(learned, "calibration") if isinstance(learned, Mapping) else {},
             takes_back=_texts(fields, "takes_back"),
             unseen_message_count=_field(fields, "unseen_message_count", int, 0),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
         )
 
 
-_PLAIN = (
-    "id",
-    "parent",
-    "prompt_version",
-    "summary",
-    "previous_summary",
-    "rendered",
-    "compacted_message_count",
-    "covered_runs",
-    "covered_digest",
-    "digest_rule",
-    "seen_runs",
-    "tokens_before",
-    "tokens_after",
-    "compaction_count",
-    "last_compacted_at",
-    "unseen_message_count",
-)
-_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_STRUCTURED = (
-    "reason",
-    "pins",
-    "reductions",
-    "left_out",
-    "base",
-    "read_files",
-    "modified_files",
-    "digest",
-    "usage",
-    "calibration",
-    "takes_back",
-)
-_KNOWN_FIELDS = frozenset(("version", *_PLAIN, *_STRUCTURED))
+_NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
+_KNOWN_FIELDS = frozenset((*_NAMES, "version", "left_out"))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as plain JSON: an object for named fields, a list for a tuple."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in cast("Mapping[str, object]", value).items()}
+    return [*map(_plain, cast("Sequence[object]", value))] if isinstance(value, tuple | list) else value
 
 
 def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | None = None) -> T:
@@ -271,6 +243,10 @@ def _field(fields: Mapping[str, object], name: str, kind: type[T], default: T | 
 
 def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
     return None if fields.get(name) is None else _field(fields, name, str)
+
+
+def _optional(fields: Mapping[str, object], name: str, read: Callable[[Mapping[str, object]], T]) -> T | None:
+    return None if fields.get(name) is None else read(_mapping(fields[name], name))
 
 
 def _mapping(value: object, name: str) -> Mapping[str, object]:
@@ -298,43 +274,33 @@ def _pin(item: Mapping[str, object]) -> Pin:
     return Pin(run=_field(item, "run", int), digest=_field(item, "digest", str), is_users=item.get("is_users") is True)
 
 
-def _base_dict(base: Base) -> dict[str, object]:
-    return {
-        "text_digest": base.text_digest,
-        "runs": base.runs,
-        "digest": base.digest,
-        "pins": list(base.pins),
-        "reductions": [reduction.to_dict() for reduction in base.reductions],
-    }
+def _reduction(item: Mapping[str, object]) -> Reduction:
+    kind = item.get("kind")
+    if kind not in get_args(PartKind):
+        raise RecordError(f"reductions: kind={shown(kind)} is not one of {', '.join(get_args(PartKind))}")
+    return Reduction(
+        kind=cast("PartKind", kind),
+        run=_field(item, "run", int),
+        ordinal=_field(item, "ordinal", int),
+        digest=_field(item, "digest", str),
+        shown_digest=_field(item, "shown_digest", str),
+        head_chars=_field(item, "head_chars", int),
+        tail_chars=_field(item, "tail_chars", int),
+    )
 
 
-def _base(value: object) -> Base | None:
-    if value is None:
-        return None
-    fields = _mapping(value, "base")
+def _base(fields: Mapping[str, object]) -> Base:
     return Base(
         text_digest=_field(fields, "text_digest", str),
         runs=_field(fields, "runs", int),
         digest=_field(fields, "digest", str),
         pins=_texts(fields, "pins"),
-        reductions=tuple(Reduction.from_dict(item) for item in _objects(fields, "reductions")),
+        reductions=tuple(_reduction(item) for item in _objects(fields, "reductions")),
     )
 
 
-def _usage(value: object) -> Usage | None:
-    if value is None:
-        return None
-    fields = _mapping(value, "usage")
-    counts = {name: _field(fields, name, int, 0) for name in _USAGE}
-    return Usage(**counts)
-
-
-def _calibration(value: object) -> Mapping[str, object]:
-    """What usage had taught; nonsense is as if it had taught nothing, for the record is true without it."""
-    try:
-        return _mapping(value, "calibration")
-    except RecordError:
-        return {}
+def _usage(fields: Mapping[str, object]) -> Usage:
+    return Usage(**{each.name: _field(fields, each.name, int, 0) for each in dataclasses.fields(Usage)})
 
 
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:

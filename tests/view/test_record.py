@@ -27,7 +27,12 @@ RECORD = CompactionRecord(
     compaction_count=1,
     last_compacted_at="2026-02-10T21:30:00Z",
     pins=(Pin(run=0, digest="p" * 64), Pin(run=2, digest="q" * 64, is_users=True)),
-    reductions=(Reduction(kind="result", run=6, ordinal=0, digest="x", shown_digest="y"),),
+    reductions=(
+        Reduction(kind="result", run=6, ordinal=0, digest="x", shown_digest="y"),
+        Reduction(kind="arguments", run=6, ordinal=1, digest="x", shown_digest="y", head_chars=300, tail_chars=100),
+        Reduction(kind="text", run=7, ordinal=0, digest="x", shown_digest="y", head_chars=300, tail_chars=100),
+        Reduction(kind="media", run=8, ordinal=0, digest="x", shown_digest="x"),
+    ),
     base=Base(text_digest="t", runs=3, digest="e", pins=("p",)),
     read_files=("a.py",),
     modified_files=("b.py",),
@@ -51,7 +56,8 @@ def test_a_later_record_of_a_stored_list_survives_json() -> None:
 def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
     base = (RECORD.base or Base(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
     known = known_products([replace(RECORD, reductions=(), base=base)])
-    assert known.originals == {("result", 6, 0, "y"): "x"}
+    kinds = [("result", 6, 0, "y"), ("arguments", 6, 1, "y"), ("text", 7, 0, "y"), ("media", 8, 0, "x")]
+    assert known.originals == dict.fromkeys(kinds, "x")
 
 
 def test_a_record_keeps_the_founding_fields_under_their_names() -> None:
@@ -132,6 +138,10 @@ def test_a_record_from_before_there_was_a_calibration_has_none() -> None:
         pytest.param({"base": 3}, "^base must be an object", id="base"),
         pytest.param({"usage": 3}, "^usage must be an object", id="usage"),
         pytest.param({"reason": "boredom"}, "threshold, overflow", id="the reasons there are"),
+        pytest.param({"reductions": [{}]}, "^reductions: kind=None", id="no reduction"),
+        pytest.param({"reductions": [{"kind": "x", "digest": "d"}]}, "^reductions: kind='x'", id="unknown reduction"),
+        pytest.param({"reductions": [{"kind": "text", "run": None}]}, "^run must be int", id="a reduction's number"),
+        pytest.param({"reductions": [{"kind": "text", "run": 1, "ordinal": 1}]}, "^digest", id="a reduction's digest"),
     ],
 )
 def test_a_damaged_record_names_its_field(changes: dict[str, object], says: str) -> None:

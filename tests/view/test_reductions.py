@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from compaction_hooks.errors import RecordError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
@@ -14,9 +13,7 @@ from compaction_hooks.strategies.shorten_parts import shortening
 from compaction_hooks.text.shortening import shortened
 from compaction_hooks.view.reductions import (
     MINIMUM_KEPT_CHARS,
-    PartKind,
     Reducible,
-    Reduction,
     ToolRule,
     cleared,
     places,
@@ -216,21 +213,3 @@ def test_shortened_arguments_are_still_a_json_object(arguments: str) -> None:
 def test_short_arguments_keep_their_shape() -> None:
     small = json.loads(shorten_arguments(json.dumps({"path": "a.py", "content": "x" * 5_000, "n": 3}), 200, 100))
     assert (small["path"], small["n"]) == ("a.py", 3)
-
-
-@pytest.mark.parametrize("kind", ["result", "arguments", "text"])
-def test_a_reduction_survives_json(kind: PartKind) -> None:
-    reduction = part("a" * 5_000)._replace(kind=kind).reduction(300, 100)
-    assert Reduction.from_dict(json.loads(json.dumps(reduction.to_dict()))) == reduction
-
-
-@pytest.mark.parametrize("broken", [{}, {"kind": "result"}, {"kind": "x", "digest": "d", "shown_digest": "s"}])
-def test_a_damaged_reduction_names_its_field(broken: dict[str, object]) -> None:
-    with pytest.raises(RecordError, match="reductions"):
-        Reduction.from_dict(broken)
-
-
-def test_a_missing_number_is_named() -> None:
-    fields = {**part("a" * 5_000).reduction().to_dict(), "run": None}
-    with pytest.raises(RecordError, match="run"):
-        Reduction.from_dict(fields)
