@@ -51,8 +51,7 @@ class HistoryReader(Generic[M]):
         log, count = previous.log, previous.host_count
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
         is_longest = log.host_count == count
-        watched = range(log.watched_from, count)
-        if is_longest and log.begins(listed) and all(self._is_unchanged(previous, i, listed[i]) for i in watched):
+        if is_longest and log.begins(listed) and self._are_unchanged(previous, listed, log.watched_from):
             is_same = len(listed) == count and known is previous.known
             return previous if is_same else self._extend(log, listed, count, known)
         same = self._same_prefix(previous, listed)
@@ -65,8 +64,7 @@ class HistoryReader(Generic[M]):
 
     def verify(self, history: History[M], messages: Sequence[M], start: int = 0) -> History[M]:
         """Look at messages from `start` on again; return `history` itself if none was changed in place, else a new reading."""
-        is_same = all(map(self._still_gives, messages[start:], history.readings(start)))
-        return history if is_same else self.read(messages, history.known)
+        return history if self._are_unchanged(history, messages, start) else self.read(messages, history.known)
 
     # -- recognising
 
@@ -87,6 +85,9 @@ class HistoryReader(Generic[M]):
             elif not is_same(previous, index, messages[index]):
                 return index
         return count
+
+    def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int) -> bool:
+        return all(map(self._still_gives, messages[start : history.host_count], history.readings(start)))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
         return self._still_gives(message, [history.piece(place).message for place in history.host_pieces(index)])
