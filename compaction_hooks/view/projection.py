@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
@@ -321,18 +322,24 @@ def _rewritten(
 def _new_texts(
     history: History[M], wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int, known: Container[Reduction]
 ) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
-    """The new texts by host message and address. A part that is not what was reduced stays; of the `known` each is."""
+    """The new texts by host message and address. A part that is not what was reduced stays.
+
+    A part of the `known` needs no digest to be seen to be one, unless a second result answers the same call.
+    """
     texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
-    runs = {run for _, run, _ in wanted if history.base <= run < history.run_count}
-    for place in (place for run in sorted(runs) for place in places(history, run)):
-        reduction = wanted.get((place.kind, history.run_of(place.piece), place.ordinal))
+    runs = sorted({run for _, run, _ in wanted if history.base <= run < history.run_count})
+    found = [(place, (place.kind, run, place.ordinal)) for run in runs for place in places(history, run)]
+    times = Counter(name for _, name in found)
+    for place, name in found:
+        reduction = wanted.get(name)
         # After a rewind the request that is current may be one that was shortened when a later one was.
         is_request = place.piece == history.request and place.kind in OF_A_REQUEST
         if reduction is None or place.piece < cut or is_request:
             continue
         piece = history.piece(place.piece)
         address = piece.number, place.number
-        is_there = reduction in known or part_digest(place.kind, place.text) == reduction.digest
+        is_known = reduction in known and times[name] == 1
+        is_there = is_known or part_digest(place.kind, place.text) == reduction.digest
         # A result that is shown smaller has lost its media already; its own reduction comes first.
         if is_there and address not in texts.get(piece.host, ()):
             texts.setdefault(piece.host, {})[address] = place.shown(reduction), reduction

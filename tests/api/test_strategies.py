@@ -33,6 +33,8 @@ from tests.conversations import (
     Chat,
     Controller,
     Scripted,
+    assistant,
+    call,
     controller,
     elsewhere,
     prose,
@@ -40,6 +42,7 @@ from tests.conversations import (
     system,
     talk,
     texts,
+    tool,
     user,
 )
 
@@ -373,3 +376,11 @@ def _plan(snapshot: Snapshot[Any], goal: Goal[Any]) -> SummaryPlan:
     plan = plan_summary(snapshot, goal)
     assert plan is not None
     return plan
+
+
+def test_a_second_answer_to_the_same_call_stays_whole_when_the_first_is_shortened() -> None:
+    messages = [user("go"), assistant(None, call("1")), tool("1", "long " * 3_000), tool("1", "short")]
+    hooks = controller(4_096, settings=CompactionSettings(strategies=[ShortenParts()]))
+    view = hooks.transform_context_sync(messages)
+    assert len(str(view[2]["content"])) < len("long " * 3_000)
+    assert view[3] is messages[3]
