@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 from compaction_adapters.kit import (
-    FirstAttempt,
     Flow,
     PartsFormat,
     Pieces,
@@ -16,13 +15,14 @@ from compaction_adapters.kit import (
     positive,
     run,
     run_async,
+    settings_from,
     summary_of,
 )
 
-from compaction_hooks import Message, Summary, SummaryRequest
+from compaction_hooks import CompactionSettings, Message, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Text, ToolCall
-from tests.conversations import Scripted, controller, system, talk
+from tests.conversations import controller, system, talk
 
 Line = tuple[str, ...]
 
@@ -102,12 +102,14 @@ def test_the_call_of_a_tool_refuses_a_summary() -> None:
     assert [call["name"] for call in read.tool_calls] == ["read"]
 
 
-def test_a_first_attempt_ends_as_the_framework_saw_it() -> None:
-    hooks = controller(100_000, summarizer=Scripted("- kept"))
-    messages = [system(), *talk(3)]
-    assert hooks.call_sync(messages, lambda view: FirstAttempt("answer").outcome()) == "answer"
-    with pytest.raises(ValueError, match="broken"):
-        hooks.call_sync(messages, lambda view: FirstAttempt[str](error=ValueError("broken")).outcome())
+def test_settings_can_be_written_down_for_all_models_or_for_each() -> None:
+    assert settings_from({"reserve_tokens": 1_000}) == CompactionSettings(reserve_tokens=1_000)
+    assert settings_from({"gpt-*": {"reserve_tokens": 1_000}, "*": {}}) == {
+        "gpt-*": CompactionSettings(reserve_tokens=1_000),
+        "*": CompactionSettings(),
+    }
+    with pytest.raises(ConfigurationError, match=r"reserve_tokens is for all models, and 'gpt-\*' for one"):
+        settings_from({"gpt-*": {}, "reserve_tokens": 1_000})
 
 
 @pytest.mark.parametrize(("value", "tokens"), [(5, 5), (0, None), (-1, None), (True, None), ("5", None), (None, None)])

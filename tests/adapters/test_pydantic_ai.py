@@ -344,6 +344,18 @@ async def test_an_agent_can_be_written_down(stage: Stage) -> None:
     assert SECRET in texts(result.all_messages())
 
 
+def test_settings_for_each_model_can_be_written_down() -> None:
+    spec = {"Compaction": {"settings": {"gpt-*": {"reserve_tokens": 1_000}, "*": {"reserve_tokens": 2_000}}}}
+    made: Agent[None, str] = Agent.from_spec(
+        {"capabilities": [spec]}, custom_capability_types=[Compaction], model="test"
+    )
+    (compaction,) = [one for one in made.root_capability.capabilities if isinstance(one, Compaction)]
+    assert isinstance(compaction.settings, dict)
+    assert compaction.settings["gpt-*"].reserve_tokens == 1_000
+    with pytest.raises(ConfigurationError, match="reserve_tokens is for all models, and 'gpt-x' for one"):
+        Compaction.from_spec(settings={"gpt-x": {}, "reserve_tokens": 1_000})
+
+
 def test_two_on_one_agent_are_one() -> None:
     """One id, so the framework merges them: nothing is compacted twice."""
     both = Compaction.combine([Compaction[None](context_window=WINDOW), Compaction[None](persist=True)])

@@ -425,7 +425,22 @@ async def test_the_window_is_that_of_the_model_that_refused(stage: Stage) -> Non
     )
     small.reject_next = 1
     assert (await agent.run("Go on.", message_history=spoken(5))).output == "All read."
-    assert [event.context_window for event in events if isinstance(event, CompactionStarted)] == [6_000]
+    assert {event.context_window for event in events if isinstance(event, CompactionStarted)} == {6_000}
+
+
+@pytest.mark.skipif(not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel")
+async def test_a_smaller_model_that_the_framework_moves_on_to_gets_what_fits_it(stage: Stage) -> None:
+    """It need not refuse the larger model's view first."""
+    stage.side(OUTAGE, key="a")
+    small = stage.side(Answer("All read."), key="b", window=6_000)
+    agent = reader(
+        stage.openai("a", profile={"context_window": 100_000}),
+        capabilities.ModelFallback(stage.openai("b", model="other", profile={"context_window": 6_000})),
+        Compaction(),
+    )
+    assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
+    assert not small.rejections
+    assert SECRET in texts(small.model_requests[-1].messages)
 
 
 async def test_the_limit_in_the_error_is_the_window_from_then_on(stage: Stage) -> None:

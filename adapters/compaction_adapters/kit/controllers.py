@@ -104,3 +104,22 @@ def with_changes(settings: Settings | None, change: Callable[[CompactionSettings
         return change(settings or CompactionSettings())
     every = {**settings, "*": settings.get("*", CompactionSettings())}
     return {pattern: change(policy) for pattern, policy in every.items()}
+
+
+def settings_from(fields: Mapping[str, Any]) -> Settings:
+    """Return the settings that are written down as JSON: the fields of one policy, or for each model such fields.
+
+    Raises:
+        ConfigurationError: they are of both kinds, or of neither.
+        TypeError: a field is unknown.
+    """
+    models = [name for name, value in fields.items() if isinstance(value, Mapping)]
+    if not models:
+        return CompactionSettings(**fields)
+    others = sorted(fields.keys() - models)
+    if others:
+        raise ConfigurationError(
+            f"settings: {', '.join(others)} is for all models, and {models[0]!r} for one: give fields for each model, "
+            'and for all others under "*"'
+        )
+    return {model: CompactionSettings(**policy) for model, policy in fields.items()}

@@ -1,12 +1,12 @@
-"""`Compaction`, the capability: the view of each request, and the run it is for."""
+"""`Compaction`, the capability: the view of each request, and the run it is for; and `history_processor`."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import is_
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from pydantic_ai import RunContext
@@ -15,26 +15,25 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.tools import AgentDepsT
 
-from compaction_adapters.kit import ControllerKeywords, Settings, controller_from
+from compaction_adapters.kit import ControllerKeywords, Settings, controller_from, settings_from
 from compaction_adapters.pydantic_ai.events import telling
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
-from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
+from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn, is_continuation
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
     model_name,
     named_by,
-    options_between,
+    options_in,
     options_of,
     pin_evidence,
     replaced_by_provider,
     request_model,
 )
-from compaction_adapters.pydantic_ai.summarizing import asked, check_writes_text, counted_in, summarizer, writes_text
+from compaction_adapters.pydantic_ai.summarizing import asked, counted_in, summarizer, writes_text
 from compaction_hooks import (
     CallOptions,
     CompactionController,
     CompactionSession,
-    CompactionSettings,
     ContextOverflowError,
     Summarizer,
     Summary,
@@ -69,35 +68,35 @@ class Compaction(AbstractCapability[AgentDepsT]):
     controller: CompactionController[Any] | None = None
     """A controller, shared with other agents and frameworks or not, whatever its format; or none, and its keywords below."""
 
-    persist: bool = field(default=False, kw_only=True)
+    _: KW_ONLY
+
+    persist: bool = False
     """Whether the run's messages become the view. `all_messages()` and `conversation` are small then, and right to store;
     `new_messages()` cannot be: it holds neither the summary nor what was summarised of this run."""
 
-    summarizer: Summarizer | Model[Any] | str | None = field(default=None, kw_only=True)
+    summarizer: Summarizer | Model[Any] | str | None = None
     """A model or the name of one, or a callable. Without, the model of the request itself writes the summaries."""
 
-    model: str | None = field(default=None, kw_only=True)
+    model: str | None = None
     """The name whose context window is meant where the framework knows none for the model of a request."""
 
-    context_window: int | None = field(default=None, kw_only=True)
+    context_window: int | None = None
     """The context window in tokens, input and output together. Without, that of the model of each request."""
 
-    settings: Settings | None = field(default=None, kw_only=True)
+    settings: Settings | None = None
     """The policy, or one for each model."""
 
-    store: RecordStore | None = field(default=None, kw_only=True)
+    store: RecordStore | None = None
     """Where records live between processes."""
 
-    on_compaction: EventHandler | Sequence[EventHandler] = field(default=(), kw_only=True)
+    on_compaction: EventHandler | Sequence[EventHandler] = ()
     """The controller's `on_event`, which is the name of a hook here. Runs emit its events as `CompactionStatusEvent` too."""
 
-    estimator: TokenEstimator | None = field(default=None, kw_only=True)
+    estimator: TokenEstimator | None = None
     """Sizes texts and messages."""
 
-    summary_prompt: str | None = field(default=None, kw_only=True)
+    summary_prompt: str | None = None
     """Says how a summary is written, in place of our headings: short for the setting of that name."""
-
-    _: KW_ONLY
 
     id: str | None = "compaction_hooks"
     """Part of the names of durable operations, so it must not change while workflows run."""
@@ -106,7 +105,6 @@ class Compaction(AbstractCapability[AgentDepsT]):
     _focus: str | None = field(default=None, init=False, repr=False)
     _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
-    _seen: int = field(default=0, init=False, repr=False, compare=False)
     _last_calls: _LastCalls = field(default_factory=_LastCalls, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -115,10 +113,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
         Raises:
             ConfigurationError: a controller and its keywords are given, or the summariser cannot write text.
         """
-        if isinstance(self.summarizer, Model):
-            check_writes_text(self.summarizer)
         keywords: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
         keywords["on_event"] = self.on_compaction or None
+        if isinstance(self.summarizer, Model):
+            summarizer(self.summarizer)  # which checks that it writes text
         if self.controller is None and isinstance(self.summarizer, Model | str):
             del keywords["summarizer"]
         given = {name: value for name, value in keywords.items() if value is not None}
@@ -143,56 +141,43 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
         Args:
             summarizer: The name of a model.
-            settings: The fields of `CompactionSettings`.
+            settings: The fields of `CompactionSettings`; or for each model, and "*" for all others, such fields.
         """
-        policy = None if settings is None else CompactionSettings(**cast("dict[str, Any]", settings))  # it checks them
         return cls(
             persist=persist,
             summarizer=summarizer,
             model=model,
             context_window=context_window,
-            settings=policy,
+            settings=None if settings is None else settings_from(settings),
             id=id,
         )
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:  # noqa: ARG002 - the framework's signature
         """Return a copy with the state of one run."""
         mine = copy.copy(self)
-        mine._session, mine._turn, mine._seen = None, None, 0
+        mine._session = mine._turn = None
         return mine
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Put the view in the place of the request's messages."""
-        messages = list(request_context.messages)
         self._turn = None
-        if not messages or isinstance(messages[-1], ModelResponse):
-            return request_context  # it goes on with an answer that the provider paused, and wants exactly what it had
-        is_runs_own = _are_same(messages, ctx.messages)
-        session = self._session = self._session or self._sessions.of(ctx, messages)
-        self._seen = self._seen if self._seen < len(messages) else 0
-        pin_evidence(session, messages[self._seen :])
-        self._seen = len(messages)
-        model = request_context.model
-        options = options_of(
-            model,
-            messages,
-            request_context.model_settings,
-            request_context.model_request_parameters,
-            ctx.is_tool_available,
-        )
-        self._complete(options, ctx, model)
-        if self.persist and not is_runs_own:
-            kept = await self._turned(ctx, session, list(ctx.messages), model, options)
-            ctx.messages[:] = kept.to_keep(kept.view)
-        turn = await self._turned(ctx, session, messages, model, options)
-        turn.is_runs_own, turn.persist = is_runs_own, self.persist
-        self._turn = turn
+        messages, model = list(request_context.messages), request_context.model
+        if not messages or is_continuation(messages):
+            return request_context
+        parameters = request_context.model_request_parameters
+        options = options_of(model, messages, request_context.model_settings, parameters, ctx.is_tool_available)
+        self._session = self._session or self._sessions.of(ctx, messages)
+        is_own = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
+        if self.persist and not is_own:
+            whole = await self._turned(ctx, self._session, list(ctx.messages), model, options, ctx.messages)
+            whole.keep(whole.view)
+        own = ctx.messages if is_own else None
+        turn = self._turn = await self._turned(ctx, self._session, messages, model, options, own)
         if turn.view is not turn.messages:
             request_context.messages = turn.everything
-            if self.persist and is_runs_own:
-                ctx.messages[:] = turn.to_keep(turn.view)
+            turn.keep(turn.view)
         return request_context
 
     async def prepare_model_request(
@@ -219,9 +204,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
         response: ModelResponse,
     ) -> ModelResponse:
         """Tell the session what the provider counted."""
-        usage = usage_of(response)
-        if self._turn is not None and usage is not None:
-            self._turn.session.report_usage(usage, model=response.model_name)
+        if self._turn is not None:
+            self._turn.session.report_usage(usage_of(response), model=response.model_name)
         return response
 
     # -- between runs, and as a tier of others' compaction
@@ -247,9 +231,23 @@ class Compaction(AbstractCapability[AgentDepsT]):
         Raises:
             ConfigurationError: there is no `ctx`, and no message names a conversation.
         """
-        session, model, options = self._between_runs(messages) if ctx is None else self._in_run(messages, ctx)
+        model: object
+        if ctx is not None:
+            session, model = self._sessions.of(ctx, messages), ctx.model
+            options = self._in_run(ctx, model, options_in(ctx, messages))
+        else:
+            name = named_by(messages)
+            if name is None:
+                raise ConfigurationError(
+                    "compact(messages) needs the name of the conversation, which the messages of a run carry: "
+                    "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
+                )
+            session = self.session(name)
+            model, options = self._last_calls.get(session, (None, CallOptions()))
+            writer = self._writer(model)
+            options = {**options, "summarizer": None if writer is None else summarizer(writer)}
+        kept = replaced_by_provider(messages, model)
         pin_evidence(session, messages)
-        kept = _kept(messages, model)
         try:
             with counted_in(ctx):
                 result = await session.compact(messages[kept:], focus=self._focus, **options)
@@ -265,12 +263,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     async def view(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
         """Return what to send for these messages, compacted when that is due; the very list while nothing was compacted."""
-        if not messages or isinstance(messages[-1], ModelResponse):
+        if not messages or is_continuation(messages):
             return messages
         session = self._sessions.of(ctx, messages)
-        pin_evidence(session, messages)
-        options = self._complete(options_between(ctx, messages), ctx, ctx.model)
-        turn = await self._turned(ctx, session, messages, ctx.model, options)
+        turn = await self._turned(ctx, session, messages, ctx.model, options_in(ctx, messages))
         return messages if turn.view is turn.messages else turn.everything
 
     # -- parts
@@ -282,70 +278,59 @@ class Compaction(AbstractCapability[AgentDepsT]):
         messages: list[ModelMessage],
         model: object,
         options: CallOptions,
+        own: list[ModelMessage] | None = None,
     ) -> Turn:
-        self._last_calls[session] = model, _lasting(options)
-        kept = _kept(messages, model)
+        self._last_calls[session] = model, options
+        options = self._in_run(ctx, model, options)
+        pin_evidence(session, messages)
+        kept = replaced_by_provider(messages, model)
         head, rest = messages[:kept], messages[kept:]
         with counted_in(ctx):
             view = await session.transform_context(rest, **options) if rest else rest
-        return Turn(ctx=ctx, session=session, options=options, messages=rest, view=view, head=head)
+        return Turn(ctx, session, options, rest, view, head=head, own=own, persist=self.persist)
 
-    def _in_run(
-        self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]
-    ) -> tuple[CompactionSession[ModelMessage], object, CallOptions]:
-        session = self._sessions.of(ctx, messages)
-        return session, ctx.model, self._complete(options_between(ctx, messages), ctx, ctx.model)
+    def _writer(self, model: object) -> Model[Any] | str | None:
+        """The model that writes summaries: the one given, else that of the request if it writes text."""
+        if isinstance(self.summarizer, Model | str):
+            return self.summarizer
+        return request_model(model) if writes_text(model) else None
 
-    def _between_runs(
-        self, messages: list[ModelMessage]
-    ) -> tuple[CompactionSession[ModelMessage], object, CallOptions]:
-        name = named_by(messages)
-        if name is None:
-            raise ConfigurationError(
-                "compact(messages) needs the name of the conversation, which the messages of a run carry: "
-                "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
-            )
-        session = self.session(name)
-        model, options = self._last_calls.get(session, (None, CallOptions()))
-        writer = self.summarizer if isinstance(self.summarizer, Model | str) else model
-        if isinstance(writer, str) or writes_text(writer):
-            options = options.copy()
-            options["summarizer"] = summarizer(cast("Model[Any] | str", writer))
-        return session, model, options
-
-    def _complete(self, options: CallOptions, ctx: RunContext[AgentDepsT], model: object) -> CallOptions:
+    def _in_run(self, ctx: RunContext[AgentDepsT], model: object, options: CallOptions) -> CallOptions:
         """The options, with whom to ask for a summary and whom to tell."""
-        options["on_event"] = telling(ctx)
-        if isinstance(self.summarizer, Model | str) or writes_text(model):
 
-            async def ask(request: SummaryRequest) -> Summary:
-                run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
-                return await self._summarize(run, request.system, request.prompt, request.max_tokens)
+        async def ask(request: SummaryRequest) -> Summary:
+            run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
+            return await self._summarize(run, request.system, request.prompt, request.max_tokens)
 
-            options["summarizer"] = ask
-        return options
+        return {**options, "on_event": telling(ctx), "summarizer": None if self._writer(model) is None else ask}
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:
-        """Ask the model given, else that of the request."""
-        own = self.summarizer if isinstance(self.summarizer, str) else request_model(self.summarizer)
-        model = own or request_model(ctx.model)
-        assert model is not None  # nobody is asked without a model that writes text
-        return await asked(model, system, prompt, max_tokens, ctx)
+        """Ask the model that writes summaries."""
+        return await asked(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens, ctx)
 
 
-def _lasting(options: CallOptions) -> CallOptions:
-    """Return the options without those that belong to a run."""
-    lasting = options.copy()
-    lasting.pop("summarizer", None)
-    lasting.pop("on_event", None)
-    return lasting
+HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
 
 
-def _kept(messages: Sequence[ModelMessage], model: object) -> int:
-    answering = request_model(model)
-    return 0 if answering is None else replaced_by_provider(messages, answering)
+def history_processor(
+    controller: CompactionController[Any] | None = None, **keywords: Unpack[ControllerKeywords]
+) -> HistoryProcessor:
+    """Return a processor for `Agent(capabilities=[ProcessHistory(history_processor(...))])`.
 
+    `ProcessHistory` makes the run's messages what a processor returns, as `Compaction(persist=True)` does, and it cannot send a
+    request again: an overflow that the provider reports ends the run. `Compaction` does both better.
 
-def _are_same(one: Sequence[ModelMessage], other: Sequence[ModelMessage]) -> bool:
-    return len(one) == len(other) and all(map(is_, one, other))
+    Args:
+        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
+
+    Raises:
+        ConfigurationError: a controller and its keywords are given.
+    """
+    made = controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
+    compaction: Compaction[Any] = Compaction(made)
+
+    async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+        return await compaction.view(messages, ctx)
+
+    return process

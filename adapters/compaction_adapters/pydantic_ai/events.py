@@ -45,23 +45,15 @@ def telling(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]
 
     async def tell(event: CompactionEvent) -> None:
         if isinstance(event, CompactionFinished):
+            figures = {
+                name: value for name, value in kit.fields_of(event).items() if isinstance(value, str | int | float)
+            }
             with ctx.tracer.start_as_current_span(SPAN_NAME) as span:
-                span.set_attributes(_attributes(event))
+                span.set_attributes({f"compaction.{name}": value for name, value in figures.items()})
+                span.set_attributes({"gen_ai.conversation.compacted": True, "compaction.strategy": "compaction_hooks"})
         if ctx.in_durable_context:
             return  # what is replayed there must not depend on who listens
         with suppress(UserError):  # a context that was made by hand, between two runs, has no stream
             await ctx.emit(status_of(event))
 
     return tell
-
-
-def _attributes(event: CompactionFinished) -> dict[str, str | int | bool]:
-    return {
-        "gen_ai.conversation.compacted": True,
-        "compaction.strategy": "compaction_hooks",
-        "compaction.reason": str(event.reason),
-        "compaction.messages_before": event.messages_before,
-        "compaction.messages_after": event.messages_after,
-        "compaction.tokens_before": event.tokens_before,
-        "compaction.tokens_after": event.tokens_after,
-    }

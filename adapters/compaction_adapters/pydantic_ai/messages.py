@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,10 +11,13 @@ from operator import is_
 from typing import Final, TypeAlias, cast
 
 from pydantic_ai.messages import (
+    AudioUrl,
     BinaryContent,
     CachePoint,
     CompactionPart,
+    DocumentUrl,
     FilePart,
+    ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -32,12 +35,13 @@ from pydantic_ai.messages import (
     UploadedFile,
     UserContent,
     UserPromptPart,
+    VideoUrl,
 )
 
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
-from compaction_hooks.formats import OpenAIChatFormat, as_json_text, block_content, media_from_url, merge_rows
+from compaction_hooks.formats import as_json_text, block_content, media_from_url, merge_rows, read_answer
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
@@ -155,8 +159,15 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
                 return replace(part, transcript=text)
             case TextContent():
                 return TextContent(text, metadata=part.metadata)
+            case _ if not hasattr(part, "part_kind"):
+                return text
             case _:
-                return _other_retry(part, text) if hasattr(part, "part_kind") else text
+                result = _as_result(part, text)
+                if result is None:
+                    raise ConfigurationError(
+                        f"a {type(part).__name__} has no text that could be another: take addresses from read()"
+                    )
+                return result
 
     def with_id(self, part: Item, call_id: str, /) -> Item:
         """Return a copy of a call or a result with another id."""
@@ -171,7 +182,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 def _request_piece(part: ModelRequestPart) -> Message:
     match part:
         case SystemPromptPart(scope="request"):
-            return _note(part.part_kind, part.content)
+            return Message(role="other", parts=(Opaque(part.part_kind, part.content),))
         case SystemPromptPart():
             return Message(role="system", parts=(Text(part.content),))
         case UserPromptPart():
@@ -188,24 +199,25 @@ def _request_piece(part: ModelRequestPart) -> Message:
 
 def _framework_piece(part: ModelRequestPart) -> Message:
     """What the framework itself put there. Its newest kinds of part are not in every version, so they go by their names."""
-    feedback = getattr(part, "model_response", None)
-    if callable(feedback):
-        text, tool = str(feedback()), getattr(part, "tool_name", None)
-        if isinstance(tool, str):  # the deprecated `RetryPromptPart` answers a call, or nothing
-            result = ToolResult(str(getattr(part, "tool_call_id", "")), text, tool, is_error=True)
-            return Message(role="tool", parts=(result,))
-        return Message(role="other", parts=(Text(text),))
     if part.part_kind in _STANDING_KINDS:
         return Message(role="system", parts=(Opaque(part.part_kind, repr(part)),))
-    return _note(part.part_kind, repr(part))
+    feedback = getattr(part, "model_response", None)
+    if feedback is None:
+        return Message(role="other", parts=(Opaque(part.part_kind, repr(part)),))
+    retried = _as_result(part, str(feedback()))
+    return Message(role="other", parts=(Text(str(feedback())),)) if retried is None else _request_piece(retried)
+
+
+def _as_result(part: object, text: str) -> ToolReturnPart | None:
+    """The deprecated `RetryPromptPart` as the part it became, with this text; None unless it answers a call."""
+    tool, call_id = getattr(part, "tool_name", None), getattr(part, "tool_call_id", None)
+    if not isinstance(tool, str) or not isinstance(call_id, str):
+        return None
+    return ToolReturnPart(tool, text, call_id, outcome="retried")
 
 
 _STANDING_KINDS: Final = ("capability-load-delta", "tool-availability-delta")
 """What was loaded, and which tools came up: the framework finds both in the messages only."""
-
-
-def _note(kind: str, text: str) -> Message:
-    return Message(role="other", parts=(Opaque(kind, text),))
 
 
 def _items(part: UserPromptPart) -> Sequence[UserContent]:
@@ -227,19 +239,18 @@ def _user_part(item: UserContent) -> Part:
 
 def _media(item: object) -> Media | None:
     """Read media; the detail asked for is OpenAI's notion, kept under its name by the framework."""
-    details: object = getattr(item, "vendor_metadata", None)
-    is_low = isinstance(details, dict) and cast("dict[str, object]", details).get("detail") == "low"
-    if isinstance(item, BinaryContent):
-        base64_chars = (len(item.data) + 2) // 3 * 4
-        identity = hashlib.sha256(item.data).hexdigest()
-        return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
-    if isinstance(item, UploadedFile):
-        return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
-    url: object = getattr(item, "url", None)
-    kind = str(getattr(item, "kind", "")).partition("-")[0]  # image-url, audio-url, video-url, document-url
-    if not isinstance(url, str):
-        return None
-    return media_from_url(url, "application" if kind == "document" else kind, low_detail=is_low)
+    is_low = (getattr(item, "vendor_metadata", None) or {}).get("detail") == "low"
+    match item:
+        case BinaryContent():
+            base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()
+            return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
+        case UploadedFile():
+            return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
+        case ImageUrl() | AudioUrl() | VideoUrl() | DocumentUrl():
+            kind = item.kind.removesuffix("-url")
+            return media_from_url(item.url, "application" if kind == "document" else kind, low_detail=is_low)
+        case _:
+            return None
 
 
 def _result(part: ToolReturnPart) -> ToolResult:
@@ -264,27 +275,15 @@ def _held(part: ModelRequestPart) -> Sequence[Item]:
 
 def _with_items(part: ModelRequestPart, items: Sequence[Item | None]) -> ModelRequestPart | None:
     """Return a part that holds these items, a user's prompt with the marks of a cache between them; None when none is left."""
-    if all(item is None for item in items):
-        return None
-    if not isinstance(part, UserPromptPart):
-        return cast("ModelRequestPart", items[0])
     if all(map(is_, items, _held(part))):
         return part
-    if isinstance(part.content, str):
-        return replace(part, content=cast("str", items[0]))
+    if items.count(None) == len(items) or not isinstance(part, UserPromptPart):
+        return cast("ModelRequestPart | None", items[0])
     said = iter(cast("Sequence[UserContent | None]", items))
+    if isinstance(part.content, str):
+        return replace(part, content=cast("str", next(said)))
     content = [item if isinstance(item, CachePoint) else next(said) for item in part.content]
     return replace(part, content=[item for item in content if item is not None])
-
-
-def _other_retry(part: object, text: str) -> ToolReturnPart:
-    """The deprecated retry as the part it became: its own text would be written around any other."""
-    tool, call_id = getattr(part, "tool_name", None), getattr(part, "tool_call_id", None)
-    if not isinstance(tool, str) or not isinstance(call_id, str):
-        raise ConfigurationError(
-            f"a {type(part).__name__} has no text that could be another: take addresses from read()"
-        )
-    return ToolReturnPart(tool, text, call_id, outcome="retried")
 
 
 def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
@@ -293,24 +292,21 @@ def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | Non
         return None
     both = replace(second, parts=[*first.parts, *second.parts])
     merged = _with_one_prompt(both)
-    return merged if len(merged.parts) < len(both.parts) else None
+    return None if merged is both else merged
 
 
 def _with_one_prompt(message: ModelMessage) -> ModelMessage:
     """Return a copy of a request with user prompts in a row as one; the message itself if there are none."""
     if isinstance(message, ModelResponse):
         return message
-    parts: list[ModelRequestPart] = []
-    for part in message.parts:
-        last = parts[-1] if parts else None
-        if isinstance(last, UserPromptPart) and isinstance(part, UserPromptPart):
-            parts[-1] = _merged_prompt(last, part)
-        else:
-            parts.append(part)
-    return replace(message, parts=parts) if len(parts) < len(message.parts) else message
+    before: list[ModelRequestPart] = [*message.parts]
+    parts = merge_rows(before, _merge_prompts)
+    return message if parts is before else replace(message, parts=parts)
 
 
-def _merged_prompt(first: UserPromptPart, second: UserPromptPart) -> UserPromptPart:
+def _merge_prompts(first: ModelRequestPart, second: ModelRequestPart) -> ModelRequestPart | None:
+    if not (isinstance(first, UserPromptPart) and isinstance(second, UserPromptPart)):
+        return None
     if isinstance(first.content, str) and isinstance(second.content, str):
         return replace(second, content=f"{first.content}\n\n{second.content}")
     return replace(second, content=[*_contents(first), *_contents(second)])
@@ -333,11 +329,13 @@ def _response(message: ModelResponse) -> Message:
 def _stop_reason(message: ModelResponse) -> StopReason | None:
     """How the call ended. The framework has one word for what the window and what the answer's own limit ended."""
     raw = (message.provider_details or {}).get("finish_reason")
-    said = _OPENAI.read({"role": "assistant", "content": "", "finish_reason": raw})[0].stop_reason
-    return said if said == "window" else _STOP_REASONS.get(message.finish_reason or "")
+    said = read_answer({"stop_reason": raw})
+    return (
+        "window"
+        if said is not None and said.stop_reason == "window"
+        else _STOP_REASONS.get(message.finish_reason or "")
+    )
 
-
-_OPENAI: Final = OpenAIChatFormat()
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "complete",
@@ -356,7 +354,8 @@ def _answer_part(part: ModelResponsePart) -> Part:
             return Thinking(part.content, len(part.signature or ""))
         case ToolCallPart():
             signature = (part.provider_details or {}).get("thought_signature")
-            return ToolCall(part.tool_call_id, part.tool_name, _arguments(part), len(str(signature or "")))
+            arguments = as_json_text(part.args) if part.args else ""
+            return ToolCall(part.tool_call_id, part.tool_name, arguments, len(str(signature or "")))
         case SpeechPart():
             return _speech(part)
         case FilePart():
@@ -364,19 +363,14 @@ def _answer_part(part: ModelResponsePart) -> Part:
         case CompactionPart():
             return Opaque(part.part_kind, part.content or repr(part), content=part.content or "")
         case NativeToolCallPart():
-            arguments = part.args_as_dict()
+            asked = part.args_as_dict()
             # An MCP tool's name and arguments are wrapped in another call's.
-            name = str(arguments.get("tool_name", part.tool_name))
-            content = block_content(arguments.get("tool_args", arguments))
+            name, content = str(asked.get("tool_name", part.tool_name)), block_content(asked.get("tool_args", asked))
             return Opaque(part.part_kind, repr(part), name=name, content=content)
         case NativeToolReturnPart():
             return Opaque(part.part_kind, repr(part), name=part.tool_name, content=block_content(part.content))
         case _:
             return Opaque(part.part_kind, repr(part))
-
-
-def _arguments(part: ToolCallPart) -> str:
-    return as_json_text(part.args) if part.args else ""
 
 
 def usage_of(message: ModelResponse) -> Usage | None:
@@ -386,9 +380,9 @@ def usage_of(message: ModelResponse) -> Usage | None:
     their sum says nothing of the context; the framework notes the size of one in the response's metadata then.
     """
     usage = message.usage
-    inputs = next(_noted_inputs(message.metadata), usage.input_tokens)
-    unmeasured: object = getattr(usage, "unmeasured_requests", None)
-    if not inputs or unmeasured:
+    noted: Mapping[str, int] = (message.metadata or {}).get("__pydantic_ai__", {})
+    inputs = noted.get("context_input_tokens", noted.get("initial_input_tokens", usage.input_tokens))
+    if not inputs or usage.unmeasured_requests:
         return None
     return Usage(
         input_tokens=inputs,
@@ -396,11 +390,3 @@ def usage_of(message: ModelResponse) -> Usage | None:
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
     )
-
-
-def _noted_inputs(metadata: Mapping[str, object] | None) -> Iterator[int]:
-    notes = (metadata or {}).get("__pydantic_ai__")
-    for name in ("context_input_tokens", "initial_input_tokens") if isinstance(notes, dict) else ():
-        value = cast("dict[str, object]", notes).get(name)
-        if isinstance(value, int):
-            yield value

@@ -7,7 +7,7 @@ hooks around it.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -19,16 +19,10 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from compaction_adapters.kit import FirstAttempt
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import RunSessions, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import counted_in
-from compaction_hooks import (
-    CallOptions,
-    CompactionSession,
-    ContextOverflowError,
-    Message,
-)
+from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
 
 R = TypeVar("R")
 
@@ -43,7 +37,7 @@ class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceeded
         self.part = unfit.part
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Turn:
     """One request, as it was before the framework prepared it for the wire.
 
@@ -52,8 +46,8 @@ class Turn:
         messages: What the session was given.
         view: What it answered.
         head: What a provider's own compaction stands for, before `messages`.
-        is_runs_own: Whether the request shows the run's messages, with nothing put in for this request only.
-        persist: Whether the run's messages are to become the view.
+        own: The run's messages, live, if the request shows them, with nothing put in for this request only; else None.
+        persist: Whether these are to become the view.
         sent: What the request held after every other capability had its say; empty where that is not known.
     """
 
@@ -63,7 +57,7 @@ class Turn:
     messages: list[ModelMessage]
     view: list[ModelMessage]
     head: list[ModelMessage] = field(default_factory=list[ModelMessage])
-    is_runs_own: bool = False
+    own: list[ModelMessage] | None = None
     persist: bool = False
     sent: list[ModelMessage] = field(default_factory=list[ModelMessage])
 
@@ -72,18 +66,23 @@ class Turn:
         """The view, behind what a provider's own compaction stands for."""
         return [*self.head, *self.view]
 
-    def to_keep(self, view: list[ModelMessage]) -> list[ModelMessage]:
-        """Return the same of the view handed out last, as the run's messages: a summary is known again if it is on its own."""
-        return [*self.head, *self.session.unmerged(view)]
+    def keep(self, view: list[ModelMessage]) -> None:
+        """Make the run's messages the view handed out last, if they are to be: a summary is known again if it is on its own."""
+        if self.persist and self.own is not None:
+            self.own[:] = [*self.head, *self.session.unmerged(view)]
 
-    async def once_more(
-        self, model: Model[Any], first: FirstAttempt[R], send: Callable[[list[ModelMessage]], Awaitable[R]]
+    async def call(
+        self,
+        model: Model[Any],
+        send: Callable[[list[ModelMessage]], Awaitable[R]],
+        prepared: list[ModelMessage],
+        prepare: Callable[[list[ModelMessage]], list[ModelMessage]],
     ) -> R:
-        """Let the session decide what follows from a first attempt, and send what it hands out.
+        """Let the session make the call, and send what it hands out.
 
         Args:
-            first: What the first attempt gave.
-            send: Sends messages that are not yet prepared for the wire.
+            prepared: The request's messages, as the framework prepared them for the wire.
+            prepare: Prepares other messages.
 
         Raises:
             ModelContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
@@ -91,34 +90,34 @@ class Turn:
 
         async def attempt(view: list[ModelMessage]) -> R:
             if view[: len(self.view)] == self.view:
-                return first.outcome()
-            if self.persist and self.is_runs_own and self.ctx is not None:
-                self.ctx.messages[:] = self.to_keep(view)
-            return await send([*self.head, *view, *self._added_by_others(view)])
+                return await send(prepared)
+            self.keep(view)
+            return await send(prepare([*self.head, *view, *self._added_by_others(view)]))
 
         options = self.options.copy()
         options["model"], options["context_window"] = model_name(model, self.messages), model.context_window
         try:
-            with nullcontext() if self.ctx is None else counted_in(self.ctx):
-                return await self.session.call(self._history(), attempt, answer=_read, **options)
+            with counted_in(self.ctx):
+                return await self.session.call(self._history, attempt, answer=_read, **options)
         except ContextOverflowError as unfit:
             raise ModelContextOverflowError(model.model_name, unfit) from unfit.__cause__
 
+    @property
     def _history(self) -> list[ModelMessage]:
         """What is to be compacted: the run's messages, which may have grown since, or what the session was given."""
-        if self.ctx is None or not self.is_runs_own:
-            return self.messages
-        return list(self.ctx.messages[len(self.head) :])
+        return self.messages if self.own is None else self.own[len(self.head) :]
 
     def _added_by_others(self, view: Sequence[ModelMessage]) -> list[ModelMessage]:
         """What the capabilities after this one put into the request only."""
-        known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self._history())}
+        known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self._history)}
         return [message for message in self.sent if id(message) not in known]
 
 
 def _read(answer: object) -> Message | None:
-    """An answer as the core reads it; a stream that has only been opened says nothing yet."""
-    return PydanticAIFormat().read(answer)[0] if isinstance(answer, ModelResponse) else None
+    """An answer that was cut short. The run reports the usage of all others, and a stream that was opened says nothing yet."""
+    if isinstance(answer, ModelResponse) and answer.finish_reason == "length":
+        return PydanticAIFormat().read(answer)[0]
+    return None
 
 
 class RecoveringModel(WrapperModel):
@@ -170,32 +169,15 @@ class RecoveringModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> R:
-        try:
-            response = await send(messages)
-        except Exception as error:
-            if not self._is_curable(error, messages):
-                raise
-            first = FirstAttempt[R](error=error)
-        else:
-            if not _is_cut_short(response) or _is_continuation(messages):
-                return response
-            first = FirstAttempt(response)
+        if is_continuation(messages):
+            return await send(messages)
 
-        async def send_view(view: list[ModelMessage]) -> R:
+        def prepare(view: list[ModelMessage]) -> list[ModelMessage]:
             # Repaired and merged, then rewritten for this model, then merged again: as the framework does it.
-            return await send(repair_messages(self.wrapped.prepare_messages(repair_messages(view), parameters)))
+            return repair_messages(self.wrapped.prepare_messages(repair_messages(view), parameters))
 
         turn = self._turn or self._request_alone(messages, settings, parameters)
-        return await turn.once_more(self.wrapped, first, send_view)
-
-    def _is_curable(self, error: Exception, messages: Sequence[ModelMessage]) -> bool:
-        """Whether a request failed that may be sent in another form.
-
-        The framework itself repeats a request whose reasoning is refused, where it knows that the model binds it.
-        """
-        if _is_continuation(messages):
-            return False
-        return self._sessions.is_curable(error, model_name(self.wrapped, messages))
+        return await turn.call(self.wrapped, send, messages, prepare)
 
     def _request_alone(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
@@ -203,13 +185,10 @@ class RecoveringModel(WrapperModel):
         """What is sent, as a conversation of its own: a worker that sends requests for a durable run knows no more."""
         session = self._sessions.once(f"pydantic-ai:{uuid4()}")
         options = options_of(self.wrapped, messages, settings, parameters, is_shown=lambda _: True)
-        return Turn(ctx=None, session=session, options=options, messages=messages, view=messages)
+        options["trigger_ratio"] = 1.0  # when compaction is due, the run has said already
+        return Turn(None, session, options, messages, messages)
 
 
-def _is_continuation(messages: Sequence[ModelMessage]) -> bool:
-    """Whether a request goes on with an answer that the provider paused: it wants exactly what it had."""
+def is_continuation(messages: Sequence[ModelMessage]) -> bool:
+    """Return whether a request goes on with an answer that the provider paused: it wants exactly what it had."""
     return bool(messages) and isinstance(messages[-1], ModelResponse)
-
-
-def _is_cut_short(response: object) -> bool:
-    return isinstance(response, ModelResponse) and response.finish_reason == "length"

@@ -10,6 +10,7 @@ from uuid import uuid4
 from pydantic_ai import RunContext
 from pydantic_ai.messages import (
     CompactionPart,
+    InstructionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -20,7 +21,6 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from compaction_adapters.kit import Sessions, positive, tool_schema
@@ -54,10 +54,13 @@ def named_by(messages: Sequence[ModelMessage]) -> str | None:
     return next((message.conversation_id for message in reversed(messages) if message.conversation_id), None)
 
 
+# -- what counts
+
+
 def options_of(
-    model: Model[Any],
+    model: object,
     messages: Sequence[ModelMessage],
-    settings: ModelSettings | None,
+    settings: Mapping[str, Any] | None,
     parameters: ModelRequestParameters,
     is_shown: Callable[[ToolDefinition], bool],
 ) -> CallOptions:
@@ -66,33 +69,30 @@ def options_of(
     Args:
         is_shown: Whether the model has found a tool that is deferred.
     """
+    answering = request_model(model)
     tools = [*parameters.function_tools, *parameters.output_tools]
+    shown = [tool for tool in tools if not tool.defer_loading or is_shown(tool)]
     return CallOptions(
-        model=model_name(model, messages),
-        context_window=model.context_window,
+        model=model_name(answering, messages) if answering else None,
+        context_window=answering.context_window if answering else None,
         max_output_tokens=positive((settings or {}).get("max_tokens")),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
-        tools=[_schema(tool) for tool in tools if not tool.defer_loading or is_shown(tool)],
+        tools=[tool_schema(tool.name, tool.description, tool.parameters_json_schema) for tool in shown],
     )
 
 
-def options_between(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
+def options_in(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
     """Return the same where the run is known, but no request."""
-    newest = next((message for message in reversed(messages) if isinstance(message, ModelRequest)), None)
-    options = CallOptions(system=newest.instructions if newest else None)
-    model = request_model(ctx.model)
-    if model is not None:
-        options["model"], options["context_window"] = model_name(model, messages), model.context_window
-    if ctx.model_settings is not None:
-        options["max_output_tokens"] = positive(ctx.model_settings.get("max_tokens"))
-    if ctx.tool_manager is not None:
-        shown = [tool.tool_def for tool in (ctx.tool_manager.tools or {}).values()]
-        options["tools"] = [_schema(tool) for tool in shown if not tool.defer_loading or ctx.is_tool_available(tool)]
-    return options
+    tools = ctx.tool_manager.tools if ctx.tool_manager else None
+    said = next((message.instructions for message in reversed(messages) if isinstance(message, ModelRequest)), None)
+    parameters = ModelRequestParameters(
+        function_tools=[tool.tool_def for tool in (tools or {}).values()],
+        instruction_parts=[InstructionPart(said or "")],
+    )
+    return options_of(ctx.model, messages, ctx.model_settings, parameters, ctx.is_tool_available)
 
 
-def _schema(tool: ToolDefinition) -> Mapping[str, object]:
-    return tool_schema(tool.name, tool.description, tool.parameters_json_schema)
+# -- models
 
 
 def request_model(model: object) -> Model[Any] | None:
@@ -109,36 +109,35 @@ def model_name(model: Model[Any], messages: Sequence[ModelMessage]) -> str:
     return next((name for name in names if answered.startswith(name)), names[0])
 
 
-def leaf_models(model: Model[Any]) -> Iterator[Model[Any]]:
+def leaf_models(model: object) -> Iterator[Model[Any]]:
     """Yield the models that a request may reach behind wrappers and fallbacks, the first choice first."""
     if isinstance(model, WrapperModel):
         yield from leaf_models(model.wrapped)
     elif isinstance(model, FallbackModel):
         for candidate in model.models:
             yield from leaf_models(candidate)
-    else:
-        yield model
+    elif (answering := request_model(model)) is not None:
+        yield answering
 
 
-def replaced_by_provider(messages: Sequence[ModelMessage], model: Model[Any]) -> int:
+# -- what the framework and providers count on
+
+
+def replaced_by_provider(messages: Sequence[ModelMessage], model: object) -> int:
     """Return how many messages at the head the provider's own compaction stands for; they are its business, not ours.
 
     The response that holds it is among them, and so is the request that answers the calls in it. 0 when there is none, or
-    when the models of this request send everything all the same.
+    when the models of this request send everything all the same: only those with a compaction of their own leave anything out.
     """
-    systems = [leaf.system for leaf in leaf_models(model) if _compacts_itself(leaf)]
-    if not systems or len(systems) < len(list(leaf_models(model))):
+    leaves = [*leaf_models(model)]
+    systems = [leaf.system for leaf in leaves if type(leaf).compact_messages is not Model.compact_messages]
+    if not systems or len(systems) < len(leaves):
         return 0
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, ModelResponse) and any(_is_boundary(part, systems) for part in message.parts):
             return min(index + 1 + any(isinstance(part, ToolCallPart) for part in message.parts), len(messages))
     return 0
-
-
-def _compacts_itself(model: Model[Any]) -> bool:
-    """Whether a model has a compaction of its own: those leave out what lies before its product."""
-    return type(model).compact_messages is not Model.compact_messages
 
 
 def _is_boundary(part: object, systems: Sequence[str]) -> bool:
@@ -152,28 +151,15 @@ def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[Mo
 
     The framework takes both from the messages behind the newest summary: without them it would hide the tools again.
     """
-    for evidence in _evidence(messages):
-        session.keep(evidence)
-
-
-def _evidence(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
     for message in messages:
         if isinstance(message, ModelRequest):
-            found = [part for part in message.parts if _is_evidence(part)]
-            if found:
-                yield replace(message, parts=found)
-        elif any(map(_is_own_search, message.parts)) and any(map(_has_name, message.parts)):
-            yield message
+            if found := [part for part in message.parts if _is_evidence(part)]:
+                session.keep(replace(message, parts=found))
+        elif any(isinstance(part, NativeToolReturnPart) and _is_evidence(part) for part in message.parts) and any(
+            isinstance(part, TextPart | ToolCallPart) for part in message.parts
+        ):
+            session.keep(message)  # found again by its words and calls: what a provider found itself is in no digest
 
 
 def _is_evidence(part: object) -> bool:
     return getattr(part, "tool_kind", None) in EVIDENCE_KINDS
-
-
-def _has_name(part: object) -> bool:
-    """Whether a pin can be found again by what this part says; what a provider found itself is in no digest."""
-    return isinstance(part, TextPart | ToolCallPart)
-
-
-def _is_own_search(part: object) -> bool:
-    return _is_evidence(part) and isinstance(part, NativeToolReturnPart)

@@ -15,7 +15,7 @@ from pydantic_ai.usage import UsageLimits
 
 from compaction_adapters.kit import summary_of
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
-from compaction_adapters.pydantic_ai.requests import leaf_models, request_model
+from compaction_adapters.pydantic_ai.requests import leaf_models
 from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
 
@@ -29,12 +29,16 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
     Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits.
 
     Args:
-        model: One of pydantic-ai's models, or the name of one, "openai:gpt-5-mini".
+        model: One of pydantic-ai's models, or the name of one, "openai:gpt-5-mini", which is looked up when it is asked.
 
     Raises:
         ConfigurationError: the model cannot write text.
     """
-    check_writes_text(model)
+    if not isinstance(model, str) and not writes_text(model):
+        raise ConfigurationError(
+            f"{getattr(model, 'model_name', type(model).__name__)!r} cannot write a summary: give one of pydantic-ai's models that "
+            'answer with text, or its name, such as "openai:gpt-5-mini"'
+        )
 
     async def ask(request: SummaryRequest) -> Summary:
         return await asked(model, request.system, request.prompt, request.max_tokens, _RUN.get())
@@ -68,8 +72,7 @@ async def asked(
         usage_limits=_spare_limits(ctx),
         conversation_id=ctx.conversation_id if ctx else None,
     )
-    response = result.response
-    return summary_of(PydanticAIFormat().read(response)[0], response.finish_reason)
+    return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
 
 
 def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
@@ -81,19 +84,6 @@ def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
 
 
 def writes_text(model: object) -> bool:
-    """Whether a model can write a summary: realtime models and those that only decide cannot."""
-    answering = request_model(model)
-    return answering is not None and bool(next(leaf_models(answering)).profile.get("supports_text_output", True))
-
-
-def check_writes_text(model: object) -> None:
-    """Refuse what is neither a model that writes text nor the name of a model, which is looked up when it is asked.
-
-    Raises:
-        ConfigurationError: it is no such model.
-    """
-    if not isinstance(model, str) and not writes_text(model):
-        raise ConfigurationError(
-            f"{getattr(model, 'model_name', type(model).__name__)!r} cannot write a summary: give one of pydantic-ai's models that "
-            'answer with text, or its name, such as "openai:gpt-5-mini"'
-        )
+    """Return whether a model can write a summary: realtime models and those that only decide cannot."""
+    first = next(leaf_models(model), None)
+    return first is not None and bool(first.profile.get("supports_text_output", True))
