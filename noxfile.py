@@ -246,7 +246,7 @@ def benchmark(session: nox.Session) -> None:
             _make_environment(session, environments / group.removeprefix("peer-"), group)
     session.run("python", "-m", "tests.benchmarks.runner", "--environments", str(environments), *session.posargs)
     if "--quick" not in session.posargs:
-        for module in ("memory", "scaling", "estimates", "probes"):
+        for module in ("memory", "estimates", "probes"):
             session.run("python", "-m", f"tests.benchmarks.{module}")
         session.run("python", "-m", "tests.benchmarks.money", "--environments", str(environments))
 

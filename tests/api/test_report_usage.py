@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import Usage
+from compaction_hooks import CompactionSettings, Usage
 from compaction_hooks.tokens import usage_from_anthropic, usage_from_openai
-from tests.conversations import controller, talk
+from tests.conversations import Scripted, assistant, controller, talk, user
 
 
 def counted_after(usage: Any) -> int | None:
@@ -56,3 +56,22 @@ def test_anything_else_is_an_error_that_names_the_function(function: Callable[[A
     name = "report_usage" if function is counted_after else function.__name__
     with pytest.raises(TypeError, match=rf"{name}\(\) takes .*not {type(usage).__name__}: pass `response.usage`"):
         function(usage)
+
+
+@pytest.mark.parametrize(("beyond", "is_compacted"), [(0, False), (1, True)])
+@pytest.mark.parametrize("how", ["reported", "in the answer"])
+def test_only_usage_above_the_window_tells_that_the_provider_dropped_something(
+    how: str, beyond: int, is_compacted: bool
+) -> None:
+    """The next view is compacted then, though the settings leave the size alone."""
+    hooks = controller(8_192, summarizer=Scripted("- facts"), settings=CompactionSettings(auto_compact=False))
+    messages = talk(8)
+    hooks.transform_context_sync(messages)
+    counted = {"prompt_tokens": 8_192 + beyond, "completion_tokens": 0}
+    answer = assistant("Well.")
+    if how == "reported":
+        hooks.report_usage(counted)
+    else:
+        answer = {**answer, "usage": counted}
+    messages = [*messages, answer, user("And?")]
+    assert (hooks.transform_context_sync(messages) is not messages) is is_compacted

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from compaction_hooks.installed import package_folder
-from tests.benchmarks import plot, report
+from tests.benchmarks import report
 from tests.benchmarks.counting import Counter
 from tests.benchmarks.figures import FLOOR, OURS, Figures, Run
 from tests.benchmarks.history import call_points, grow
@@ -214,7 +214,7 @@ def _new_run(plan: Plan, command: str) -> Run:
 
 
 def main() -> None:
-    """Measure and print the tables; draw the plot if a file is named for it."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--environments", type=Path, default=Path(".nox/peers"), help="folder of the peers' environments"
@@ -224,7 +224,6 @@ def main() -> None:
         "--only", nargs="+", default=list(PEERS), choices=PEERS, help="modules in tests/benchmarks/peers"
     )
     parser.add_argument("--save", type=Path, help="keep the figures in this file, for tests.benchmarks.report")
-    parser.add_argument("--plot", type=Path, help="draw the figures into this SVG file")
     chosen = parser.parse_args()
     plan = QUICK if chosen.quick else Plan()
     run = _new_run(plan, "nox -s benchmark" + (" -- --quick" if chosen.quick else ""))
@@ -239,8 +238,6 @@ def main() -> None:
             stack.callback(workers[-1].close)
         Measurement(plan, workers, run, chosen.save).measure()
     print(report.page(run))
-    if chosen.plot is not None:
-        plot.draw(run, chosen.plot)
 
 
 if __name__ == "__main__":

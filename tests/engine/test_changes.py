@@ -21,18 +21,21 @@ from compaction_hooks import (
 )
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.testing import check_view
 from compaction_hooks.view.record import precedence
 from tests.conversations import (
     Chat,
     Controller,
     Scripted,
     assistant,
+    call,
     controller,
     prose,
     steps,
     system,
     talk,
     texts,
+    tool,
     user,
 )
 
@@ -406,3 +409,37 @@ def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_larges
         summarising().call_sync([user("go"), assistant("yes"), user("on")], send)
     assert raised.value.part == "hidden prefix"
     assert raised.value.tokens == 9_000
+
+
+def test_a_request_that_was_current_after_a_rewind_goes_when_another_one_comes() -> None:
+    """The view is a function of list and record: a session that has seen the rewind shows what a new process shows."""
+    hooks = controller(200_000, summarizer=Scripted("- facts"))
+    whole = [user("Read them all."), *steps(8), user("And the tests."), *steps(2, first=8)]
+    hooks.compact_sync(whole, keep_recent_tokens=1_500)
+    rewound = whole[:17]
+    view = hooks.transform_context_sync(rewound)
+    assert view[1] is rewound[0]
+    again = [*rewound, user("No, the docs.")]
+    seen = hooks.transform_context_sync(again)
+    elsewhere = controller(200_000).session("elsewhere")
+    elsewhere.import_records(hooks.session("default").export_records())
+    assert seen == elsewhere.transform_context_sync(again)
+    assert not any(message is rewound[0] for message in seen)
+
+
+def test_a_late_result_puts_a_record_out_of_force_although_its_id_was_used_again_meanwhile() -> None:
+    """Some APIs' ids are all alike: a result answers the newest call that is open, not the newest one."""
+    hooks = controller(200_000, summarizer=Scripted("- facts"))
+    messages = [
+        user("Read them all."),
+        assistant(None, call("", path="slow.py")),
+        *steps(3),
+        assistant(None, call("", path="fast.py")),
+        tool("", "the contents of fast.py"),
+        *steps(8, first=3),
+    ]
+    result = hooks.compact_sync(messages, keep_recent_tokens=3_300)
+    assert result.record is not None
+    late = [*messages, tool("", "the contents of slow.py")]
+    view = hooks.transform_context_sync(late)
+    check_view(late, view, format=OpenAIChatFormat(), summaries=[result.record.rendered])

@@ -328,16 +328,6 @@ def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() 
     assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages) != messages
 
 
-def test_an_overflow_that_was_accepted_is_cured_by_the_next_call() -> None:
-    """Though nobody watches the size: usage beyond the window tells that something was dropped."""
-    settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
-    hooks, messages = controller(8_192, summarizer=Scripted("- so far"), settings=settings), conversation(12, 300)
-    for _ in range(2):
-        assert hooks.transform_context_sync(messages) is messages
-    hooks.report_usage(Usage(input_tokens=8_300))
-    assert "- so far" in texts(hooks.transform_context_sync(messages))
-
-
 def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else each call would look at all of it again."""
     weighed: list[object] = []

@@ -150,19 +150,6 @@ def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
         hooks.report_usage(Usage(input_tokens=real), view)
 
 
-def test_silent_overflow_compacts_before_the_next_call() -> None:
-    """Accepted, but more than the window was counted; strictly more."""
-    hooks = controller(200_000, summarizer=Scripted())
-    messages = talk(30)
-    hooks.report_usage(Usage(input_tokens=200_000), hooks.transform_context_sync(messages))
-    assert not hooks.session("default").export_records()
-    view = hooks.transform_context_sync(messages[:-1])
-    hooks.report_usage(Usage(input_tokens=200_001), view)
-    messages = [*messages, assistant("x"), user("y")]
-    assert len(hooks.transform_context_sync(messages)) < len(messages)
-    assert hooks.session("default").export_records()[0]["reason"] == "overflow"
-
-
 def carrying(usage: int, stop_reason: str = "stop") -> Chat:
     counts = {"prompt_tokens": usage, "completion_tokens": 5, "total_tokens": usage + 5}
     return {**assistant("ok"), "usage": counts, "finish_reason": stop_reason}

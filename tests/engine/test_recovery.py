@@ -272,24 +272,6 @@ CUT_SHORT = [
 
 
 @pytest.mark.parametrize(("prompt_tokens", "completion_tokens", "max_output_tokens"), CUT_SHORT)
-def test_an_answer_cut_short_by_the_window_is_asked_for_once_more(
-    prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
-) -> None:
-    answers = [answered("length", prompt_tokens, completion_tokens), answered("stop", 3_000, 900)]
-    whole = answers[1]
-    sent: list[list[Chat]] = []
-
-    def send(view: list[Chat]) -> dict[str, object]:
-        sent.append(view)
-        return answers.pop(0)
-
-    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
-    messages = [user("go"), *steps(12, 300)]
-    assert hooks.call_sync(messages, send, max_output_tokens=max_output_tokens) is whole
-    assert len(sent[1]) < len(sent[0])
-
-
-@pytest.mark.parametrize(("prompt_tokens", "completion_tokens", "max_output_tokens"), CUT_SHORT)
 async def test_an_answer_cut_short_twice_is_handed_on(
     prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
 ) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import gc
 import weakref
 
-import pytest
-
 from compaction_hooks import CompactionSettings, Usage
-from compaction_hooks.view.record import CompactionRecord
 from tests.cases import crossed
-from tests.conversations import assistant, call, prose, steps, system, talk, tool, user
+from tests.conversations import assistant, call, prose, system, talk, tool, user
 from tests.faults.harness import SIDES, Chat, Side, fallback_settings, rig, tokens, works
 
 
@@ -65,21 +62,6 @@ def test_a_record_holds_no_text_of_what_it_cleared() -> None:
         assert driven.transform(messages) is not messages
         sizes.append(len(str(driven.session.export_records())))
     assert sizes[1] < sizes[0] * 1.2
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_old_results_are_cleared_to_the_last_one(side: Side) -> None:
-    """No early exit skips older ones: all but the protected newest are cleared, and stay so."""
-    driven = rig(side, window=32_768)
-    messages = [system(), user("Read everything."), *steps(40, 700)]
-    view = driven.transform(messages)
-    record = CompactionRecord.from_dict(driven.session.export_records()[-1])
-    assert record.reductions
-    runs = sorted(reduction.run for reduction in record.reductions)
-    assert runs == list(range(runs[0], runs[-1] + 1, 2)), "every step from the first cleared one on"
-    assert runs[0] <= 2, "from the oldest step on"
-    longer = [*messages, *steps(2, 100, first=50)]
-    assert driven.transform(longer)[: len(view)] == view
 
 
 def test_closing_a_session_frees_it() -> None:

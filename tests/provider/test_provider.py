@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,13 +12,11 @@ pytest.importorskip("uvicorn")
 
 import httpx
 
-from compaction_hooks import Usage, parse_overflow
-from compaction_hooks.summary.prompts import SYSTEM_PROMPT
-from tests.provider import WORDINGS, Answer, Call, LoopbackProvider, Rejection
+from compaction_hooks import parse_overflow
+from tests.provider import WORDINGS, Answer, LoopbackProvider
 
 USER = {"role": "user", "content": "How is the weather in Paris?"}
 LONG_USER = {"role": "user", "content": "line of the log\n" * 1_500}
-WEATHER = Call("weather", {"city": "Paris"})
 CHAT_CALL = {
     "id": "c1",
     "type": "function",
@@ -67,87 +63,6 @@ def ask(provider: LoopbackProvider, client: httpx.Client) -> Caller:
     return Caller(provider, client)
 
 
-# -- answers
-
-
-def test_plays_the_answers_in_order_and_then_a_last_one(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", answers=[Answer("Let me see.", (WEATHER, WEATHER)), Answer("Sunny.")])
-    first, second, third = (ask.chat(USER).json()["choices"][0] for _ in range(3))
-    assert first["message"]["content"] == "Let me see."
-    assert [call["function"]["name"] for call in first["message"]["tool_calls"]] == ["weather", "weather"]
-    assert json.loads(first["message"]["tool_calls"][0]["function"]["arguments"]) == {"city": "Paris"}
-    assert len({call["id"] for call in first["message"]["tool_calls"]}) == 2
-    assert first["finish_reason"] == "tool_calls"
-    assert (second["message"]["content"], second["finish_reason"]) == ("Sunny.", "stop")
-    assert third["message"]["content"] == "Done."
-    assert side.remaining == 0
-
-
-def test_plays_the_same_answers_in_anthropic_blocks(provider: LoopbackProvider, ask: Caller) -> None:
-    provider.conversation("key", answers=[Answer("Let me see.", (WEATHER,)), Answer("Sunny.")])
-    first, second = (ask.anthropic(USER).json() for _ in range(2))
-    assert first["content"][0] == {"type": "text", "text": "Let me see."}
-    assert (first["content"][1]["name"], first["content"][1]["input"]) == ("weather", {"city": "Paris"})
-    assert (first["stop_reason"], second["stop_reason"]) == ("tool_use", "end_turn")
-
-
-def test_notes_what_it_received(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key")
-    ask.chat({"role": "system", "content": "Be brief."}, USER, tools=[{"type": "function"}])
-    ask.anthropic(USER, system=[{"type": "text", "text": "Be brief."}])
-    chat, anthropic = side.requests
-    assert [request.path for request in side.requests] == ["/v1/chat/completions", "/v1/messages"]
-    assert chat.system == anthropic.system == "Be brief."
-    assert (chat.tools, chat.messages[1], chat.body["model"]) == ([{"type": "function"}], USER, "m")
-    assert chat.input_tokens > anthropic.input_tokens > 0
-    assert [request.status for request in side.requests] == [200, 200]
-
-
-def test_answers_may_state_their_own_ending_and_usage(provider: LoopbackProvider, ask: Caller) -> None:
-    cut = Answer("Sun", stop="length", usage=Usage(input_tokens=9, output_tokens=1))
-    provider.conversation("key", answers=[cut, cut])
-    chat, anthropic = ask.chat(USER).json(), ask.anthropic(USER).json()
-    assert (chat["choices"][0]["finish_reason"], anthropic["stop_reason"]) == ("length", "max_tokens")
-    assert (chat["usage"]["prompt_tokens"], anthropic["usage"]["input_tokens"]) == (9, 9)
-
-
-def test_a_scripted_rejection_takes_the_place_of_an_answer(provider: LoopbackProvider, ask: Caller) -> None:
-    busy = Rejection(429, {"error": {"message": "Too many requests", "code": "rate_limit_exceeded"}})
-    side = provider.conversation("key", answers=[busy, Answer("Sunny.")])
-    assert ask.chat(USER).status_code == 429
-    assert ask.chat(USER).json()["choices"][0]["message"]["content"] == "Sunny."
-    assert side.rejections == side.requests[:1]
-
-
-def test_a_summary_request_uses_up_no_answer(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", answers=[Answer("Sunny.")])
-    side.summary_text = "## Goal\n- the weather"
-    answer = ask.chat({"role": "system", "content": SYSTEM_PROMPT}, USER).json()
-    assert answer["choices"][0]["message"]["content"] == "## Goal\n- the weather"
-    assert ask.anthropic(USER, system=SYSTEM_PROMPT).json()["content"][0]["text"] == "## Goal\n- the weather"
-    assert (side.remaining, side.model_requests, [request.is_summary for request in side.requests]) == (
-        1,
-        [],
-        [True] * 2,
-    )
-    side.fail_summaries = True
-    assert ask.chat({"role": "system", "content": SYSTEM_PROMPT}, USER).status_code == 500
-    assert ask.chat(USER).json()["choices"][0]["message"]["content"] == "Sunny."
-
-
-def test_two_conversations_interleaved_do_not_mix(provider: LoopbackProvider, ask: Caller) -> None:
-    sides = {key: provider.conversation(key, answers=[Answer(f"{key} 1"), Answer(f"{key} 2")]) for key in ("a", "b")}
-    texts = [ask.chat(USER, key=key).json()["choices"][0]["message"]["content"] for key in ("a", "b", "b", "a")]
-    assert texts == ["a 1", "b 1", "b 2", "a 2"]
-    assert [len(side.requests) for side in sides.values()] == [2, 2]
-
-
-def test_an_unknown_key_is_refused(ask: Caller) -> None:
-    chat, anthropic = ask.chat(USER, key="nobody's"), ask.anthropic(USER, key="nobody's")
-    assert (chat.status_code, chat.json()["error"]["code"]) == (401, "invalid_api_key")
-    assert (anthropic.status_code, anthropic.json()["error"]["type"]) == (401, "authentication_error")
-
-
 # -- too long
 
 
@@ -189,66 +104,6 @@ def test_a_wording_that_counts_the_output_rejects_a_sum(provider: LoopbackProvid
     assert "exceed context limit" in answer.json()["error"]["message"]
     provider.conversation("key", window=1_000)
     assert ask.anthropic(USER, max_tokens=1_000).status_code == 200
-
-
-def test_the_default_wording_is_that_of_the_api(provider: LoopbackProvider, ask: Caller) -> None:
-    provider.conversation("key", window=10)
-    assert ask.chat(LONG_USER).json()["error"]["code"] == "context_length_exceeded"
-    assert ask.anthropic(LONG_USER).json()["error"]["message"].startswith("prompt is too long: ")
-
-
-def test_an_unknown_wording_is_refused_at_once(provider: LoopbackProvider) -> None:
-    with pytest.raises(ValueError, match="is not one of openai"):
-        provider.conversation("key", wording="opanai")
-
-
-def test_silent_truncation_answers_and_tells_the_whole_input(provider: LoopbackProvider, ask: Caller) -> None:
-    provider.conversation("key", window=1_000, overflow="truncate", answers=[Answer("Sunny.")])
-    answer = ask.chat(LONG_USER).json()
-    assert answer["choices"][0]["message"]["content"] == "Sunny."
-    assert answer["usage"]["prompt_tokens"] > 1_000
-
-
-@pytest.mark.parametrize(
-    ("overflow", "chat_stop", "anthropic_stop"),
-    [
-        pytest.param("length", "length", "max_tokens", id="length"),
-        pytest.param("stop_reason", "model_context_window_exceeded", "model_context_window_exceeded", id="stop reason"),
-    ],
-)
-def test_an_overflow_may_be_an_empty_answer(
-    overflow: Any, chat_stop: str, anthropic_stop: str, provider: LoopbackProvider, ask: Caller
-) -> None:
-    side = provider.conversation("key", window=1_000, overflow=overflow, answers=[Answer("Sunny.")])
-    chat, anthropic = ask.chat(LONG_USER).json(), ask.anthropic(LONG_USER).json()
-    assert (chat["choices"][0]["finish_reason"], anthropic["stop_reason"]) == (chat_stop, anthropic_stop)
-    assert (chat["usage"]["completion_tokens"], anthropic["usage"]["output_tokens"]) == (0, 0)
-    assert (chat["choices"][0]["message"]["content"], anthropic["content"]) == (None, [])
-    assert side.remaining == 1
-
-
-def test_the_window_may_cut_an_answer_that_it_has_no_room_for(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", window=120, overflow="cut", answers=[Answer("Sunny and warm. " * 200)])
-    chat, anthropic = ask.chat(USER).json(), ask.anthropic(USER).json()
-    assert chat["choices"][0]["finish_reason"] == "length"
-    assert anthropic["stop_reason"] == "model_context_window_exceeded"
-    assert chat["usage"]["total_tokens"] == 120
-    assert side.remaining == 1
-    assert ask.chat(LONG_USER).status_code == 400
-
-
-def test_a_request_may_have_too_many_bytes(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", window=100_000, answers=[Answer("Sunny.")])
-    side.limit_bytes = 5_000
-    assert [ask.chat(message).status_code for message in (USER, LONG_USER)] == [200, 413]
-
-
-def test_the_next_requests_can_be_rejected_whatever_their_size(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", answers=[Answer("Sunny.")])
-    side.reject_next = 2
-    assert ask.chat({"role": "system", "content": SYSTEM_PROMPT}, USER).status_code == 200
-    assert [ask.chat(USER).status_code for _ in range(3)] == [400, 400, 200]
-    assert [request.status for request in side.rejections] == [400, 400]
 
 
 # -- malformed
@@ -345,21 +200,6 @@ def test_usage_tells_the_input_and_what_the_cache_read_of_it(provider: LoopbackP
     assert (cached % 128, cached <= first["prompt_tokens"] < cached + 128) == (0, True)
     assert side.requests[1].cached_tokens == cached
     assert other["prompt_tokens_details"]["cached_tokens"] == 0
-
-
-def test_a_prefix_may_end_inside_a_message(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", window=100_000)
-    ask.chat({"role": "system", "content": "x"}, LONG_USER)
-    ask.chat({"role": "system", "content": "x"}, {**LONG_USER, "content": str(LONG_USER["content"])[:8_000] + "!"})
-    assert 1_024 <= side.requests[1].cached_tokens < side.requests[0].input_tokens / 2
-
-
-def test_what_was_rejected_is_not_in_the_cache(provider: LoopbackProvider, ask: Caller) -> None:
-    side = provider.conversation("key", window=1_000)
-    ask.chat(LONG_USER)
-    side.window = 100_000
-    ask.chat(LONG_USER)
-    assert [request.cached_tokens for request in side.requests] == [0, 0]
 
 
 def test_anthropic_usage_adds_up_to_the_input(provider: LoopbackProvider, ask: Caller) -> None:

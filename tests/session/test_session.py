@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
 import compaction_hooks.session.controller
-from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
+from compaction_hooks import CompactionFinished, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.files import FileOperations
-from compaction_hooks.formats import AnthropicFormat
-from compaction_hooks.stores import MemoryStore, SQLiteStore
 from tests.conversations import (
     Scripted,
     assistant,
@@ -134,45 +130,7 @@ def test_undo_goes_back_one_record() -> None:
     assert [record.summary for record in hooks.history()] == ["- one"]
 
 
-def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
-    """Never a stale summary, never a lost message."""
-    hooks = controller(8_192, summarizer=Scripted("- one", "- two"))
-    messages = talk(15)
-    hooks.compact_sync(messages, keep_recent_tokens=500)
-    longer = [*messages, *talk(15, first=15)]
-    hooks.compact_sync(longer, keep_recent_tokens=500)
-    rewound = [*longer[:32], user("something else")]
-    view = texts(hooks.transform_context_sync(rewound))
-    assert "- one" in view
-    assert "- two" not in view
-    assert "something else" in view
-    start = [*messages[:4], user("from the start")]
-    assert hooks.transform_context_sync(start) is start
-
-
-def test_an_edit_in_place_is_not_summarised_as_it_was() -> None:
-    """A host that mutates old messages is noticed before a compaction at the latest."""
-    asked = Scripted()
-    hooks = controller(8_192, summarizer=asked)
-    messages: list[Chat] = [dict(message) for message in talk(8)]
-    hooks.transform_context_sync(messages)
-    first = messages[0]
-    assert isinstance(first, dict)
-    first["content"] = "edited by the host"
-    hooks.compact_sync(messages, keep_recent_tokens=500)
-    assert asked.requests[0].messages[0].text == "edited by the host"
-
-
 # -- records that travel
-
-
-def test_records_travel_as_json() -> None:
-    one, other = controller(8_192, summarizer=Scripted("- made here")), controller(8_192)
-    messages = long()
-    view = one.transform_context_sync(messages)
-    records = json.loads(json.dumps(one.session("default").export_records()))
-    assert other.session("default").import_records(records) == 1
-    assert json.dumps(other.transform_context_sync(messages)) == json.dumps(view)
 
 
 def test_a_record_that_arrives_late_is_found_in_a_list_that_was_read_already() -> None:
@@ -194,35 +152,6 @@ def test_a_damaged_record_is_reported_and_skipped(caplog: pytest.LogCaptureFixtu
     assert hooks.transform_context_sync(talk(2))
 
 
-def test_a_record_made_from_one_format_is_used_by_another() -> None:
-    """One controller for all frameworks: the same conversation as OpenAI and as Anthropic dicts."""
-    openai: list[Chat] = [user("go"), *steps(20, 400)]
-    anthropic: list[Chat] = [{"role": "user", "content": "go"}]
-    for n in range(20):
-        path = f"src/module_{n}.py"
-        anthropic += [
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "text", "text": f"Reading {path}."},
-                    {"type": "tool_use", "id": f"toolu_{n}", "name": "read_file", "input": {"path": path}},
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": openai[2 + 2 * n]["content"]}
-                ],
-            },
-        ]
-    settings = CompactionSettings(clear_tool_results=False)
-    hooks = controller(8_192, summarizer=Scripted("- shared facts"), settings=settings)
-    hooks.compact_sync(openai, keep_recent_tokens=500)
-    session = hooks.session("other", format=AnthropicFormat())
-    session.import_records(hooks.session("default").export_records())
-    assert "- shared facts" in texts(session.transform_context_sync(anthropic))
-
-
 # -- stores
 
 
@@ -239,19 +168,6 @@ class Broken:
         raise OSError("disk full")
 
 
-def test_another_process_finds_the_record_in_the_store(tmp_path: Path) -> None:
-    asked = Scripted("- paid for once")
-    messages = long()
-    with SQLiteStore(tmp_path / "records.db") as store:
-        first = controller(8_192, summarizer=asked, store=store).transform_context_sync(messages)
-    with SQLiteStore(tmp_path / "records.db") as store:
-        second = controller(8_192, summarizer=asked, store=store).transform_context_sync(
-            json.loads(json.dumps(messages))
-        )
-    assert json.dumps(first) == json.dumps(second)
-    assert len(asked.requests) == 1
-
-
 async def test_an_async_store_serves_async_and_sync_callers() -> None:
     store = LaterStore()
     messages = long()
@@ -265,31 +181,6 @@ def test_an_async_store_serves_sync_programs() -> None:
     messages = long()
     controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context_sync(messages)
     assert "- kept" in texts(controller(8_192, store=store).transform_context_sync(messages))
-
-
-def test_a_store_that_is_down_costs_nothing_but_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    hooks = controller(8_192, summarizer=Scripted("- in memory"), store=Broken())
-    messages = long()
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        assert "- in memory" in texts(hooks.transform_context_sync(messages))
-        assert "- in memory" in texts(hooks.transform_context_sync(messages))
-    assert any("failed to save" in record.message for record in caplog.records)
-
-
-def test_undo_reaches_the_store() -> None:
-    store = MemoryStore()
-    hooks = controller(8_192, summarizer=Scripted(), store=store)
-    hooks.transform_context_sync(long())
-    hooks.undo()
-    assert store.load("default") == []
-
-
-def test_a_damaged_stored_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    store = MemoryStore()
-    store.append("default", "x", "{damaged")
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        assert controller(8_192, store=store).transform_context_sync(talk(2))
-    assert any("skipped" in record.message for record in caplog.records)
 
 
 # -- many conversations
@@ -341,28 +232,6 @@ def test_events_tell_what_happened_and_what_it_cost() -> None:
     assert finished.compacted_messages > 0
     assert finished.reason == "threshold"
     assert finished.duration_seconds >= 0
-
-
-async def test_event_handlers_may_be_async_several_or_broken(caplog: pytest.LogCaptureFixture) -> None:
-    """An error of theirs breaks nothing and is logged."""
-    seen: list[str] = []
-
-    async def later(event: CompactionEvent) -> None:
-        seen.append(type(event).__name__)
-
-    def broken(event: CompactionEvent) -> None:
-        raise ValueError("telemetry is down")
-
-    def after(event: CompactionEvent) -> None:
-        seen.append("after")
-
-    hooks: CompactionController[Chat] = CompactionController(
-        context_window=8_192, summarizer=Scripted(), on_event=[later, broken, after]
-    )
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        assert await hooks.transform_context(long()) is not None
-    assert seen == ["CompactionStarted", "after", "CompactionFinished", "after"]
-    assert len(caplog.records) == 2
 
 
 def test_no_log_line_holds_what_was_said(caplog: pytest.LogCaptureFixture) -> None:

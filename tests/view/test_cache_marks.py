@@ -11,7 +11,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from tests.conversations import Scripted, prose
+from tests.conversations import Scripted, assistant, controller, prose, steps, system, user
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 SHORT = {"type": "ephemeral"}
@@ -125,3 +125,12 @@ def test_a_marked_summary_at_the_head_of_a_list_is_recognised(form: Any) -> None
     assert again.record.base is not None
     assert marks(again.messages) == [(0, HOUR)]
     assert again.record.compaction_count == 2
+
+
+def test_marks_of_kept_messages_survive_in_the_view_and_in_the_stored_view() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    marked: Mapping[str, object] = {"role": "user", "content": [{"type": "text", "text": "next? " + prose(20), **mark}]}
+    messages = [system(), user("go"), *steps(12), assistant("done"), marked]
+    result = controller(8_192, summarizer=Scripted()).compact_sync(messages)
+    assert result.messages[-1] is marked
+    assert project([*result.messages, assistant("x")], result.record)[-2] is marked

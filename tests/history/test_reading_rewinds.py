@@ -118,46 +118,6 @@ def test_a_view_that_the_host_fills_with_its_own_list_is_no_view() -> None:
     assert len(hooks.transform_context_sync(buffer)) < len(messages)
 
 
-class Odd:
-    """A message that cannot be compared."""
-
-    def __init__(self, fields: Chat) -> None:
-        self.fields = fields
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError("the truth value of a message is ambiguous")
-
-    __hash__ = None  # type: ignore[assignment]  # as arrays have it
-
-
-class OddFormat:
-    """Reads them."""
-
-    name = "odd"
-
-    def read(self, message: Odd, /) -> tuple[Message, ...]:
-        return FORMAT.read(message.fields)
-
-    def summary(self, text: str, /) -> Odd:
-        return Odd(FORMAT.summary(text))
-
-    def take(self, message: Odd, pieces: object, /) -> Odd:
-        return message
-
-    def rewrite(self, message: Odd, texts: Mapping[tuple[int, int], str], /) -> Odd:
-        return Odd(FORMAT.rewrite(message.fields, texts))
-
-
-def test_copies_of_messages_that_cannot_be_compared_are_read_again() -> None:
-    hooks: CompactionController[Odd] = CompactionController(
-        context_window=8_192, format=OddFormat(), summarizer=Scripted()
-    )
-    messages = [Odd(message) for message in (system(), user("go"), *steps(5, 100))]
-    assert hooks.transform_context_sync(messages) is messages
-    copies = [Odd(message.fields) for message in messages]
-    assert hooks.transform_context_sync(copies) is copies
-
-
 # -- trouble in the middle
 
 
