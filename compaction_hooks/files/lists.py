@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -27,13 +27,9 @@ def merge(previous: FileOperations, newer: FileOperations) -> FileOperations:
     known = set(previous.modified)
     modified = _newest_last((*previous.modified, *(path for path in newer.read if path in known), *newer.modified))
     changed = set(modified)
-    read = _newest_last(path for path in (*previous.read, *newer.read) if path not in changed)
+    read = _newest_last([path for path in (*previous.read, *newer.read) if path not in changed])
     return FileOperations(read=read, modified=modified)
 
 
-def _newest_last(paths: Iterable[str]) -> tuple[str, ...]:
-    ordered: dict[str, None] = {}
-    for path in paths:
-        ordered.pop(path, None)
-        ordered[path] = None
-    return tuple(ordered)
+def _newest_last(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reversed(paths)))[::-1]

@@ -7,7 +7,6 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import NamedTuple, cast
 
 from compaction_hooks.files.lists import FileOperations
@@ -84,7 +83,7 @@ class CallMade(NamedTuple):
 def calls_made(messages: Iterable[Message]) -> list[CallMade]:
     """Return each tool call of these messages with its result, in the order of the calls."""
     made: list[CallMade] = []
-    for call, result in paired_calls(messages):
+    for call, result in _paired_calls(messages):
         arguments = call_arguments(call)
         has_failed = result is not None and is_failure(result)
         made.append(CallMade(call, result, arguments, command_line(arguments), has_failed))
@@ -99,10 +98,8 @@ def touched_files(calls: Iterable[CallMade]) -> FileOperations:
     which the failing one need not be the one that wrote.
     """
     modified: dict[str, bool] = {}
-    for made in calls:
-        for touch in _outcome(made):
-            written = modified.pop(touch.path, False) or touch.modified
-            modified[touch.path] = written
+    for touch in (touch for made in calls for touch in _outcome(made)):
+        modified[touch.path] = modified.pop(touch.path, False) or touch.modified
     return FileOperations(
         read=tuple([path for path, written in modified.items() if not written]),
         modified=tuple([path for path, written in modified.items() if written]),
@@ -123,8 +120,8 @@ def is_failure(result: ToolResult) -> bool:
     return first in ("{", "[") and _FAILED_JSON.match(start) is not None
 
 
-def paired_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolResult | None]]:
-    """Yield each tool call with its result, in the order of the calls; None for a call that was never answered."""
+def _paired_calls(messages: Iterable[Message]) -> list[tuple[ToolCall, ToolResult | None]]:
+    """Return each tool call with its result, in the order of the calls; None for a call that was never answered."""
     pairs: list[tuple[ToolCall, ToolResult | None]] = []
     open_calls: dict[str, int] = {}
     for message in messages:
@@ -135,7 +132,7 @@ def paired_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolRe
             elif isinstance(part, ToolResult) and part.call_id in open_calls:
                 index = open_calls.pop(part.call_id)
                 pairs[index] = (pairs[index][0], part)
-    yield from pairs
+    return pairs
 
 
 def call_arguments(call: ToolCall) -> Mapping[str, object]:
@@ -163,9 +160,8 @@ def _texts_at_both_ends(arguments: str) -> Mapping[str, object]:
     return texts or {"input": " ".join(ends)}
 
 
-@lru_cache(maxsize=256)
 def plain_key(key: str) -> str:
-    """Return an argument's name as `PATH_KEYS` and its like have it; a session has a few dozen."""
+    """Return an argument's name as `PATH_KEYS` and its like have it."""
     return key.replace("_", "").replace("-", "").lower()
 
 
@@ -208,28 +204,23 @@ def _outcome(made: CallMade) -> list[Touch]:
         return shell_touches(command) + patched
     if _DIRECTORY_VIEW in text[:300]:
         return []
-    return [Touch(_normal(touch.path), touch.modified) for touch in _named_files(made.call.name, made.arguments)]
-
-
-def _normal(path: str) -> str:
-    """`posixpath.normpath`, which takes longer to find that there is nothing to do."""
-    is_normal = "./" not in path and "//" not in path and path[-1:] not in ("", "/", ".")
-    return path if is_normal else posixpath.normpath(path)
+    return [
+        Touch(posixpath.normpath(touch.path), touch.modified) for touch in _named_files(made.call.name, made.arguments)
+    ]
 
 
 def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
     """Return the files the arguments name, by shape and then by the tool's name."""
     plain = _plain_keys(arguments)
-    patched = [
-        path for value in plain.values() if isinstance(value, str) and _is_patch(value) for path in patched_files(value)
-    ]
-    if patched:
+    texts = [value for value in plain.values() if isinstance(value, str)]
+    patches = [text for text in texts if "*** Begin Patch" in text or text.startswith(("--- ", "diff --git"))]
+    if patched := [path for patch in patches for path in patched_files(patch)]:
         return [Touch(path, True) for path in patched]
     paths = [path for path in _paths(plain) if _is_file(path)]
     if not paths:
         return []
     modified = _is_edit(tool, plain)
-    if not modified and (not SEARCH_KEYS.isdisjoint(plain) or _is_no_read(tool)):
+    if not modified and (not SEARCH_KEYS.isdisjoint(plain) or NOT_A_READ.search(tool)):
         return []
     return [Touch(path, modified) for path in paths]
 
@@ -238,17 +229,7 @@ def _is_edit(tool: str, plain: Mapping[str, object]) -> bool:
     command = plain.get("command")
     if isinstance(command, str) and command in EDITOR_COMMANDS:
         return EDITOR_COMMANDS[command]
-    return not EDIT_KEYS.isdisjoint(plain) or _is_writer(tool)
-
-
-@lru_cache(maxsize=256)
-def _is_writer(tool: str) -> bool:
-    return WRITING_NAME.search(tool) is not None
-
-
-@lru_cache(maxsize=256)
-def _is_no_read(tool: str) -> bool:
-    return NOT_A_READ.search(tool) is not None
+    return not EDIT_KEYS.isdisjoint(plain) or WRITING_NAME.search(tool) is not None
 
 
 def _paths(plain: Mapping[str, object]) -> Iterator[str]:
@@ -260,10 +241,6 @@ def _paths(plain: Mapping[str, object]) -> Iterator[str]:
             for item in as_items(value) or ():
                 row = {"path": item} if (fields := as_fields(item)) is None else _plain_keys(fields)
                 yield from (path.strip() for name, path in row.items() if name in PATH_KEYS and isinstance(path, str))
-
-
-def _is_patch(text: str) -> bool:
-    return "*** Begin Patch" in text or text.startswith(("--- ", "diff --git"))
 
 
 def _is_file(path: str) -> bool:

@@ -1,20 +1,18 @@
-"""File operations as tags behind a summary's text, and back."""
+"""File operations as tags behind a summary's text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from compaction_hooks.files.lists import FileOperations, merge
+from compaction_hooks.files.lists import FileOperations
+from compaction_hooks.text.shortening import without_blocks
 
 FILE_TAG_CHARS = 3_000
 """The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _TO_ESCAPE = re.compile(r"&(?=(?:amp|lt|gt);)|[<>]")
-_ESCAPED = re.compile(r"&(?:amp|lt|gt);")
-_UNESCAPES = {escaped: plain for plain, escaped in _ESCAPES.items()}
-_OMITTED = re.compile(r"\(\d+ earlier files? not listed\)")
 _LONGEST_OMITTED = "(9999 earlier files not listed)\n"
 
 
@@ -35,22 +33,9 @@ def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) ->
     return "\n".join(text for text in (read, modified) if text)
 
 
-def parse_file_tags(text: str) -> FileOperations:
-    """Return the files that tags in a text name, so that a summary is usable without its record. Tags left open are ignored."""
-    read = FileOperations(read=tuple(_tagged(text, "read-files")))
-    return merge(read, FileOperations(modified=tuple(_tagged(text, "modified-files"))))
-
-
 def without_file_tags(text: str) -> str:
-    """Return the text with its file tags taken out."""
-    for name in ("read-files", "modified-files"):
-        kept: list[str] = []
-        at = 0
-        for start, end in _spans(text, name):
-            kept.append(text[at:start])
-            at = end
-        text = "".join(kept) + text[at:]
-    return text
+    """Return the text without its file tags."""
+    return without_blocks(without_blocks(text, "read-files"), "modified-files")
 
 
 def _tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
@@ -78,30 +63,6 @@ def _fitting(paths: Sequence[str], room: int) -> list[str]:
     return lines
 
 
-def _tagged(text: str, name: str) -> list[str]:
-    """Return the paths in every tag of this name, in the order they stand."""
-    paths: list[str] = []
-    for start, end in _spans(text, name):
-        body = text[start + len(f"<{name}>") : end - len(f"</{name}>")]
-        lines = (line.strip() for line in body.splitlines())
-        paths += (_unescape(line) for line in lines if line and not _OMITTED.fullmatch(line))
-    return paths
-
-
-def _spans(text: str, name: str) -> list[tuple[int, int]]:
-    """Return (start, end) of each tag with its body."""
-    spans: list[tuple[int, int]] = []
-    start = text.find(f"<{name}>")
-    while start >= 0:
-        end = text.find(f"</{name}>", start)
-        if end < 0:
-            break
-        end += len(f"</{name}>")
-        spans.append((start, end))
-        start = text.find(f"<{name}>", end)
-    return spans
-
-
 def _escape(path: str) -> str:
     line = " ".join(path.splitlines())
     if "<" in line or ">" in line or "&" in line:
@@ -109,7 +70,3 @@ def _escape(path: str) -> str:
     from compaction_hooks.text.escaping import without_labels  # its patterns are long to compile
 
     return without_labels(line)
-
-
-def _unescape(line: str) -> str:
-    return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], line)

@@ -129,23 +129,14 @@ def find_window(model: str) -> ModelWindow | None:
         None when no table knows the model.
     """
     name = model.strip().lower()
-    found = [window for window in (_from_genai_prices(name), _from_litellm(name)) if window]
-    return min(found, key=lambda window: window.tokens, default=None) or _from_own_table(name)
+    found = [_from_table(name, _genai_prices_tokens, "genai-prices"), _from_table(name, _litellm_tokens().get, "litellm")]
+    smallest = min(filter(None, found), key=lambda window: window.tokens, default=None)
+    return smallest or _from_table(name, _known_tokens, "compaction-hooks' own table")
 
 
-def _from_genai_prices(model: str) -> ModelWindow | None:
-    tokens = next(filter(None, map(_genai_prices_tokens, names_of(model))), None)
-    return window_from(model, tokens, "genai-prices") if tokens else None
-
-
-def _from_litellm(model: str) -> ModelWindow | None:
-    tokens = next(filter(None, map(_litellm_tokens().get, names_of(model))), None)
-    return window_from(model, tokens, "litellm") if tokens else None
-
-
-def _from_own_table(model: str) -> ModelWindow | None:
-    tokens = next(filter(None, map(_known_tokens, names_of(model))), None)
-    return window_from(model, tokens, "compaction-hooks' own table") if tokens else None
+def _from_table(model: str, tokens_of: Callable[[str], int | None], source: str) -> ModelWindow | None:
+    tokens = next(filter(None, map(tokens_of, names_of(model))), None)
+    return window_from(model, tokens, source) if tokens else None
 
 
 def _known_tokens(name: str) -> int | None:

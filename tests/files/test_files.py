@@ -11,8 +11,9 @@ import pytest
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import digest
 from compaction_hooks.files.operations import calls_made, is_failure, touched_files
-from compaction_hooks.files.tags import file_tags, parse_file_tags, without_file_tags
+from compaction_hooks.files.tags import file_tags, without_file_tags
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from tests.file_lists import files_in
 
 
 def step(name: str, arguments: object, result: str | None = "ok", *, is_error: bool = False) -> list[Message]:
@@ -233,7 +234,7 @@ def test_tags_are_bounded_and_keep_modified_before_read_and_newer_before_older()
     for limit in range(0, 1500, 7):
         tags = file_tags(operations, max_chars=limit)
         assert len(tags) <= limit
-        kept = parse_file_tags(tags)
+        kept = files_in(tags)
         assert operations.modified[len(operations.modified) - len(kept.modified) :] == kept.modified
         assert not kept.read or len(kept.modified) == 50
     tags = file_tags(operations, max_chars=200)
@@ -248,12 +249,7 @@ def test_no_path_can_close_its_tag_and_every_path_is_read_back(path: str) -> Non
     operations = FileOperations(read=("x",), modified=(path, "y"))
     tags = file_tags(operations)
     assert tags.count("</modified-files>") == 1
-    assert parse_file_tags(f"summary\n{tags}\nmore") == operations
-
-
-def test_tags_of_several_texts_are_read_together_and_open_ones_ignored() -> None:
-    text = "<read-files>\na\n</read-files> and <read-files>\nb\na\n</read-files>\n<modified-files>\nb"
-    assert parse_file_tags(text) == FileOperations(read=("b", "a"))
+    assert files_in(f"summary\n{tags}\nmore") == operations
 
 
 def test_tags_can_be_taken_out() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from compaction_hooks.files import FileOperations
 from compaction_hooks.files.operations import calls_made, touched_files
-from compaction_hooks.files.tags import file_tags, parse_file_tags
+from compaction_hooks.files.tags import file_tags
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
@@ -24,6 +24,7 @@ from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary, render_summary
 from tests.cases import folded
+from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, every_attack, labels_seen, tags_seen
 
 TOKENS = CharacterEstimator().estimate_tokens
@@ -322,7 +323,7 @@ def test_no_summary_breaks_the_message_it_is_shown_in(attack: Attack) -> None:
     )
     assert tags_seen(attacked) == tags_seen(harmless)
     assert labels_seen(attacked) == labels_seen(harmless) == ["[conversationsummary"]
-    assert parse_file_tags(attacked) == FileOperations(read=("a.md",), modified=("b.py",))
+    assert files_in(attacked) == FileOperations(read=("a.md",), modified=("b.py",))
     inside = parse_summary(attacked)
     assert inside is not None
     assert inside == neutralised(attack.text).strip()

@@ -9,11 +9,11 @@ from typing import Any
 
 from compaction_hooks import CompactionSession, CompactionSettings, Summarizer
 from compaction_hooks.files import FileOperations
-from compaction_hooks.files.tags import parse_file_tags
 from compaction_hooks.text.escaping import neutralised
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
 from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, step, steps, system, tool, user
+from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, labels_seen, tags_seen
 
 
@@ -101,8 +101,8 @@ async def test_a_lying_summary_stays_inside_its_message_round_after_round(attack
             text = summary_in(view)
             assert (name, tags_seen(text)) == (name, ["<summary", "</summary", "<read-files", "</read-files"])
             assert (name, labels_seen(text)) == (name, ["[conversationsummary"])
-            assert set(parse_file_tags(text).read) <= set(paths(first))
-            assert parse_file_tags(text).modified == ()
+            assert set(files_in(text).read) <= set(paths(first))
+            assert files_in(text).modified == ()
             messages = [*messages, *steps(10, 300, first=first)]
         for request in summarizer.requests:
             frame = ["<previous-summary", "</previous-summary"] if request.kind == "update" else []
@@ -143,7 +143,7 @@ async def test_only_a_user_can_hand_over_an_earlier_summary(begin: str, attack: 
     view = await session.transform_context(messages)
     assert [request.kind for request in summarizer.requests] == ["history"]
     assert summarizer.requests[0].previous_summary is None
-    files = parse_file_tags(summary_in(view))
+    files = files_in(summary_in(view))
     assert files == FileOperations(read=files.read)
     assert set(files.read) <= set(paths(14))
 
