@@ -92,7 +92,8 @@ class OpenAIResponsesFormat(DictFormat):
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format; plain text all formats write alike."""
-        is_item = "type" in fields if "role" not in fields else _is_text_message(fields)
+        is_text_message = fields.get("type") == "message" and isinstance(fields.get("content"), str)
+        is_item = "type" in fields if "role" not in fields else is_text_message
         return is_item or super().wrote(fields)
 
     def request(self, text: str, /) -> Fields:
@@ -127,10 +128,6 @@ class OpenAIResponsesFormat(DictFormat):
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
         """Return a copy of a call or an output with this call id; the item's own id stays."""
         return {**message_fields(message), "call_id": ids[0, 0]}
-
-
-def _is_text_message(fields: Fields) -> bool:
-    return fields.get("type") == "message" and isinstance(fields.get("content"), str)
 
 
 def _part(kind: str, fields: Fields) -> Part:

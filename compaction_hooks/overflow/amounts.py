@@ -117,7 +117,10 @@ class _Reader:
         if after[:1] in ("B", "b", "u", "Z") or self.role == "excess" or before == "+":
             return
         if after[:2] == "+N":
-            self._assign_sum(word.value, self.words[place + 2].value)
+            second = self.words[place + 2].value
+            self.inputs.append(word.value)
+            self.outputs.append(second)
+            self.totals.append(word.value + second)
         elif after.lstrip("TIRL")[:2] == "XN":
             self.totals.append(word.value)
         elif label in ("M", "C") or word.tag == "U":
@@ -147,11 +150,6 @@ class _Reader:
         if not rest or (rest[1:2] in ("N", "U") and rest[2:3] not in ("I", "O")):
             return ""
         return "" if ":" in self.source[self.words[place].end : self.words[named].start] else rest[0]
-
-    def _assign_sum(self, first: int, second: int) -> None:
-        self.inputs.append(first)
-        self.outputs.append(second)
-        self.totals.append(first + second)
 
     def _assign_output(self, value: int) -> None:
         self.begins_with_output |= not (self.totals or self.inputs)

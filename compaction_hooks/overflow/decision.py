@@ -24,7 +24,6 @@ from typing import Final
 from compaction_hooks.overflow.evidence import Evidence, read_evidence
 from compaction_hooks.overflow.grammar import (
     OverflowKind,
-    Reading,
     bytes_in,
     names_quota,
     names_quota_or_tokens,
@@ -161,7 +160,7 @@ def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str],
         else:
             evidence.add(given)
         seen.add(id(current))
-        verdict = _Verdict.about(evidence, own)
+        verdict = _Verdict(evidence, own)
         if verdict.kind is not None:
             yield verdict.info(verdict.kind)
         queue.extend(evidence.members)
@@ -172,31 +171,23 @@ def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str],
 def _best(infos: list[OverflowInfo]) -> OverflowInfo | None:
     """Return the first overflow with the most numbers, else the first of another kind."""
     overflows = [info for info in infos if info.kind == "context_overflow"]
-    return max(overflows, key=_fullness, default=infos[0] if infos else None)
+    return max(
+        overflows,
+        key=lambda info: 2 * (info.limit_tokens is not None) + (info.actual_tokens is not None),
+        default=infos[0] if infos else None,
+    )
 
 
-def _fullness(info: OverflowInfo) -> int:
-    return 2 * (info.limit_tokens is not None) + (info.actual_tokens is not None)
-
-
-@dataclass(frozen=True, slots=True)
 class _Verdict:
     """The decision about one error, in the order the module's docstring gives."""
 
-    evidence: Evidence
-    texts: list[Reading]
-    codes: dict[str, Reading]
-    is_own: bool
-    is_vetoed: bool
-
-    @classmethod
-    def about(cls, evidence: Evidence, own: tuple[str | re.Pattern[str], ...]) -> _Verdict:
-        texts = [read_statement(text) for text in evidence.texts]
-        codes = {code: read_statement(code) for code in evidence.codes}
-        spoken = (*evidence.texts, *evidence.codes)
-        is_own = any(_occurs(pattern, text) for pattern in own for text in spoken)
-        is_vetoed = bool(evidence.statuses & _VETO_STATUSES) or any(map(names_quota, codes))
-        return cls(evidence, texts, codes, is_own, is_vetoed)
+    def __init__(self, evidence: Evidence, own: tuple[str | re.Pattern[str], ...]) -> None:
+        self.evidence = evidence
+        self.texts = [read_statement(text) for text in evidence.texts]
+        self.codes = {code: read_statement(code) for code in evidence.codes}
+        self.spoken = (*evidence.texts, *evidence.codes)
+        self.is_own = any(_occurs(pattern, text) for pattern in own for text in self.spoken)
+        self.is_vetoed = bool(evidence.statuses & _VETO_STATUSES) or any(map(names_quota, self.codes))
 
     @property
     def kind(self) -> OverflowKind | None:
@@ -237,9 +228,8 @@ class _Verdict:
         )
 
     def _is_about_bytes(self) -> bool:
-        spoken = (*self.evidence.texts, *self.evidence.codes)
-        is_other = self.is_vetoed or any(map(names_quota_or_tokens, spoken))
-        return not is_other and (_BYTES_STATUS in self.evidence.statuses or any(map(names_request_size, spoken)))
+        is_other = self.is_vetoed or any(map(names_quota_or_tokens, self.spoken))
+        return not is_other and (_BYTES_STATUS in self.evidence.statuses or any(map(names_request_size, self.spoken)))
 
     def _names_context(self) -> bool:
         """Whether a code says overflow of the context, as context_length_exceeded does and TOO_MANY_TOKENS does not."""

@@ -105,7 +105,9 @@ def read_evidence(error: object) -> Evidence:
     reader.queue.append((_ROOT_KEY, error))
     if isinstance(error, BaseException):
         reader.add_exception(error)
-    reader.read()
+    for _ in range(_VALUES):
+        if reader.queue:
+            reader.take(*reader.queue.popleft())
     return reader.evidence
 
 
@@ -116,12 +118,6 @@ class _Reader:
     error: object
     evidence: Evidence = field(default_factory=Evidence)
     queue: deque[tuple[str, object]] = field(default_factory=deque[tuple[str, object]])
-
-    def read(self) -> None:
-        for _ in range(_VALUES):
-            if not self.queue:
-                break
-            self._take(*self.queue.popleft())
 
     def add_exception(self, error: BaseException) -> None:
         """Add what only exceptions have: their text, their classes, and other exceptions."""
@@ -134,14 +130,14 @@ class _Reader:
         elif error.__context__ is not None and not error.__suppress_context__ and not _is_other_trouble(error):
             self.evidence.wrapped.append(error.__context__)
 
-    def _take(self, key: str, value: object) -> None:
+    def take(self, key: str, value: object) -> None:
         """Read one value according to the key it stands under; values inside it join the queue."""
         if isinstance(value, str | bytes | bytearray):
             self._take_text(key, value if isinstance(value, str) else bytes(value).decode(errors="replace"))
         elif isinstance(value, bool) or value is None:
             pass
         elif isinstance(value, int):
-            self._take_number(key, value)
+            self.evidence.statuses.update((value,) if key in _STATUS_KEYS and 100 <= value < 600 else ())
         elif key in _NESTED_KEYS:
             self._open(key, value)
 
@@ -154,10 +150,6 @@ class _Reader:
             self.evidence.add_code(text)
         elif key in _TEXT_KEYS:
             self._add_text(text)
-
-    def _take_number(self, key: str, number: int) -> None:
-        if key in _STATUS_KEYS and 100 <= number < 600:
-            self.evidence.statuses.add(number)
 
     def _add_text(self, text: str) -> None:
         """Keep a text; one that is JSON is opened instead, so that what it quotes of a conversation is passed over."""

@@ -10,7 +10,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from compaction_hooks.overflow.amounts import NOTHING, Amounts, read_amounts
 from compaction_hooks.overflow.words import Word, normalise, tag_words
@@ -28,8 +28,7 @@ class Reading:
     is_quota: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """A pattern over tags. `is_weak`: it does not hold beside words of another kind of error (tag E)."""
 
     pattern: re.Pattern[str]
@@ -113,7 +112,7 @@ _MATCHES: Final = 20
 
 def read_statement(text: str) -> Reading:
     """Return what one text says. Linear in what is read of it (see `normalise`)."""
-    page = _Page.of(text)
+    page = _Page(text)
     reading = page.find_overflow()
     if reading.kind is not None:
         return reading
@@ -123,17 +122,17 @@ def read_statement(text: str) -> Reading:
 
 def names_quota(text: str) -> bool:
     """Whether a code or a class name is about a quota: rate_limit_exceeded, RESOURCE_EXHAUSTED, ThrottlingException."""
-    return "P" in _Page.of(text).letters
+    return "P" in _Page(text).letters
 
 
 def names_quota_or_tokens(text: str) -> bool:
     """Whether a text is about a quota, or counts tokens or the context."""
-    return not set("PTCc").isdisjoint(_Page.of(text).letters)
+    return not set("PTCc").isdisjoint(_Page(text).letters)
 
 
 def names_request_size(text: str) -> bool:
     """Whether a text says that a whole request is too large: "request entity too large", "request_too_large"."""
-    return _REQUEST_SIZE.search(_Page.of(text).letters) is not None
+    return _REQUEST_SIZE.search(_Page(text).letters) is not None
 
 
 def bytes_in(text: str) -> int | None:
@@ -142,19 +141,13 @@ def bytes_in(text: str) -> int | None:
     return min((int(size) for size in found if size >= 1), default=None)
 
 
-@dataclass(frozen=True, slots=True)
 class _Page:
     """A normalised text with its tags: `letters[i]` is the tag of `words[i]`."""
 
-    source: str
-    words: list[Word]
-    letters: str
-
-    @classmethod
-    def of(cls, text: str) -> _Page:
-        source = normalise(text)
-        words = tag_words(source)
-        return cls(source, words, "".join(word.tag for word in words))
+    def __init__(self, text: str) -> None:
+        self.source = normalise(text)
+        self.words = tag_words(self.source)
+        self.letters = "".join(word.tag for word in self.words)
 
     def find_overflow(self) -> Reading:
         """Return what the text says of an overflow, with the fullest amounts; an empty reading, marked, beside a quota."""
@@ -167,7 +160,7 @@ class _Page:
                 if self._has_near(match, "P"):
                     is_quota = True
                     continue
-                found = _better(found, self._judge(match, rule))
+                found = max(found, self._judge(match, rule), key=_weight)  # the earlier one if they are equal
         return found or Reading(is_quota=is_quota)
 
     def find_other_kind(self) -> OverflowKind | None:
@@ -254,13 +247,9 @@ def _start(word: Word) -> int:
     return word.start
 
 
-def _better(old: Reading | None, new: Reading | None) -> Reading | None:
-    """Return the reading that says more: an overflow before anything else, then the one with more amounts, then the old."""
-    return new if old is None or (new is not None and _weight(new) > _weight(old)) else old
-
-
-def _weight(reading: Reading) -> int:
-    return 4 * (reading.kind == "context_overflow") + reading.amounts.fullness
+def _weight(reading: Reading | None) -> int:
+    """Return how much a reading says: an overflow more than anything else, then one with more amounts."""
+    return -1 if reading is None else 4 * (reading.kind == "context_overflow") + reading.amounts.fullness
 
 
 _STOPS = re.compile(r"\.+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Generic
 
-from compaction_hooks.messages import M, Message, Part, PartAddress, RepairingFormat, Text, Thinking, ToolCall
+from compaction_hooks.messages import M, Message, PartAddress, RepairingFormat, Text, Thinking, ToolCall
 from compaction_hooks.repair.plan import INTERRUPTED, Pieces, Place, Plan, kept_places
 from compaction_hooks.validity import RuleId
 
@@ -91,16 +91,12 @@ class Rebuilder(Generic[M]):
         self._speak(piece.role, host, goes_on=bool(calls))
         self._gather(host, ())
         for place in kept:
-            if self._waiting and "words_after_call" in self._rules and place not in calls:
-                self._part_words(host, piece.parts[place.part])
+            is_said = isinstance(piece.parts[place.part], Text | Thinking)
+            if is_said and self._waiting and "words_after_call" in self._rules:
+                self._end_step(host)  # within a message: what it says after its calls follows their results
             self._gather(host, [place])
             if place in calls:
                 self._waiting[place] = None
-
-    def _part_words(self, host: int, part: Part) -> None:
-        """Let the step end within a message: what it says after its calls follows their results."""
-        if isinstance(part, Text | Thinking):
-            self._end_step(host)
 
     def _speak(self, role: str, host: int, *, goes_on: bool = False) -> None:
         """Let somebody speak: the step before ends, unless the assistant goes on with it.

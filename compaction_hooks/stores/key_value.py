@@ -37,11 +37,11 @@ class KeyValueStore:
 
     def append(self, session_id: str, record_id: str, record: str) -> Awaitable[None] | None:
         """Add a record unless its id is there already."""
-        return _then(self._store.add(self._folder(session_id), _key(record_id), record), _nothing)
+        return _then(self._store.add(self._folder(session_id), _key(record_id), record), lambda _: None)
 
     def remove(self, session_id: str, record_id: str) -> Awaitable[None] | None:
         """Take a record out if it is there."""
-        return _then(self._store.delete(self._folder(session_id), _key(record_id)), _nothing)
+        return _then(self._store.delete(self._folder(session_id), _key(record_id)), lambda _: None)
 
     def _folder(self, session_id: str) -> str:
         return f"{self._prefix}{_key(session_id)}"
@@ -80,7 +80,3 @@ def text_of(value: str | bytes) -> str:
     '{"id": "\\\\xff"}'
     """
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
-
-
-def _nothing(_: object) -> None:
-    return None

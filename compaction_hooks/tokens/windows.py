@@ -129,7 +129,10 @@ def find_window(model: str) -> ModelWindow | None:
         None when no table knows the model.
     """
     name = model.strip().lower()
-    found = [_from_table(name, _genai_prices_tokens, "genai-prices"), _from_table(name, _litellm_tokens().get, "litellm")]
+    found = [
+        _from_table(name, _genai_prices_tokens, "genai-prices"),
+        _from_table(name, _litellm_tokens().get, "litellm"),
+    ]
     smallest = min(filter(None, found), key=lambda window: window.tokens, default=None)
     return smallest or _from_table(name, _known_tokens, "compaction-hooks' own table")
 

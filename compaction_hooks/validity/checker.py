@@ -46,8 +46,7 @@ def problems(messages: Sequence[Message], provider: Provider | None = None, *, s
         stale_until: Reasoning in the messages before this index was made behind another beginning of the conversation than the
             one in front of it now. For a model that does not bind its reasoning (`binds_reasoning`) that is no problem: 0.
     """
-    found = _Walk(rules_of(provider), provider).breaches(messages, stale_until)
-    return [Problem(rule=rule, index=index, call_id=call_id, text=_SAYS[rule]) for rule, index, call_id in found]
+    return _Walk(rules_of(provider), provider).problems(messages, stale_until)
 
 
 def worsened(
@@ -148,12 +147,6 @@ _OF_RESPONSES: Final = frozenset(
 """Items of OpenAI Responses (as typed in the `openai` package 2.54)."""
 
 
-class _Breach(NamedTuple):
-    rule: RuleId
-    at: int | None
-    call_id: str
-
-
 class _Open(NamedTuple):
     """A call that waits: the message it stands in, the assistant's turn, how many interruptions there were until then."""
 
@@ -168,11 +161,11 @@ class _Walk:
     def __init__(self, rules: frozenset[RuleId], provider: Provider | None) -> None:
         self._rules = rules
         self._provider: Provider | None = provider if "call_id_form" in rules else None
-        self._found: list[_Breach] = []
+        self._found: list[Problem] = []
         self._open: dict[str, list[_Open]] = {}
         self._asked: dict[str, int] = {}
         self._server: dict[str, int] = {}
-        self._unsigned: list[_Breach] = []
+        self._unsigned: list[Problem] = []
         self._speaker = ""
         self._has_begun = False
         self._assistant_at = -1
@@ -180,7 +173,7 @@ class _Walk:
         self._called_turn = 0
         self._interruptions = 0
 
-    def breaches(self, messages: Sequence[Message], stale_until: int) -> list[_Breach]:
+    def problems(self, messages: Sequence[Message], stale_until: int) -> list[Problem]:
         if not messages:
             self._find("empty_list", None)
         for index, message in enumerate(messages[:stale_until]):
@@ -200,11 +193,11 @@ class _Walk:
             for call in waiting:
                 self._find("unanswered_call", call.at, call_id)
         self._found += self._unsigned
-        return sorted(self._found, key=lambda breach: -1 if breach.at is None else breach.at)
+        return sorted(self._found, key=lambda problem: -1 if problem.index is None else problem.index)
 
     def _find(self, rule: RuleId, at: int | None, call_id: str = "") -> None:
         if rule in self._rules:
-            self._found.append(_Breach(rule, at, call_id))
+            self._found.append(Problem(rule=rule, index=at, call_id=call_id, text=_SAYS[rule]))
 
     def _hear_assistant(self, index: int, message: Message, follower: str | None) -> None:
         if self._speaker != "assistant":
@@ -302,7 +295,9 @@ class _Walk:
         if self._speaker in ("assistant", "system", ""):
             self._find("call_out_of_turn", index, call.id)
         if self._called_turn != self._turn and not call.opaque_chars and "unsigned_call" in self._rules:
-            self._unsigned.append(_Breach("unsigned_call", index, call.id))
+            self._unsigned.append(
+                Problem(rule="unsigned_call", index=index, call_id=call.id, text=_SAYS["unsigned_call"])
+            )
         self._called_turn = self._turn
 
     def _answer(self, index: int, result: ToolResult) -> None:

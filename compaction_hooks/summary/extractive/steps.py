@@ -214,7 +214,10 @@ def _merged(done: Iterable[Step]) -> list[Step]:
 
 def _step(made: CallMade) -> Step:
     call, result, arguments, command, failed = made
-    shown = _command_text(command) if command is not None else _arguments_text(arguments)
+    shown = _arguments_text(arguments)
+    if command is not None:
+        line, _ = split_heredocs(command)
+        shown = one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
     kind = _kind(call.name, command or shown, is_command=command is not None)
     if kind == "action" and _edits_file(arguments):
         kind = "edit"
@@ -248,12 +251,6 @@ def _only_reads(command: str) -> bool:
         if any(target != "/dev/null" for target in targets) or edits or not (is_git or program in _READ_PROGRAMS):
             return False
     return True
-
-
-def _command_text(command: str) -> str:
-    """Return a command line on one line, without the bodies of its here-documents and the `cd` before it."""
-    line, _ = split_heredocs(command)
-    return one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
 
 
 def _without_cd(command: str) -> str:
