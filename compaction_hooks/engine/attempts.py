@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
+from compaction_hooks.engine.measuring import Call, Shared, look
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, catch_up
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flight, FlightEnd, Flow, Instant, Now, Wait
@@ -24,11 +21,9 @@ if TYPE_CHECKING:  # needed only when something is due
 
 _END: dict[CompactionOutcome, FlightEnd] = {
     CompactionOutcome.COMPACTED: "settled",
-    CompactionOutcome.NOTHING_TO_COMPACT: "failed",
-    CompactionOutcome.NO_GAIN: "failed",
-    CompactionOutcome.FAILED: "failed",
     CompactionOutcome.ABORTED: "aborted",
 }
+"""How others see an attempt that ended so; any other end is "failed"."""
 
 
 class Attempts(Generic[M]):
@@ -46,32 +41,36 @@ class Attempts(Generic[M]):
         """Return the budget of the model's window; of the present size where the window is unknown."""
         return snapshot.budget or self._shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
 
-    def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
-        """Return the view of a snapshot, and remember that it was sent."""
-        return remember_sent(self._conversation, snapshot)
-
     def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
         attempt, result = yield from self._run_one(call, order)
         for may_ask in (True, False):
             if attempt.is_outdated:
-                attempt, result = yield from self._run_one(call, order, may_ask=may_ask)
+                again = order._replace(may_ask=order.may_ask and may_ask)
+                attempt, result = yield from self._run_one(call, again)
         return attempt, result
 
-    def _run_one(
-        self, call: Call[M], order: Order, *, may_ask: bool = True
-    ) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+    def _run_one(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run an attempt for which other callers of this conversation wait."""
         self._conversation.drop_missing()
         snapshot = self.look(call)
         budget = self.budget(snapshot)
-        with self._flight() as flight:
+        flight = self._conversation.flight = Flight()
+        end: FlightEnd = "aborted"
+        try:
             start: Instant = yield Now()
             yield Emit(_started(self._conversation.id, snapshot, order))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
-            attempt = self.compaction(call, snapshot, budget, order._replace(may_ask=order.may_ask and may_ask))
+            attempt = self.compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
-            flight.done.set_result(_END[result.outcome])
+            end = _END.get(result.outcome, "failed")
+        except ContextOverflowError:
+            end = "failed"
+            raise
+        finally:
+            if self._conversation.flight is flight:
+                self._conversation.flight = None
+            flight.done.set_result(end)
         return attempt, result
 
     def compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
@@ -88,20 +87,6 @@ class Attempts(Generic[M]):
             return snapshot
         conversation.history = history
         return self.look(call)
-
-    @contextmanager
-    def _flight(self) -> Generator[Flight]:
-        flight = self._conversation.flight = Flight()
-        try:
-            yield flight
-        except ContextOverflowError:
-            flight.done.set_result("failed")
-            raise
-        finally:
-            if self._conversation.flight is flight:
-                self._conversation.flight = None
-            if not flight.done.done():
-                flight.done.set_result("aborted")
 
     def wait_for_others(self) -> Flow[FlightEnd | None]:
         """Let a compaction under way come to its end first; None when there was none."""

@@ -11,7 +11,7 @@ from typing import Generic
 
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import KnownOverflow
-from compaction_hooks.engine.measuring import Call, Shared, look, remember_sent
+from compaction_hooks.engine.measuring import Call, Shared, look
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
@@ -218,17 +218,22 @@ class Compaction(Generic[M]):
         """Put the record in force, store it, tell."""
         conversation, made = self._conversation, candidate.sized_record()
         if made.parent in conversation.records.undone:
-            return (yield from self._skip_undone(start))
-        conversation.add_own_record(made)
+            # It continues a compaction that was undone meanwhile.
+            self._snapshot = look(conversation, self._shared, self._call)
+            self.is_outdated = not self._snapshot.fits_window
+            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
+        conversation.records.add_own(made)
         if self._may_be_answered:
             conversation.reasoning.stale_runs = made.seen_runs + 1
-        self._offer(candidate)
+        if candidate.projection.favoured is None:  # else the view depends on what is asked by now
+            log = self._snapshot.history.log
+            conversation.projected = (made.id, log, log.replaced), candidate.projection
         if not self._has_waited:  # every message was read again, and nobody had a turn since
             conversation.records.active_id = made.id
         rest_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.cooldown.begin(rest_until, "no progress", self._budget.window)
         snapshot = look(conversation, self._shared, self._call)
-        self.last_sent = remember_sent(conversation, snapshot)
+        self.last_sent = conversation.hand_out(snapshot)
         view = self.last_sent.unmerged
         if self._shared.has_store:
             conversation.queue.save(made)
@@ -254,18 +259,6 @@ class Compaction(Generic[M]):
             and sent.key.is_prefix_of(self._snapshot.key)
             and sent.key.piece_count == self._snapshot.key.piece_count
         )
-
-    def _offer(self, candidate: Candidate[M]) -> None:
-        """Spare the conversation making the view once more, unless that depends on what is asked by now."""
-        if candidate.projection.favoured is None:
-            log = self._snapshot.history.log
-            self._conversation.projected = (candidate.record.id, log, log.replaced), candidate.projection
-
-    def _skip_undone(self, start: Instant) -> Flow[CompactionResult[M]]:
-        """What was made continues a compaction that was undone meanwhile: it is not put in force."""
-        self._snapshot = look(self._conversation, self._shared, self._call)
-        self.is_outdated = not self._snapshot.fits_window
-        return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
 
     def _skip(self, start: Instant, outcome: CompactionOutcome, why: str) -> Flow[CompactionResult[M]]:
         end: Instant = yield Now()
@@ -330,7 +323,7 @@ class Compaction(Generic[M]):
     # -- events
 
     def _unchanged(self) -> list[M]:
-        self.last_sent = remember_sent(self._conversation, self._snapshot)
+        self.last_sent = self._conversation.hand_out(self._snapshot)
         return self.last_sent.unmerged
 
     def _result(

@@ -26,6 +26,7 @@ from compaction_hooks.view.record import (
     CompactionRecord,
     Pin,
 )
+from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 UNDONE: Final = "undone"
@@ -121,10 +122,6 @@ class Conversation(Generic[M]):
         until, window = (self.cooldown.until, self.cooldown.window or 0) if self.cooldown.why == UNDONE else (0, 0)
         return [*self.records.all, undo_note(self.records.undone, until, window)]
 
-    def add_own_record(self, record: CompactionRecord) -> None:
-        """Make a record active that was made of the present list."""
-        self.records.add_own(record)
-
     def merge_from(self, sibling: Conversation[Any]) -> None:
         """Take over what is known of the same conversation in another format: its records, and which were undone."""
         self._undo(sibling.records.undone - {record.id for record in sibling.records.all})
@@ -167,18 +164,17 @@ class Conversation(Generic[M]):
         self.history = self.projected = None
         self.sizes.baseline = self.sizes.last_checked = None
 
-    def to_send(self, view: list[M]) -> list[M]:
-        """Return a view as it is sent."""
+    def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
+        """Return the view of a snapshot, and remember it: the provider's count is held against it."""
+        view = snapshot.view
         # Its size is that of the messages apart: a merge saves a few tokens each, so what fits apart fits merged.
-        return cast("MergingFormat[M]", self.format).merge(view) if self.merges_user_messages else view
-
-    def remember_sent(self, last_sent: LastSent[M]) -> None:
-        """Remember the view a caller gets."""
-        self.last_sent = last_sent
+        merged = cast("MergingFormat[M]", self.format).merge(view) if self.merges_user_messages else view
+        self.last_sent = LastSent(merged, view, snapshot.key, snapshot.tokens, snapshot.budget)
         if self.history is not None:
             self.reasoning.note_handed_out(self.history)
-        if last_sent.key.model is not None:
-            self.sizes.models.add(last_sent.key.model)
+        if snapshot.model is not None:
+            self.sizes.models.add(snapshot.model)
+        return self.last_sent
 
     def mended(self, messages: list[M]) -> list[M]:
         """Return a list with what was broken put right: the very list when nothing is.

@@ -60,12 +60,12 @@ class ConversationFlow(Generic[M]):
             if only_media:
                 reason = CompactionReason.OVERFLOW
             if reason is None:
-                return self._attempts.hand_out(snapshot)
+                return self._conversation.hand_out(snapshot)
             is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
-                return self._attempts.hand_out(snapshot)
+                return self._conversation.hand_out(snapshot)
             flight = self._conversation.flight
             if flight is not None and may_wait:
                 end: FlightEnd = yield Wait(flight)
@@ -78,7 +78,7 @@ class ConversationFlow(Generic[M]):
             order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
             attempt, _ = yield from self._attempts.run_compaction(call, order)
             self._conversation.cooldown.has_overflowed = False
-            return attempt.last_sent or self._attempts.hand_out(snapshot)
+            return attempt.last_sent or self._conversation.hand_out(snapshot)
 
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.
@@ -140,7 +140,7 @@ class ConversationFlow(Generic[M]):
         record = snapshot.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
-            messages=self._attempts.hand_out(snapshot).unmerged,
+            messages=self._conversation.hand_out(snapshot).unmerged,
             record=record,
             outcome=outcome,
             reason=CompactionReason.MANUAL,

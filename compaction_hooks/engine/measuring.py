@@ -190,14 +190,6 @@ def _as_text(value: object) -> str:
 # -- usage
 
 
-def remember_sent(conversation: Conversation[M], snapshot: Snapshot[M]) -> LastSent[M]:
-    """Remember what a caller gets, so that the provider's count can be held against it; return it."""
-    view = snapshot.view
-    last_sent = LastSent(conversation.to_send(view), view, snapshot.key, snapshot.tokens, snapshot.budget)
-    conversation.remember_sent(last_sent)
-    return last_sent
-
-
 def report_usage(
     conversation: Conversation[M], shared: Shared, usage: Usage, sent: LastSent[M] | None, model: str | None
 ) -> None:

@@ -133,18 +133,14 @@ def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecor
         name = text_digest(stored if isinstance(stored, str) else str(error))
         if name not in conversation.queue.unreadable:
             conversation.queue.unreadable.add(name)
-            yield from passed_over(conversation, error)
+            yield from report(conversation, "read", error)
         return None
 
 
-def passed_over(conversation: Conversation[M], error: RecordError) -> Flow[None]:
-    """Report a record that cannot be read."""
-    yield from _report(conversation, "read", error)
-
-
-def _report(
+def report(
     conversation: Conversation[M], action: Literal["load", "save", "remove", "read"], error: BaseException
 ) -> Flow[None]:
+    """Tell what the store could not do; "read": that a record cannot be read."""
     from compaction_hooks.events import StoreFailed  # needed only when something happens
 
     event = StoreFailed(session_id=conversation.id, action=action, error=described(error))
@@ -163,4 +159,4 @@ def _failed(
     """Report what the store could not do, and leave it alone for a while."""
     now: Instant = yield Now()
     conversation.queue.rests_until = now.monotonic + STORE_REST_SECONDS
-    yield from _report(conversation, action, error)
+    yield from report(conversation, action, error)

@@ -115,7 +115,7 @@ class SendingFlow(Generic[M]):
         logger.warning(
             "session %s: the provider refused the reasoning that was sent: going on without it", self._conversation.id
         )
-        return self._attempts.hand_out(snapshot)
+        return self._conversation.hand_out(snapshot)
 
     def _recovered(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
@@ -137,14 +137,14 @@ class SendingFlow(Generic[M]):
         snapshot = self._attempts.look(call)
         budget = self._attempts.budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-            return self._attempts.hand_out(snapshot)
+            return self._conversation.hand_out(snapshot)
         try:
-            attempt, result = yield from self._attempts.run_compaction(call, _emergency(others_end, must_fit=True))
+            compacted = yield from self._compacted(call, _emergency(others_end, must_fit=True))
         except ContextOverflowError as unfit:
             raise unfit from error
-        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
+        if compacted is None:
             raise error
-        return attempt.last_sent
+        return compacted
 
     def _lightened(
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
@@ -154,15 +154,20 @@ class SendingFlow(Generic[M]):
 
         snapshot = self._attempts.look(call)
         if _is_another_view(snapshot, sent):
-            return self._attempts.hand_out(snapshot)
+            return self._conversation.hand_out(snapshot)
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
-        attempt, result = yield from self._attempts.run_compaction(call, order)
-        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
+        compacted = yield from self._compacted(call, order)
+        if compacted is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)
         self._conversation.cooldown.most_chars = min(limit, refused - 1)
-        return attempt.last_sent
+        return compacted
+
+    def _compacted(self, call: Call[M], order: Order) -> Flow[LastSent[M] | None]:
+        """Compact; return the view to send, or None where nothing was compacted."""
+        attempt, result = yield from self._attempts.run_compaction(call, order)
+        return attempt.last_sent if result.outcome is CompactionOutcome.COMPACTED else None
 
     def _sent_again(
         self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
@@ -171,11 +176,11 @@ class SendingFlow(Generic[M]):
         call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
         yield from self._attempts.catch_up(before_paying=True)
         others_end = yield from self._attempts.wait_for_others()
-        attempt, result = yield from self._attempts.run_compaction(call, _emergency(others_end, must_fit=False))
+        compacted = yield from self._compacted(call, _emergency(others_end, must_fit=False))
         self._conversation.cooldown.has_overflowed = False
-        if result.outcome is not CompactionOutcome.COMPACTED or attempt.last_sent is None:
+        if compacted is None:
             return response
-        second, sent = yield from self._send(call, attempt.last_sent)
+        second, sent = yield from self._send(call, compacted)
         if isinstance(second, Failure):
             logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
             return response

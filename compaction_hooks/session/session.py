@@ -10,7 +10,7 @@ from compaction_hooks import arguments
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine, make_engine
 from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
-from compaction_hooks.engine.persistence import load, passed_over
+from compaction_hooks.engine.persistence import load, report
 from compaction_hooks.engine.result import CompactionResult
 from compaction_hooks.engine.store_queue import StoreQueue
 from compaction_hooks.errors import ConfigurationError, RecordError
@@ -423,7 +423,7 @@ class CompactionSession(ConversationMethods[M]):
             try:
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
-                self._own.driver.run_sync(passed_over(self._own.conversation, error))
+                self._own.driver.run_sync(report(self._own.conversation, "read", error))
         return self._own.take_in(readable)
 
 
