@@ -192,7 +192,7 @@ def proxy(session: nox.Session) -> None:
 
 @nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
-    """mypy and pyright, both strict: the packages, the tests, programs on the providers' clients, and those of README.md."""
+    """mypy and pyright, both strict: the packages, the tests, programs on the providers' clients, and those of README.md and docs/."""
     groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
     install(session, "test", "property", "typing", "provider", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
@@ -205,6 +205,24 @@ def typing(session: nox.Session) -> None:
             (Path(folder) / f"readme_{number}.py").write_text(mode + program, encoding="utf-8")
         session.run("mypy", folder)
         session.run("pyright", folder)
+    with tempfile.TemporaryDirectory() as folder:
+        for page in Path("docs").glob("*.md"):
+            _write_programs(page, Path(folder))
+        # Pages await at their top level, use a name again, and leave some names to the reader.
+        codes = [f"--disable-error-code={code}" for code in ("top-level-await", "name-defined")]
+        options = ("--config-file=", "--check-untyped-defs", "--ignore-missing-imports", "--allow-redefinition")
+        session.run("mypy", *options, *codes, folder)
+
+
+def _write_programs(page: Path, folder: Path) -> None:
+    """Write the programs of a page as modules: those that begin with a file name into that file, the others into one."""
+    programs: dict[str, str] = {}
+    for program in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        named = re.match(r"# (\w+\.py)\n", program)
+        name = named[1] if named else f"page_{page.stem.replace('-', '_')}.py"
+        programs[name] = programs.get(name, "") + program
+    for name, text in programs.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 @nox.session

@@ -43,7 +43,7 @@ def is_named(text: str) -> bool:
 
 
 def test_the_three_things_to_look_at_are_there() -> None:
-    exec(PROGRAM, {"CompactionController": CompactionController})
+    exec(PROGRAM, {})
 
 
 @pytest.mark.parametrize(
