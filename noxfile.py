@@ -192,7 +192,7 @@ def proxy(session: nox.Session) -> None:
 
 @nox.session(tags=["full"])
 def typing(session: nox.Session) -> None:
-    """mypy and pyright, both strict: the packages, the tests, programs on the providers' clients, and those of README.md and docs/."""
+    """mypy and pyright, both strict: packages, tests, programs on the providers' clients and of README.md; mypy: those of docs/."""
     groups = groups_of(*(extra for extra in ADAPTERS if extra != "pydantic-ai"))  # its openai client is not litellm's
     install(session, "test", "property", "typing", "provider", "deepagents", *groups, extras=EXTRAS)
     session.run("mypy")
