@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
+from compaction_hooks.engine.call import Call, Shared
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import Call, Shared, look
+from compaction_hooks.engine.measuring import look
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, catch_up
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
+from compaction_hooks.engine.call import Call, Shared
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import KnownOverflow
-from compaction_hooks.engine.measuring import Call, Shared, look
+from compaction_hooks.engine.measuring import look
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Generic, NamedTuple
 
 from compaction_hooks.engine.attempts import Attempts
+from compaction_hooks.engine.call import Shared
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.flow import ConversationFlow
-from compaction_hooks.engine.measuring import Shared
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.messages import M, MessageFormat

@@ -9,11 +9,8 @@ import logging
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
+from compaction_hooks.engine.call import Call, Shared
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import (
-    Call,
-    Shared,
-)
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent

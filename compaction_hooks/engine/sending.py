@@ -7,15 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
+from compaction_hooks.engine.call import Call, Shared
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import (
-    Call,
-    Shared,
-    learn_from_answer,
-    learn_from_overflow,
-    report_usage,
-    same_model,
-)
+from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage, same_model
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent

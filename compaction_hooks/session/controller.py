@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
+from compaction_hooks.engine.call import Shared
 from compaction_hooks.engine.engine import Engine
-from compaction_hooks.engine.measuring import Shared
 from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.files import FileOperations

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
+from compaction_hooks.engine.call import Call, Shared, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine, make_engine
-from compaction_hooks.engine.measuring import Call, Shared, budget_for, look, report_usage
+from compaction_hooks.engine.learning import report_usage
+from compaction_hooks.engine.measuring import look
 from compaction_hooks.engine.persistence import load, report
 from compaction_hooks.engine.result import CompactionResult
 from compaction_hooks.engine.store_queue import StoreQueue

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
-from compaction_hooks.engine.measuring import same_model
+from compaction_hooks.engine.learning import same_model
 from compaction_hooks.engine.persistence import STORE_REST_SECONDS
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.runtime.effects import Instant
@@ -336,7 +336,7 @@ def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPat
         weighed.append(one)
         return same_model(one, other)
 
-    monkeypatch.setattr("compaction_hooks.engine.measuring.same_model", noted)
+    monkeypatch.setattr("compaction_hooks.engine.learning.same_model", noted)
     hooks, messages = controller(10_000_000), named_otherwise(200)
     hooks.transform_context_sync(messages, model=MODEL)
     assert len(weighed) == 200

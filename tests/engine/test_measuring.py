@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
-from compaction_hooks.engine.measuring import same_model
+from compaction_hooks.engine.learning import same_model
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat
 from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user

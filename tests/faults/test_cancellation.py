@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionSkipped, SummaryRequest
-from compaction_hooks.engine.measuring import Call
+from compaction_hooks.engine.call import Call
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.drivers import Caller
 from compaction_hooks.stores import MemoryStore

@@ -1,0 +1,97 @@
+"""The call that a caller asks for, the values that all conversations of a controller share, and the budget that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple
+
+from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.files import FileOperations
+from compaction_hooks.messages import M
+from compaction_hooks.settings import CompactionSettings
+from compaction_hooks.tokens.budget import Budget
+from compaction_hooks.tokens.calibration import Calibration
+from compaction_hooks.tokens.windows import ModelWindow
+
+SMALLEST_WINDOW = 1_024
+"""No window is taken to be smaller than this, whatever an error text seems to say."""
+
+
+class Call(NamedTuple, Generic[M]):
+    """What a caller hands over.
+
+    Attributes:
+        settings: The policy for the model, with the call's own trigger if it has one.
+        model: The model of this very call; None: the controller's.
+        context_window: Its window in tokens, where the caller knows it.
+        max_output_tokens: What this call asks the model for at most; None: what the settings say.
+        system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
+        tools: Tool schemas that count, as JSON.
+        repair: Whether to mend a broken history in what is handed out; None: as the settings say.
+        seconds_since_last_call: Seconds since the last call began; None if that is not known.
+        cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
+    """
+
+    messages: list[M]
+    settings: CompactionSettings
+    model: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    system: object = None
+    tools: object = None
+    repair: bool | None = None
+    seconds_since_last_call: float | None = None
+    cut_at: int | None = None
+
+
+class Shared(NamedTuple):
+    """What all conversations of a controller share.
+
+    Attributes:
+        find_settings: The policy for a model.
+        model: The controller's own model, or None.
+        find_window: The window of a model (None: the controller's own), given the one that the caller knows and the one to assume
+            if no table knows the model.
+        learn_window: Corrects a window by what an error said, in tokens.
+        requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
+        answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
+        calibrations: By model, what usage has taught about the estimator.
+        host_files: Files the host keeps track of itself.
+        has_store: Whether records live anywhere but in memory.
+    """
+
+    find_settings: Callable[[str | None], CompactionSettings]
+    model: str | None
+    find_window: Callable[[str | None, int | None, int | None], ModelWindow | None]
+    learn_window: Callable[[str | None, int], None]
+    requested_outputs: dict[str | None, int]
+    answer_limits: dict[str | None, int]
+    calibrations: dict[str | None, Calibration]
+    host_files: Callable[[], FileOperations]
+    has_store: bool
+
+
+def budget_for(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Budget | None:
+    """Return the budget for a call's model, or None while its window is unknown; computed again only when that changes."""
+    window = shared.find_window(call.model, call.context_window, call.settings.default_context_window)
+    requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
+    terms = (call.settings, window, requested, call.cut_at)
+    held = conversation.sizes.budget
+    if held is None or held[0] != terms:
+        held = conversation.sizes.budget = terms, _budget(*terms)
+    return held[1]
+
+
+def _budget(
+    settings: CompactionSettings, window: ModelWindow | None, requested: int | None, cut_at: int | None
+) -> Budget | None:
+    """Return the budget for a window; the smaller one if the window cut an answer short at `cut_at`."""
+    if cut_at is not None and (window is None or cut_at < window.tokens):
+        # The provider lowers the limit of an answer by itself: the whole of it need not fit.
+        wished = min(requested or settings.max_output_tokens or 0, cut_at // 2)
+        return settings.budget(max(cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
+    if window is None:
+        return None
+    return settings.budget(
+        max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only, max_output_tokens=requested
+    )
