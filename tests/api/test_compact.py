@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_hooks import CompactionOutcome, ContextOverflowError
+from compaction_hooks import CompactionOutcome, CompactionReason, ContextOverflowError
+from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
-from tests.conversations import Chat, Scripted, controller, steps, system, talk, user
+from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, texts, user
 
 
 @pytest.mark.parametrize("turns", [24, 48])
@@ -37,3 +38,87 @@ def test_a_manual_compaction_of_what_no_longer_fits_is_not_taken_for_done() -> N
     result = hooks.compact_sync(messages)
     assert result.outcome is CompactionOutcome.COMPACTED
     assert result.tokens_after <= 4_096
+
+
+def test_manual_compaction_ignores_the_threshold() -> None:
+    messages = [system(), *talk(4)]
+    result = controller(200_000, summarizer=Scripted()).compact_sync(messages)
+    assert (result.outcome, result.reason) == (CompactionOutcome.COMPACTED, CompactionReason.MANUAL)
+    assert len(result.messages) < len(messages)
+    assert result.tokens_after < result.tokens_before
+
+
+def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
+    asked = Scripted()
+    messages = talk(20)
+    few = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
+    many = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=6_000)
+    assert len(few.messages) < len(many.messages)
+    assert asked.requests[0].focus == "the schema"
+    assert "the schema" in asked.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([], id="empty"),
+        pytest.param([system()], id="only a system prompt"),
+        pytest.param([user("hello")], id="one message"),
+        pytest.param([user("hello"), assistant("hi")], id="one turn"),
+    ],
+)
+def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -> None:
+    """No empty summary, and no error either."""
+    asked = Scripted()
+    result = controller(200_000, summarizer=asked).compact_sync(messages)
+    assert result.outcome is CompactionOutcome.NOTHING_TO_COMPACT
+    assert result.messages is messages
+    assert asked.requests == []
+
+
+def test_manual_compaction_right_after_another_is_refused_and_later_works() -> None:
+    """An earlier compaction must not block later compactions."""
+    hooks = controller(200_000, summarizer=Scripted())
+    first = hooks.compact_sync(talk(10), keep_recent_tokens=300)
+    again = hooks.compact_sync(first.messages, keep_recent_tokens=300)
+    assert again.outcome is CompactionOutcome.NOTHING_TO_COMPACT
+    later = hooks.compact_sync([*first.messages, *talk(10, first=10)], keep_recent_tokens=300)
+    assert later.outcome is CompactionOutcome.COMPACTED
+
+
+def test_manual_compaction_that_cannot_fit_names_the_part() -> None:
+    """A typed error with the numbers and the remedy."""
+    messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
+    with pytest.raises(ContextOverflowError, match="system prompt") as caught:
+        controller(8_192).compact_sync(messages)
+    assert (caught.value.part, caught.value.window) == ("system prompt", 8_192)
+    assert caught.value.tokens is not None
+    assert caught.value.tokens > 8_192
+
+
+def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
+    """The host replaces its list; the next view of the trimmed list is that list."""
+    hooks = controller(8_192, summarizer=Scripted())
+    result = hooks.compact_sync([system(), *talk(12)])
+    stored = [*result.messages, user("next")]
+    assert hooks.transform_context_sync(stored) is stored
+
+
+def test_keeping_nothing_keeps_the_last_step_alone() -> None:
+    messages = [system(), *talk(12)]
+    result = controller(200_000, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=0)
+    assert len(result.messages) == 4, "system, summary, the pinned request and the last answer"
+
+
+def test_a_negative_number_to_keep_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="keep_recent_tokens=-5"):
+        controller().compact_sync(talk(3), keep_recent_tokens=-5)
+
+
+def test_who_compacts_by_hand_gets_a_summary_though_clearing_would_do() -> None:
+    asked = Scripted("- what was read")
+    messages = [user("go"), *steps(24, 500)]
+    assert "Old tool result cleared" in texts(controller(16_384, summarizer=asked).transform_context_sync(messages))
+    assert asked.requests == []
+    result = controller(16_384, summarizer=asked).compact_sync(messages, focus="the parser")
+    assert "- what was read" in texts(result.messages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +26,17 @@ from compaction_hooks import (
 from compaction_hooks.errors import RecordError
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Scripted, prose, steps, talk, user
+from tests.conversations import Scripted, controller, prose, steps, system, talk, user
+
+MESSAGES = [user("go"), *steps(30, 300)]
+
+
+Chat = Mapping[str, object]
+
+
+def long(first: int = 0) -> list[Chat]:
+    return [system(), *talk(15, first=first)]
+
 
 SECRET = "xyzzy"
 THRESHOLD = CompactionReason.THRESHOLD
@@ -164,3 +175,29 @@ def test_the_event_tells_of_the_record_that_is_used_if_another_worker_was_first(
     assert hooks.history() == [used]
     assert isinstance(finished, CompactionFinished)
     assert (finished.record, finished.tokens_after) == (used, used.tokens_after)
+
+
+def test_events_tell_what_happened_and_what_it_cost() -> None:
+    events: list[CompactionEvent] = []
+    messages = long()
+    view = controller(8_192, summarizer=Scripted(), events=events).transform_context_sync(messages)
+    started, finished = events
+    assert type(started).__name__ == "CompactionStarted"
+    assert isinstance(finished, CompactionFinished)
+    assert (finished.messages_before, finished.messages_after) == (len(messages), len(view))
+    assert finished.tokens_after < finished.tokens_before
+    assert finished.summary_messages == 1
+    assert finished.compacted_messages > 0
+    assert finished.reason == "threshold"
+    assert finished.duration_seconds >= 0
+
+
+async def test_a_call_s_event_handler_hears_of_that_call_alone() -> None:
+    always: list[CompactionEvent] = []
+    once: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(), events=always)
+    await hooks.transform_context(MESSAGES, on_event=once.append)
+    await hooks.session("another").transform_context(MESSAGES)
+    finished = [[event for event in heard if isinstance(event, CompactionFinished)] for heard in (always, once)]
+    assert [len(events) for events in finished] == [2, 1]
+    assert finished[1][0].session_id == "default"

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
+import pytest
+
 from compaction_hooks.files import FileOperations
-from tests.conversations import Controller, Scripted, controller, talk
+from tests.conversations import Controller, Scripted, controller, system, talk
+
+Chat = Mapping[str, object]
+
+
+def long(first: int = 0) -> list[Chat]:
+    return [system(), *talk(15, first=first)]
 
 
 def files_of(hooks: Controller, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -26,3 +37,14 @@ def test_a_list_that_fails_leaves_the_other_one() -> None:
     hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: FileOperations(read=("all.md",)))
     hooks.session("a", host_files=broken)
     assert files_of(hooks, "a") == (("all.md",), ())
+
+
+def test_a_file_tracker_that_fails_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+
+    def broken() -> FileOperations:
+        raise OSError("no such project")
+
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        result = controller(8_192, summarizer=Scripted(), host_files=broken).compact_sync(long())
+    assert result.record is not None
+    assert any("file list" in record.message for record in caplog.records)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from compaction_hooks import CompactionSettings
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Scripted, controller, system, talk, texts
+from tests.conversations import Scripted, controller, steps, system, talk, texts, user
+
+Chat = Mapping[str, object]
+
+
+def long(first: int = 0) -> list[Chat]:
+    return [system(), *talk(15, first=first)]
+
 
 MESSAGES = [system(), *talk(20)]
 
@@ -55,3 +64,49 @@ def test_exported_records_carry_the_rest_after_an_undo() -> None:
     there.import_records(here.export_records())
     assert there.transform_context_sync(MESSAGES) is MESSAGES
     assert "- again" in texts(there.transform_context_sync([*MESSAGES, *talk(10)]))
+
+
+def test_undo_gives_back_the_view_of_before_and_rests() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    messages = long()
+    assert hooks.transform_context_sync(messages) is not messages
+    undone = hooks.undo()
+    assert undone is not None
+    assert undone.compaction_count == 1
+    assert hooks.transform_context_sync(messages) is messages
+    assert hooks.undo() is None
+
+
+def test_after_an_undo_it_compacts_again_once_the_context_has_grown() -> None:
+    hooks = controller(16_384, summarizer=Scripted())
+    messages = [system(), *talk(30)]
+    hooks.transform_context_sync(messages)
+    hooks.undo()
+    views = []
+    for n in range(30, 40):
+        messages = [*messages, *talk(1, first=n)]
+        views.append(hooks.transform_context_sync(messages) is messages)
+    assert views[0] is True
+    assert views[-1] is False
+
+
+def test_undo_goes_back_one_record() -> None:
+    """Records form a chain."""
+    hooks = controller(8_192, summarizer=Scripted("- one", "- two"))
+    messages = talk(15)
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    messages = [*messages, *talk(15, first=15)]
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    hooks.undo()
+    assert [record.summary for record in hooks.history()] == ["- one"]
+
+
+def test_undo_of_a_stored_list_keeps_its_summary() -> None:
+    """The summary at the head is then one nobody has a record of: it is updated, not lost."""
+    asked = Scripted("- ALPHA", "- both")
+    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
+    stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages
+    hooks.transform_context_sync(stored)
+    hooks.undo()
+    hooks.transform_context_sync([*stored, *steps(24, 350, first=40)])
+    assert "- ALPHA" in str(asked.requests[-1].previous_summary)

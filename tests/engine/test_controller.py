@@ -12,14 +12,12 @@ import pytest
 from compaction_hooks import (
     CompactionController,
     CompactionFinished,
-    CompactionOutcome,
-    CompactionReason,
     CompactionSettings,
     CompactionSkipped,
     ContextOverflowError,
     Usage,
 )
-from compaction_hooks.errors import ConfigurationError, FormatError
+from compaction_hooks.errors import FormatError
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
@@ -112,62 +110,6 @@ def test_one_controller_compacts_once_for_one_list() -> None:
     assert sum(isinstance(event, CompactionFinished) for event in events) == 1
 
 
-def test_auto_compact_off_leaves_the_list_alone() -> None:
-    """The two switches are independent."""
-    messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(auto_compact=False))
-    assert hooks.transform_context_sync(messages) is messages
-
-
-def test_a_subagent_leaves_the_threshold_to_its_parent() -> None:
-    messages = [user("go"), *steps(30, 400)]
-    hooks = controller(8_192, settings=CompactionSettings(is_subagent=True))
-    assert hooks.transform_context_sync(messages) is messages
-
-
-def test_system_prompt_and_tools_beside_the_list_count() -> None:
-    messages = talk(8)
-    assert controller(8_192).transform_context_sync(messages) is messages
-    tools = [{"type": "function", "function": {"name": "grep", "description": prose(1_500)}}]
-    view = controller(8_192).transform_context_sync(messages, system=prose(1_500), tools=tools)
-    assert view is not messages
-
-
-def test_a_smaller_model_compacts_before_it_is_called() -> None:
-    """The window of the model of this very call."""
-    hooks: CompactionController[Chat] = CompactionController(model="large", context_window=200_000)
-    messages = [user("go"), *steps(30, 400)]
-    assert hooks.transform_context_sync(messages, model="large") is messages
-    error = ValueError("prompt is too long: 9000 tokens > 8192 maximum")
-    hooks.session("elsewhere").recover_sync(error, messages, model="small")
-    assert hooks.transform_context_sync(messages, model="large") is messages
-    assert hooks.transform_context_sync(messages, model="small") is not messages
-
-
-def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.LogCaptureFixture) -> None:
-    messages = [user("go"), *steps(40, 400)]
-    hooks: CompactionController[Chat] = CompactionController(model="nobody-knows-me")
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        for _ in range(3):
-            assert hooks.transform_context_sync(messages) is messages
-    assert [record.message.count("context_window=") for record in caplog.records] == [1]
-
-
-def test_an_assumed_window_is_an_option() -> None:
-    """`default_context_window`."""
-    messages = [user("go"), *steps(40, 400)]
-    settings = CompactionSettings(default_context_window=8_192)
-    assert (
-        CompactionController(model="nobody-knows-me", settings=settings).transform_context_sync(messages)
-        is not messages
-    )
-
-
-def test_a_window_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="context_window=0"):
-        CompactionController(context_window=0)
-
-
 def test_a_message_that_cannot_be_read_names_its_field() -> None:
     with pytest.raises(FormatError, match="role"):
         controller().transform_context_sync([{"content": "no role"}])
@@ -249,23 +191,6 @@ def test_the_prefix_is_byte_identical_between_compactions() -> None:
     assert hooks.state().compaction_count == count
 
 
-def test_old_results_are_cleared_first_and_no_summariser_is_asked() -> None:
-    """Runs before and independent of a summary."""
-    asked = Scripted()
-    messages = [user("go"), *steps(24, 500)]
-    view = controller(16_384, summarizer=asked).transform_context_sync(messages)
-    assert asked.requests == []
-    assert "Old tool result cleared" in texts(view)
-    assert len(view) == len(messages)
-
-
-def test_clearing_can_be_switched_off() -> None:
-    asked = Scripted()
-    settings = CompactionSettings(clear_tool_results=False)
-    controller(16_384, summarizer=asked, settings=settings).transform_context_sync([user("go"), *steps(24, 500)])
-    assert len(asked.requests) == 1
-
-
 def test_a_result_larger_than_the_window_is_shortened() -> None:
     """One huge result in the last step; nobody has seen it yet, so its head and tail stay."""
     huge = "first line\n" + prose(30_000) + "\nlast line"
@@ -331,70 +256,6 @@ def test_a_list_that_no_rung_makes_smaller_comes_back_as_it_was() -> None:
 
 
 # -- by hand
-
-
-def test_manual_compaction_ignores_the_threshold() -> None:
-    messages = [system(), *talk(4)]
-    result = controller(200_000, summarizer=Scripted()).compact_sync(messages)
-    assert (result.outcome, result.reason) == (CompactionOutcome.COMPACTED, CompactionReason.MANUAL)
-    assert len(result.messages) < len(messages)
-    assert result.tokens_after < result.tokens_before
-
-
-def test_manual_compaction_takes_focus_and_a_number_to_keep() -> None:
-    asked = Scripted()
-    messages = talk(20)
-    few = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
-    many = controller(200_000, summarizer=asked).compact_sync(messages, keep_recent_tokens=6_000)
-    assert len(few.messages) < len(many.messages)
-    assert asked.requests[0].focus == "the schema"
-    assert "the schema" in asked.requests[0].prompt
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        pytest.param([], id="empty"),
-        pytest.param([system()], id="only a system prompt"),
-        pytest.param([user("hello")], id="one message"),
-        pytest.param([user("hello"), assistant("hi")], id="one turn"),
-    ],
-)
-def test_nothing_to_compact_is_refused_without_a_summary(messages: list[Chat]) -> None:
-    """No empty summary, and no error either."""
-    asked = Scripted()
-    result = controller(200_000, summarizer=asked).compact_sync(messages)
-    assert result.outcome is CompactionOutcome.NOTHING_TO_COMPACT
-    assert result.messages is messages
-    assert asked.requests == []
-
-
-def test_manual_compaction_right_after_another_is_refused_and_later_works() -> None:
-    """An earlier compaction must not block later compactions."""
-    hooks = controller(200_000, summarizer=Scripted())
-    first = hooks.compact_sync(talk(10), keep_recent_tokens=300)
-    again = hooks.compact_sync(first.messages, keep_recent_tokens=300)
-    assert again.outcome is CompactionOutcome.NOTHING_TO_COMPACT
-    later = hooks.compact_sync([*first.messages, *talk(10, first=10)], keep_recent_tokens=300)
-    assert later.outcome is CompactionOutcome.COMPACTED
-
-
-def test_manual_compaction_that_cannot_fit_names_the_part() -> None:
-    """A typed error with the numbers and the remedy."""
-    messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
-    with pytest.raises(ContextOverflowError, match="system prompt") as caught:
-        controller(8_192).compact_sync(messages)
-    assert (caught.value.part, caught.value.window) == ("system prompt", 8_192)
-    assert caught.value.tokens is not None
-    assert caught.value.tokens > 8_192
-
-
-def test_the_compacted_list_can_be_stored_and_goes_on() -> None:
-    """The host replaces its list; the next view of the trimmed list is that list."""
-    hooks = controller(8_192, summarizer=Scripted())
-    result = hooks.compact_sync([system(), *talk(12)])
-    stored = [*result.messages, user("next")]
-    assert hooks.transform_context_sync(stored) is stored
 
 
 def test_a_stored_list_without_its_record_is_still_recognised() -> None:
@@ -486,23 +347,6 @@ def test_texts_are_shortened_after_an_overflow_too() -> None:
     assert sent[1][2] is messages[2]
 
 
-def test_keeping_nothing_keeps_the_last_step_alone() -> None:
-    messages = [system(), *talk(12)]
-    result = controller(200_000, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=0)
-    assert len(result.messages) == 4, "system, summary, the pinned request and the last answer"
-
-
-def test_a_negative_number_to_keep_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="keep_recent_tokens=-5"):
-        controller().compact_sync(talk(3), keep_recent_tokens=-5)
-
-
-@pytest.mark.parametrize("window", [0, -1, "16k", 1.5, True])
-def test_a_window_that_is_no_number_of_tokens_is_refused(window: object) -> None:
-    with pytest.raises(ConfigurationError, match="context_window="):
-        CompactionController(context_window=window)  # type: ignore[call-overload]  # wrong on purpose
-
-
 def test_a_list_without_answers_is_not_read_whole_each_time() -> None:
     reads = 0
 
@@ -518,12 +362,3 @@ def test_a_list_without_answers_is_not_read_whole_each_time() -> None:
     reads = 0
     hooks.transform_context_sync([*messages, user("one more")])
     assert reads < 100
-
-
-def test_who_compacts_by_hand_gets_a_summary_though_clearing_would_do() -> None:
-    asked = Scripted("- what was read")
-    messages = [user("go"), *steps(24, 500)]
-    assert "Old tool result cleared" in texts(controller(16_384, summarizer=asked).transform_context_sync(messages))
-    assert asked.requests == []
-    result = controller(16_384, summarizer=asked).compact_sync(messages, focus="the parser")
-    assert "- what was read" in texts(result.messages)

@@ -192,35 +192,11 @@ def test_other_errors_pass_untouched(error: Exception) -> None:
     assert raised.value is error
 
 
-def test_a_wording_nobody_knows_can_be_added() -> None:
-    """Providers invent new wordings all the time."""
-    provider = Provider(20_000, RuntimeError("the kettle is full"))
-    messages = [user("go"), *steps(30, 300)]
-    with pytest.raises(RuntimeError):
-        controller(None).call_sync(messages, provider)
-    hooks = controller(None, settings=CompactionSettings(overflow_patterns=("Kettle is full",)))
-    assert hooks.call_sync(messages, provider) == "answer"
-
-
 def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
     hooks = controller(200_000, summarizer=Scripted())
     messages = talk(20)
     hooks.call_sync(messages, lambda view: "The error 'prompt is too long: 5 tokens > 4 maximum' means that ...")
     assert hooks.transform_context_sync(messages) is messages
-
-
-def test_recovery_can_be_switched_off() -> None:
-    """Independent of the threshold."""
-    provider = Provider(10)
-    hooks = controller(None, settings=CompactionSettings(compact_on_overflow=False))
-    with pytest.raises(TooLongError):
-        hooks.call_sync([user("go"), *steps(30, 300)], provider)
-
-
-def test_a_subagent_still_recovers() -> None:
-    provider = Provider(20_000, TooLongError(9_000, 8_000))
-    hooks = controller(None, settings=CompactionSettings(is_subagent=True))
-    assert hooks.call_sync([user("go"), *steps(30, 300)], provider) == "answer"
 
 
 def test_recovery_without_a_store_works() -> None:

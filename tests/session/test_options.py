@@ -1,98 +1,19 @@
-"""What a caller tells of one call: its model's window, its output limit, who summarises, who hears of it."""
+"""Arguments and settings that cannot be meant, and formats, limits and tools of a conversation."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, ContextOverflowError, Usage
+from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.validity import problems
-from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, texts, tool, user
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
-
-
-def test_the_window_of_the_call_decides_where_none_was_given() -> None:
-    """After a switch to a smaller model the next call compacts first."""
-    hooks = controller(None, summarizer=Scripted())
-    assert hooks.transform_context_sync(MESSAGES, model="large", context_window=200_000) is MESSAGES
-    assert hooks.state().context_window == 200_000
-    assert len(hooks.transform_context_sync(MESSAGES, model="small", context_window=8_192)) < len(MESSAGES)
-    assert hooks.state().context_window == 8_192
-
-
-def test_a_window_given_to_the_controller_holds_before_the_call_s() -> None:
-    hooks = controller(8_192, summarizer=Scripted())
-    assert len(hooks.transform_context_sync(MESSAGES, context_window=200_000)) < len(MESSAGES)
-
-
-def test_the_part_of_a_window_that_only_the_answer_may_use_is_left_out() -> None:
-    """Frameworks tell input and output of gpt-5 together: 400,000, of which 272,000 are for the input."""
-    hooks = controller(None)
-    hooks.transform_context_sync([user("hi")], model="gpt-5", context_window=400_000)
-    assert hooks.state().context_window == 272_000
-
-
-def test_what_the_call_asks_for_is_left_free() -> None:
-    """The reserve is at least what the call asks the model for."""
-    hooks = controller(20_000, summarizer=Scripted())
-    assert hooks.transform_context_sync(MESSAGES) is MESSAGES
-    assert len(hooks.transform_context_sync(MESSAGES, max_output_tokens=12_000)) < len(MESSAGES)
-
-
-async def test_the_call_s_summariser_is_asked_where_the_controller_has_none() -> None:
-    own = Scripted("- by the conversation's own model")
-    hooks = CompactionController(context_window=8_192, settings=CompactionSettings(clear_tool_results=False))
-    assert "own model" in texts(await hooks.transform_context(MESSAGES, summarizer=own))
-    assert "own model" in texts(hooks.session("sync").transform_context_sync(MESSAGES, summarizer=own))
-
-
-def test_the_controller_s_summariser_holds_before_the_call_s() -> None:
-    theirs, own = Scripted(), Scripted()
-    hooks = controller(8_192, summarizer=theirs, settings=CompactionSettings(clear_tool_results=False))
-    hooks.transform_context_sync(MESSAGES, summarizer=own)
-    assert theirs.requests
-    assert not own.requests
-
-
-async def test_a_call_s_event_handler_hears_of_that_call_alone() -> None:
-    always: list[CompactionEvent] = []
-    once: list[CompactionEvent] = []
-    hooks = controller(8_192, summarizer=Scripted(), events=always)
-    await hooks.transform_context(MESSAGES, on_event=once.append)
-    await hooks.session("another").transform_context(MESSAGES)
-    finished = [[event for event in heard if isinstance(event, CompactionFinished)] for heard in (always, once)]
-    assert [len(events) for events in finished] == [2, 1]
-    assert finished[1][0].session_id == "default"
-
-
-def test_a_part_of_an_unknown_window_is_refused_where_the_model_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"trigger_ratio=0.8 .* model='nobody-knows-me' .*context_window"):
-        CompactionController(model="nobody-knows-me", settings=CompactionSettings(trigger_ratio=0.8))
-
-
-def test_a_record_taken_back_does_not_come_in_again() -> None:
-    session = controller(8_192, summarizer=Scripted()).session("x")
-    session.transform_context_sync(MESSAGES)
-    records = session.export_records()
-    assert session.undo() is not None
-    assert session.import_records(records) == 0
-    assert session.history() == []
-
-
-def test_exported_records_are_plain_json() -> None:
-    """Stores and checkpointers may keep them as they are: lists, no tuples."""
-    session = controller(8_192, summarizer=Scripted()).session("x")
-    session.transform_context_sync([user("go"), *steps(40, 300)])
-    (record,) = session.export_records()
-    assert record["digest"]
-    assert json.loads(json.dumps(record)) == record
 
 
 @pytest.mark.parametrize(
@@ -191,59 +112,6 @@ def broken(count: int) -> list[Chat]:
 def found(messages: list[Mapping[str, object]]) -> list[str]:
     """What OpenAI would reject in these messages."""
     return [problem.rule for problem in problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
-
-
-def test_a_broken_history_is_mended_on_request_on_every_path() -> None:
-    """What is sent is valid; the host's list stays as it was."""
-    short, long = broken(2), broken(40)
-    before = json.dumps([short, long])
-    hooks = controller(8_192, summarizer=Scripted())
-    sent: list[list[Mapping[str, object]]] = []
-    hooks.call_sync(short, sent.append, repair=True)
-    hooks.call_sync(long, sent.append, repair=True)
-    views = [
-        hooks.transform_context_sync(short, repair=True),
-        hooks.transform_context_sync(long, repair=True),
-        hooks.compact_sync(long, repair=True, keep_recent_tokens=1_000).messages,
-        hooks.recover_sync(OverflowError("prompt is too long: 9000 tokens > 8192 maximum"), long, repair=True),
-    ]
-    assert [found(view) for view in (*sent, *views)] == [[]] * 6
-    assert json.dumps([short, long]) == before
-
-
-def test_mending_is_a_setting_too_and_a_call_may_do_without() -> None:
-    messages = broken(2)
-    hooks = controller(settings=CompactionSettings(repair=True))
-    assert found(hooks.transform_context_sync(messages)) == []
-    assert hooks.transform_context_sync(messages, repair=False) is messages
-
-
-def test_mending_nothing_gives_the_very_list_back() -> None:
-    assert controller().transform_context_sync(MESSAGES[:9], repair=True) == MESSAGES[:9]
-    whole = MESSAGES[:9]
-    assert controller().transform_context_sync(whole, repair=True) is whole
-
-
-def test_a_mended_view_is_the_same_on_the_next_call() -> None:
-    """Its beginning is byte-identical, so that prompt caches hold."""
-    messages = broken(2)
-    hooks = controller(settings=CompactionSettings(repair=True))
-    first = texts(hooks.transform_context_sync(messages))
-    longer = texts(hooks.transform_context_sync([*messages, user("and then?")]))
-    assert longer.startswith(first[:-1])
-
-
-def test_usage_is_reported_for_the_view_as_it_was_mended() -> None:
-    hooks = controller(settings=CompactionSettings(repair=True))
-    view = hooks.transform_context_sync(broken(2))
-    hooks.report_usage(Usage(input_tokens=1_234), view)
-    assert hooks.state().context_tokens == 1_234
-
-
-def test_a_format_that_cannot_mend_says_what_it_lacks() -> None:
-    hooks = controller(format=Reading(), settings=CompactionSettings(repair=True))
-    with pytest.raises(ConfigurationError, match="repair"):
-        hooks.transform_context_sync(broken(2))
 
 
 class Reading:

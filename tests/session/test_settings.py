@@ -45,20 +45,6 @@ def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> 
     assert settings.budget(200_000, is_input_only=True).trigger == 183_616
 
 
-@pytest.mark.parametrize(
-    ("settings", "trigger"),
-    [
-        pytest.param(CompactionSettings(trigger_ratio=0.8, trigger_tokens=70_000), 70_000, id="the lower of two"),
-        pytest.param(CompactionSettings(trigger_ratio=0.8), 80_000, id="a ratio"),
-        pytest.param(CompactionSettings(trigger_tokens=50_000), 50_000, id="an absolute number"),
-        pytest.param(CompactionSettings(trigger_tokens=500_000), 83_616, id="never above the reserve"),
-    ],
-)
-def test_threshold_can_be_a_ratio_or_a_number(settings: CompactionSettings, trigger: int) -> None:
-    """The options."""
-    assert settings.budget(100_000).trigger == trigger
-
-
 def test_target_is_six_tenths_of_the_trigger() -> None:
     assert CompactionSettings().budget(200_000).target == int(183_616 * 0.6)
 

@@ -1,0 +1,84 @@
+"""`context_window`, of the controller or of one call, and `CompactionSettings.default_context_window`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks.errors import ConfigurationError
+from tests.conversations import Scripted, controller, steps, user
+
+Chat = Mapping[str, object]
+
+
+MESSAGES = [user("go"), *steps(30, 300)]
+
+
+def test_the_window_of_the_call_decides_where_none_was_given() -> None:
+    """After a switch to a smaller model the next call compacts first."""
+    hooks = controller(None, summarizer=Scripted())
+    assert hooks.transform_context_sync(MESSAGES, model="large", context_window=200_000) is MESSAGES
+    assert hooks.state().context_window == 200_000
+    assert len(hooks.transform_context_sync(MESSAGES, model="small", context_window=8_192)) < len(MESSAGES)
+    assert hooks.state().context_window == 8_192
+
+
+def test_a_window_given_to_the_controller_holds_before_the_call_s() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    assert len(hooks.transform_context_sync(MESSAGES, context_window=200_000)) < len(MESSAGES)
+
+
+def test_the_part_of_a_window_that_only_the_answer_may_use_is_left_out() -> None:
+    """Frameworks tell input and output of gpt-5 together: 400,000, of which 272,000 are for the input."""
+    hooks = controller(None)
+    hooks.transform_context_sync([user("hi")], model="gpt-5", context_window=400_000)
+    assert hooks.state().context_window == 272_000
+
+
+def test_a_part_of_an_unknown_window_is_refused_where_the_model_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"trigger_ratio=0.8 .* model='nobody-knows-me' .*context_window"):
+        CompactionController(model="nobody-knows-me", settings=CompactionSettings(trigger_ratio=0.8))
+
+
+def test_a_smaller_model_compacts_before_it_is_called() -> None:
+    """The window of the model of this very call."""
+    hooks: CompactionController[Chat] = CompactionController(model="large", context_window=200_000)
+    messages = [user("go"), *steps(30, 400)]
+    assert hooks.transform_context_sync(messages, model="large") is messages
+    error = ValueError("prompt is too long: 9000 tokens > 8192 maximum")
+    hooks.session("elsewhere").recover_sync(error, messages, model="small")
+    assert hooks.transform_context_sync(messages, model="large") is messages
+    assert hooks.transform_context_sync(messages, model="small") is not messages
+
+
+def test_an_unknown_window_is_said_once_and_nothing_is_compacted(caplog: pytest.LogCaptureFixture) -> None:
+    messages = [user("go"), *steps(40, 400)]
+    hooks: CompactionController[Chat] = CompactionController(model="nobody-knows-me")
+    with caplog.at_level(logging.WARNING, "compaction_hooks"):
+        for _ in range(3):
+            assert hooks.transform_context_sync(messages) is messages
+    assert [record.message.count("context_window=") for record in caplog.records] == [1]
+
+
+def test_an_assumed_window_is_an_option() -> None:
+    """`default_context_window`."""
+    messages = [user("go"), *steps(40, 400)]
+    settings = CompactionSettings(default_context_window=8_192)
+    assert (
+        CompactionController(model="nobody-knows-me", settings=settings).transform_context_sync(messages)
+        is not messages
+    )
+
+
+def test_a_window_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="context_window=0"):
+        CompactionController(context_window=0)
+
+
+@pytest.mark.parametrize("window", [0, -1, "16k", 1.5, True])
+def test_a_window_that_is_no_number_of_tokens_is_refused(window: object) -> None:
+    with pytest.raises(ConfigurationError, match="context_window="):
+        CompactionController(context_window=window)  # type: ignore[call-overload]  # wrong on purpose

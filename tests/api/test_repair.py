@@ -1,0 +1,97 @@
+"""`repair`, in the settings or in one call: a broken history is repaired before it is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.formats import OpenAIChatFormat
+from compaction_hooks.validity import problems
+from tests.conversations import Chat, Scripted, assistant, call, controller, steps, texts, tool, user
+
+MESSAGES = [user("go"), *steps(30, 300)]
+
+
+def broken(count: int) -> list[Chat]:
+    """A run that crashed while two tools were at work, and was gone on with; and a result whose call was lost."""
+    crashed = assistant(None, call("a", path="a.py"), call("b", path="b.py"))
+    return [
+        user("go"),
+        *steps(count, 300),
+        crashed,
+        user("go on"),
+        tool("lost", "of a call nobody made"),
+        assistant("Yes."),
+    ]
+
+
+def found(messages: list[Mapping[str, object]]) -> list[str]:
+    """What OpenAI would reject in these messages."""
+    return [problem.rule for problem in problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
+
+
+class Reading:
+    """A format with no more than a `MessageFormat` has to have."""
+
+    name = "reading"
+
+    def __init__(self) -> None:
+        inner = OpenAIChatFormat()
+        self.read, self.summary, self.take, self.rewrite = inner.read, inner.summary, inner.take, inner.rewrite
+
+
+def test_a_broken_history_is_mended_on_request_on_every_path() -> None:
+    """What is sent is valid; the host's list stays as it was."""
+    short, long = broken(2), broken(40)
+    before = json.dumps([short, long])
+    hooks = controller(8_192, summarizer=Scripted())
+    sent: list[list[Mapping[str, object]]] = []
+    hooks.call_sync(short, sent.append, repair=True)
+    hooks.call_sync(long, sent.append, repair=True)
+    views = [
+        hooks.transform_context_sync(short, repair=True),
+        hooks.transform_context_sync(long, repair=True),
+        hooks.compact_sync(long, repair=True, keep_recent_tokens=1_000).messages,
+        hooks.recover_sync(OverflowError("prompt is too long: 9000 tokens > 8192 maximum"), long, repair=True),
+    ]
+    assert [found(view) for view in (*sent, *views)] == [[]] * 6
+    assert json.dumps([short, long]) == before
+
+
+def test_mending_is_a_setting_too_and_a_call_may_do_without() -> None:
+    messages = broken(2)
+    hooks = controller(settings=CompactionSettings(repair=True))
+    assert found(hooks.transform_context_sync(messages)) == []
+    assert hooks.transform_context_sync(messages, repair=False) is messages
+
+
+def test_mending_nothing_gives_the_very_list_back() -> None:
+    assert controller().transform_context_sync(MESSAGES[:9], repair=True) == MESSAGES[:9]
+    whole = MESSAGES[:9]
+    assert controller().transform_context_sync(whole, repair=True) is whole
+
+
+def test_a_mended_view_is_the_same_on_the_next_call() -> None:
+    """Its beginning is byte-identical, so that prompt caches hold."""
+    messages = broken(2)
+    hooks = controller(settings=CompactionSettings(repair=True))
+    first = texts(hooks.transform_context_sync(messages))
+    longer = texts(hooks.transform_context_sync([*messages, user("and then?")]))
+    assert longer.startswith(first[:-1])
+
+
+def test_usage_is_reported_for_the_view_as_it_was_mended() -> None:
+    hooks = controller(settings=CompactionSettings(repair=True))
+    view = hooks.transform_context_sync(broken(2))
+    hooks.report_usage(Usage(input_tokens=1_234), view)
+    assert hooks.state().context_tokens == 1_234
+
+
+def test_a_format_that_cannot_mend_says_what_it_lacks() -> None:
+    hooks = controller(format=Reading(), settings=CompactionSettings(repair=True))
+    with pytest.raises(ConfigurationError, match="repair"):
+        hooks.transform_context_sync(broken(2))
