@@ -14,6 +14,7 @@ from compaction_hooks import (
     CompactionSettings,
     ContextOverflowError,
     SummaryRequest,
+    is_context_overflow,
 )
 from compaction_hooks.errors import FormatError, RecordError
 from compaction_hooks.stores import MemoryStore
@@ -73,6 +74,29 @@ def test_a_system_prompt_larger_than_the_window_is_named() -> None:
     with pytest.raises(ContextOverflowError, match="cannot be made to fit") as raised:
         controller.compact_sync(large)
     assert raised.value.part == "system prompt"
+
+
+def test_the_words_of_a_gateway_are_recognized_once_they_are_told() -> None:
+    sent: list[int] = []
+
+    def send(view: list[dict[str, Any]]) -> str:
+        sent.append(len(view))
+        if len(sent) == 1:
+            raise RuntimeError("E77: beyond the permitted payload")
+        return "Done."
+
+    assert not is_context_overflow("E77: beyond the permitted payload")
+    settings = CompactionSettings(overflow_patterns=("E77",))
+    controller: CompactionController[Any] = CompactionController(context_window=64_000, settings=settings)
+    assert controller.call_sync([user("Port the parser."), *steps(40, 1_000)], send) == "Done."
+    assert sent[1] < sent[0]
+
+
+def test_a_broken_history_is_mended_on_request() -> None:
+    broken = [user("Port the parser."), *steps(1, 300)[:1]]
+    controller: CompactionController[Any] = CompactionController(context_window=SMALL)
+    assert controller.transform_context_sync(broken) is broken
+    assert [message["role"] for message in controller.transform_context_sync(broken, repair=True)][-1] == "tool"
 
 
 def test_the_breaker_opens_and_one_success_closes_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -158,4 +182,12 @@ def test_a_pin_that_is_not_in_the_list_is_logged(caplog: pytest.LogCaptureFixtur
     controller: CompactionController[Any] = CompactionController(context_window=SMALL)
     controller.pin(user("This was never said."))
     controller.transform_context_sync(LONG)
+    assert is_named(caplog.text)
+
+
+def test_a_handler_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def tell(event: object) -> None:
+        raise OSError("no disk")
+
+    CompactionController(context_window=SMALL, on_event=tell).transform_context_sync(LONG)
     assert is_named(caplog.text)
