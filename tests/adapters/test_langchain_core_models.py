@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("langchain_core")
 
-from compaction_adapters.langchain_core import (
+from compaction_adapters.langchain_core.models import (
     bound_arguments,
     chat_model_in,
     max_input_tokens,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,12 +12,11 @@ pytest.importorskip("langchain_core")
 pytest.importorskip("langgraph.graph")
 
 from compaction_adapters.langchain_core import (
-    CarriedSessions,
+    Conversation,
+    Conversations,
     LangChainFormat,
-    conversation_id,
+    Task,
     records_update,
-    stream_events,
-    thread_id,
     union_records,
 )
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -25,6 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
 from langgraph.types import Send
 
 from compaction_hooks import (
@@ -36,6 +37,7 @@ from compaction_hooks import (
     StoreFailed,
     Usage,
 )
+from compaction_hooks.events import EventHandler
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "T"}}
 
@@ -48,7 +50,7 @@ class Names:
         self.seen: list[str | None] = []
 
     def node(self, state: Any) -> dict[str, Any]:
-        self.seen.append(conversation_id(get_config(), self.run))
+        self.seen.append(Task(get_config()).conversation(self.run))
         return {}
 
     def graph(self, **options: Any) -> Any:
@@ -121,9 +123,9 @@ def test_a_workflow_is_its_threads_conversation_and_the_tasks_it_calls_are_not()
 
 
 def test_outside_a_graph_the_thread_is_what_the_configuration_says() -> None:
-    assert (thread_id({}), conversation_id({})) == (None, None)
-    assert (thread_id(THREAD), conversation_id(THREAD)) == ("T", "T")
-    assert conversation_id({"configurable": {"thread_id": ""}}) is None
+    assert (Task({}).thread, Task({}).conversation()) == (None, None)
+    assert (Task(THREAD).thread, Task(THREAD).conversation()) == ("T", "T")
+    assert Task({"configurable": {"thread_id": ""}}).conversation() is None
 
 
 # -- events
@@ -176,6 +178,13 @@ def test_a_finished_compaction_is_told_without_its_record() -> None:
     assert session.export_records()
 
 
+def stream_events(write: Callable[[Any], None]) -> EventHandler:
+    """What a node whose run writes its custom stream with this function tells events."""
+    handler = Task({"configurable": {"__pregel_runtime": Runtime(stream_writer=write)}}).on_event
+    assert handler is not None
+    return handler
+
+
 # -- records
 
 
@@ -221,31 +230,46 @@ def test_a_state_is_told_what_was_undone() -> None:
     assert records_update(session, [note]) == []
 
 
+def conversation(conversations: Conversations, name: str, messages: list[BaseMessage]) -> Conversation:
+    return conversations.of(Task({"configurable": {"thread_id": name}}), messages)
+
+
+def carrying(conversations: Conversations) -> list[dict[str, Any]]:
+    """Compact a conversation, and return its records."""
+    made = conversation(conversations, "T", talk())
+    made.session.transform_context_sync(made.messages)
+    conversations.kept(made)
+    return made.session.export_records()
+
+
+def new_conversations() -> Conversations:
+    return Conversations(CompactionController(context_window=16_384), "records", "run")
+
+
 def test_carried_records_are_given_to_conversations_they_are_true_of_only() -> None:
-    made = compacted(talk())
-    for messages, records in (
-        ([SystemMessage("Be brief."), *talk(), HumanMessage("?")], made.export_records()),
-        (talk()[:2], []),
-        ([*talk()[:1], *talk(first=1)], []),
-        (talk(first=1), []),
-        ([], []),
+    for messages, is_given in (
+        ([SystemMessage("Be brief."), *talk(), HumanMessage("?")], True),
+        (talk()[:2], False),
+        ([*talk()[:1], *talk(first=1)], False),
+        (talk(first=1), False),
+        ([], False),
     ):
-        carried = CarriedSessions(CompactionController())
-        carried.keep(made, talk())
-        session = carried.open("another", messages, None, {})
-        assert session.export_records() == records
+        conversations = new_conversations()
+        made = carrying(conversations)
+        session = conversation(conversations, "another", messages).session
+        assert session.export_records() == (made if is_given else [])
 
 
 def test_a_session_is_asked_about_once_for_each_beginning() -> None:
     """A session may be shown what a model is given before it is shown the conversation itself."""
-    carried, made = CarriedSessions(CompactionController()), compacted(talk())
-    early = carried.open("early", talk(), None, {})
-    late = carried.open("late", talk(first=1), None, {})
-    carried.keep(made, talk())
-    carried.open("early", talk(), None, {})
-    carried.open("late", talk(), None, {})
+    conversations = new_conversations()
+    early = conversation(conversations, "early", talk()).session
+    late = conversation(conversations, "late", talk(first=1)).session
+    made = carrying(conversations)
+    conversation(conversations, "early", talk())
+    conversation(conversations, "late", talk())
     assert early.export_records() == []
-    assert late.export_records() == made.export_records()
+    assert late.export_records() == made
 
 
 def test_a_store_that_fails_is_told_as_what_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,16 @@ import pytest
 pytest.importorskip("langchain_openai")
 
 from compaction_adapters.langchain import CompactionMiddleware
-from compaction_adapters.langchain import sessions as sessions_module
 from compaction_adapters.langchain.records import CHANNEL
-from compaction_adapters.langchain_core import carried
+from compaction_adapters.langchain_core import conversations
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from compaction_hooks import CompactionRecord, CompactionSettings
+from compaction_hooks import CompactionFinished, CompactionRecord, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import langchain_core_stage
@@ -62,7 +61,6 @@ async def call(agent: Any, messages: Any, how: str, config: Any = None) -> Any:
     return agent.invoke(messages, config) if how == "sync" else await agent.ainvoke(messages, config)
 
 
-names_runs = pytest.mark.skipif("control" not in Runtime.__dataclass_fields__, reason="nothing tells runs apart")
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
 
 
@@ -214,7 +212,6 @@ async def test_records_travel_by_a_store_of_ones_own(stage: Stage, tmp_path: Pat
     assert kinds_of(side.requests) == [True, False, False]
 
 
-@names_runs
 async def test_all_calls_of_a_run_without_a_thread_are_one_conversation(stage: Stage) -> None:
     side = stage.side(*[reads(f"src/{step}.py") for step in range(12)])
     events: list[CompactionEvent] = []
@@ -229,13 +226,17 @@ async def test_all_calls_of_a_run_without_a_thread_are_one_conversation(stage: S
 async def test_a_run_without_a_thread_is_given_no_record_of_another_conversation(stage: Stage) -> None:
     """Both begin with the same words, and go on differently."""
     stage.side()
-    events: list[CompactionEvent] = []
-    middleware = CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer())
+    held: list[int] = []
+
+    def count(event: CompactionEvent) -> None:
+        if isinstance(event, CompactionFinished):
+            held.append(len(middleware.session(event.session_id).export_records()))
+
+    middleware = CompactionMiddleware(on_event=count, summarizer=CountingSummarizer())
     agent = agent_of(stage, middleware)
     for first in (0, 100):
         agent.invoke({"messages": [HumanMessage("Hello."), *spoken(30, first=first)]})
-    for id in {event.session_id for event in events}:
-        assert len(middleware.session(id).export_records()) == 1
+    assert held == [1, 1]
 
 
 async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_beginning(stage: Stage) -> None:
@@ -261,7 +262,7 @@ async def test_a_thread_that_begins_with_the_messages_of_another_pays_nothing_fo
 
 
 async def test_only_the_records_used_last_are_carried_over(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carried, "MAX_CARRIED", 2)
+    monkeypatch.setattr(conversations, "MAX_CARRIED", 2)
     summarizer = CountingSummarizer()
     stage.side()
     agent = agent_of(stage, CompactionMiddleware(summarizer=summarizer))
@@ -287,19 +288,17 @@ def within(agent: Any) -> Any:
     return outer.compile(checkpointer=InMemorySaver())
 
 
-@names_runs
 @pytest.mark.parametrize(
-    ("is_inner", "has_thread", "held"),
+    ("is_inner", "has_thread", "is_held"),
     [
-        pytest.param(False, False, [False, True, True], id="without a thread"),
-        pytest.param(True, True, [False, True, True], id="subgraphs"),
-        pytest.param(False, True, [True, True, True], id="threads stay"),
+        pytest.param(False, False, False, id="without a thread"),
+        pytest.param(True, True, False, id="subgraphs"),
+        pytest.param(False, True, True, id="threads stay"),
     ],
 )
 async def test_sessions_of_runs_that_ended_are_let_go(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, is_inner: bool, has_thread: bool, held: list[bool]
+    stage: Stage, is_inner: bool, has_thread: bool, is_held: bool
 ) -> None:
-    monkeypatch.setattr(sessions_module, "MAX_RUNS", 2)
     stage.side()
     events: list[CompactionEvent] = []
     middleware = CompactionMiddleware(on_event=events.append, summarizer=CountingSummarizer())
@@ -307,5 +306,6 @@ async def test_sessions_of_runs_that_ended_are_let_go(
     for first in (0, 100, 200):
         config = thread(f"thread {first}") if has_thread else None
         (within(agent) if is_inner else agent).invoke({"messages": spoken(30, first=first)}, config)
+    gc.collect()
     ids = list(dict.fromkeys(event.session_id for event in events))
-    assert [middleware.session(id).state().context_tokens is not None for id in ids] == held
+    assert [middleware.session(id).state().context_tokens is not None for id in ids] == [is_held] * 3

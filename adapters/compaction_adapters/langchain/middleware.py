@@ -15,25 +15,19 @@ from langchain.agents.middleware.types import (
     ResponseT,
 )
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.types import Command
 
 from compaction_adapters.kit import Flow, PolicyKeywords, Twin, controller_from, run, run_async
-from compaction_adapters.langchain.calls import Answered, ModelCall
 from compaction_adapters.langchain.compat import trace_policy, transformers
-from compaction_adapters.langchain.records import CHANNEL, CompactionState, stored_records
-from compaction_adapters.langchain.requests import call_options
-from compaction_adapters.langchain.sessions import AgentSessions, current_config
+from compaction_adapters.langchain.records import CHANNEL, RUN_CHANNEL, CompactionState
+from compaction_adapters.langchain.requests import call_options, with_view
 from compaction_adapters.langchain.sizes import controller_keywords
-from compaction_adapters.langchain_core import (
-    FORMAT,
-    ModelContextOverflowError,
-    PassedOn,
-    ThreadMethods,
-    records_update,
-)
-from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
+from compaction_adapters.langchain.streaming import HandlerWatch
+from compaction_adapters.langchain_core import FORMAT, Conversations, Task, ThreadMethods, calling
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -42,7 +36,7 @@ if TYPE_CHECKING:
     from compaction_adapters.langchain.sizes import Trigger
 
 
-class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
+class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
     """Keeps an agent's conversation inside the context window of whichever model is called.
 
     The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record
@@ -102,8 +96,8 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=True)
         self.tools = []
         self._name = name
-        self._sessions = AgentSessions(self.controller)
-        self._channel, self._messages_key = CHANNEL, "messages"
+        self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL)
+        self._messages_key = "messages"
 
     @property
     def name(self) -> str:
@@ -116,13 +110,7 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         What is done with it goes into the thread's checkpoint with the next model call; `compact`, `undo` and `pin` of the
         middleware itself write it there at once. In a process that has not seen the thread, `load` fills the session.
         """
-        return self._sessions.named(thread_id)
-
-    def _options_of(self, request: ModelRequest[ContextT], session: CompactionSession[BaseMessage]) -> CallOptions:
-        """Return the options of a call, and remember those of its model for a compaction by hand."""
-        options = call_options(request)
-        self._sessions.remember_call(session, options)
-        return options
+        return self._sessions.thread(thread_id)
 
     def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:  # noqa: ARG002
         return {**self._sessions.last_call(session), **given}
@@ -137,8 +125,7 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         Raises:
             ModelContextOverflowError: nothing smaller is valid, or it was rejected too; the provider's error is its cause.
         """
-        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
-        return run(self._calling(call, call.sender(handler)))
+        return run(self._calling(request, handler))
 
     async def awrap_model_call(
         self,
@@ -146,32 +133,38 @@ class CompactionMiddleware(ThreadMethods[AgentSessions], AgentMiddleware[AgentSt
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """As `wrap_model_call`, for agents that are awaited."""
-        call: ModelCall[ContextT, ResponseT] = ModelCall(request)
-        return await run_async(self._calling(call, call.async_sender(handler)))
+        return await run_async(self._calling(request, handler))
 
     def _calling(
-        self, call: ModelCall[ContextT, ResponseT], send: Callable[[list[BaseMessage]], Any]
+        self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], Any]
     ) -> Flow[ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]]:
-        request = call.request
-        session = self._sessions.of(request)
-        messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
-        options = self._options_of(request, session)
+        task = Task(_current_config())
+        conversation = self._sessions.of(
+            task, cast("list[BaseMessage]", request.messages)
+        )  # of its subclasses; never changed
+        options = call_options(request, task)
+        self._sessions.remember_call(conversation.session, options)
+        watch = HandlerWatch()
+
+        def send(view: list[BaseMessage]) -> Twin:
+            return Twin(handler, handler, with_view(request, view))
+
         try:
-            answer = yield Twin(session.call_sync, session.call, messages, send, answer=call.read, **options)
-        except ContextOverflowError as error:
-            raise ModelContextOverflowError.of(error) from error.__cause__
+            with watch.watching():
+                response = yield from calling(conversation, send, watch, options, _model_message)
         finally:
-            self._sessions.keep(session, messages)
-        return _with_records(answer, session)
+            update = self._sessions.kept(conversation)
+        return ExtendedModelResponse(response, Command(update=update)) if update else response
 
 
-def _with_records(
-    answer: Answered[ResponseT] | PassedOn, session: CompactionSession[BaseMessage]
-) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
-    """Return the response, with what the state must be told of records; raise what was passed on instead of one."""
-    if isinstance(answer, PassedOn):
-        raise answer.raised
-    update = records_update(session, stored_records(current_config()))
-    if not update:
-        return answer.response
-    return ExtendedModelResponse(model_response=answer.response, command=Command(update={CHANNEL: update}))
+def _model_message(response: ModelResponse[Any]) -> AIMessage | None:
+    """Return the model's own message; None where middleware inside answered without one."""
+    return next((message for message in response.result if isinstance(message, AIMessage)), None)
+
+
+def _current_config() -> RunnableConfig:
+    """Return the configuration of the node that is running; an empty one outside a graph."""
+    try:
+        return get_config()
+    except RuntimeError:
+        return {}

@@ -12,33 +12,18 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from compaction_adapters.kit import tool_schema
-from compaction_adapters.langchain.sessions import current_config
-from compaction_adapters.langchain_core import (
-    chat_model_in,
-    max_input_tokens,
-    max_output_tokens,
-    model_name,
-    model_of_run,
-    stream_events,
-    summarizer,
-    without_response_ids,
-)
+from compaction_adapters.langchain_core import Task, chat_model_in, model_of_run, model_options, without_response_ids
 from compaction_hooks import CallOptions
 
 
-def call_options(request: ModelRequest[Any]) -> CallOptions:
-    """Return what counts beside the messages, which model is meant, who writes a summary for it, and where events go."""
-    write = getattr(request.runtime, "stream_writer", None)  # a request made by hand has no runtime
-    model: Any = model_of_run(request.model, current_config())
-    return CallOptions(
-        model=model_name(model),
-        context_window=max_input_tokens(model),
-        max_output_tokens=max_output_tokens(model, request.model_settings),
-        system=request.system_message.content if request.system_message is not None else None,
-        tools=[*map(_tool_schema, request.tools), *_answer_schemas(request.response_format)],
-        summarizer=summarizer(model),
-        on_event=stream_events(write) if write is not None else None,
-    )
+def call_options(request: ModelRequest[Any], task: Task) -> CallOptions:
+    """Return what counts next to the messages, which model is meant, who writes a summary for it, and where events go."""
+    return {
+        **model_options(model_of_run(request.model, task.config), request.model_settings),
+        "system": request.system_message.content if request.system_message is not None else None,
+        "tools": [*map(_tool_schema, request.tools), *_answer_schemas(request.response_format)],
+        "on_event": task.on_event,
+    }
 
 
 def _tool_schema(tool: BaseTool | dict[str, Any]) -> object:

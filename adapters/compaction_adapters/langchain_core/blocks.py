@@ -50,24 +50,30 @@ def read_block(block: object) -> Part:
 
 
 def rewritten_block(block: object, text: str) -> object:
-    """Return a block that holds a text or a call with another text or other arguments; its other fields are the same objects.
+    """Return a block, or a call in any other form, with another text or other arguments; its other fields are the same objects.
 
     The place of media is taken by a text, with its cache mark.
     """
     if isinstance(block, str):
         return text
     fields = cast(Block, block)
+    if isinstance(function := fields.get("function"), Mapping):
+        return {**fields, "function": {**cast(Block, function), "arguments": text}}
     if isinstance(read_block(fields), Media):
         mark = {key: fields[key] for key in ("cache_control",) if key in fields}
         return {"type": "text", "text": text, **mark}
-    if _call(fields):
-        kept = {key: value for key, value in fields.items() if key != "partial_json"}
-        key = _CALL_ARGUMENTS[cast(str, fields["type"])]
-        return {**kept, key: text if isinstance(fields.get(key), str) else json_object(text)}
+    if key := next((key for key in ("args", "arguments", "input") if key in fields), None):
+        kept = {name: value for name, value in fields.items() if name != "partial_json"}
+        return {**kept, key: json_object(text) if isinstance(fields[key], Mapping) else text}
     if is_of_anthropic(fields):
         made = _ANTHROPIC.rewrite({"role": "user", "content": [fields]}, {(0, 0): text})
         return cast("list[object]", made["content"])[0]
     return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
+
+
+def renamed_call(call: Block, id_: str) -> Block:
+    """Return a call, however it is written, with another id."""
+    return {**call, "call_id" if "call_id" in call else "id": id_}
 
 
 _OF_A_USER: Final = ("document", "image", "tool_result")

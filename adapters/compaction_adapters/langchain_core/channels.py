@@ -1,24 +1,20 @@
 """Channels for the adapters' own use, in graphs of LangGraph and agents of LangChain. Needs LangGraph, which both have.
 
 LangGraph puts each channel that has a value into every `values` event and into the values of `get_state`, whichever schema
-declares it. A channel here tells LangGraph that it has none; `held_in` reads it from within a task.
+declares it. A channel here tells LangGraph that it has none; `Task.held` reads it from within a task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar, cast
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.channels.base import BaseChannel  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.errors import EmptyChannelError  # pyright: ignore[reportMissingTypeStubs]
 
 from compaction_adapters.langchain_core.records import Records, union_records
 
 V = TypeVar("V")
-
-READ: Final = "__pregel_read"
-"""`langgraph._internal._constants.CONFIG_KEY_READ`: what reads the channels of its graph for a task."""
 
 
 class HiddenChannel(BaseChannel[V, V, V]):
@@ -88,16 +84,3 @@ class RecordsChannel(HiddenChannel[Records]):
         for value in values:
             self.held = union_records(self.held, value)
         return bool(values)
-
-
-def channels_in(config: RunnableConfig) -> Mapping[str, object]:
-    """Return the channels of the graph a task runs in, by key; none outside a graph."""
-    read = cast("Mapping[str, Any]", config.get("configurable") or {}).get(READ)
-    parts: tuple[object, ...] = getattr(read, "args", ())
-    nothing: Mapping[str, object] = {}
-    return next((cast("Mapping[str, object]", part) for part in parts if isinstance(part, Mapping)), nothing)
-
-
-def held_in(config: RunnableConfig, key: str) -> Any:
-    """Return the value of a hidden channel at the beginning of the task's step; None without one."""
-    return getattr(channels_in(config).get(key), "held", None)

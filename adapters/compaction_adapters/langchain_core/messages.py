@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -28,6 +28,7 @@ from compaction_adapters.langchain_core.blocks import (
     call_id,
     read_block,
     read_result,
+    renamed_call,
     rewritten_block,
     rewritten_result,
 )
@@ -36,7 +37,6 @@ from compaction_hooks import Message
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import (
     as_json_text,
-    json_object,
     last_cache_mark,
     marked_content,
     merge_rows,
@@ -64,7 +64,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             FormatError: it is no message of langchain-core, or one that only tells a reducer to remove another.
         """
         if isinstance(message, AIMessage):
-            parts = tuple([part for part, _ in _assistant_places(message)])
+            parts = tuple([place.part for place in _places(message)])
             return (replace(call_facts(message), parts=parts),)
         if isinstance(message, ToolMessage | FunctionMessage):
             return (Message(role="tool", parts=(_result(message),)),)
@@ -107,7 +107,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
             ConfigurationError: the address names no call.
         """
         part = self.call_at(message, call)
-        if isinstance(message, AIMessage) and _assistant_places(message)[call[1]][1].field == "function_call":
+        if isinstance(message, AIMessage) and _places(message)[call[1]].field == "function_call":
             return FunctionMessage(content=text, name=part.name)
         return ToolMessage(text, tool_call_id=part.id, name=part.name, status="error")
 
@@ -118,47 +118,40 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         own = self.pieces_of(message)
         return self.with_pieces(message, [own[index] for index in pieces])
 
-    def rewrite(self, message: BaseMessage, texts: Mapping[PartAddress, str], /) -> BaseMessage:
-        """Return a copy with other texts, result texts or call arguments; the rest are the same objects."""
-        if isinstance(message, AIMessage) and texts:
-            return _rewritten_assistant(message, {index: text for (_, index), text in texts.items()})
-        if isinstance(message, ToolMessage | FunctionMessage) and texts:
-            (text,) = texts.values()
-            return message.model_copy(update={"content": rewritten_result(message.content, text)})
-        return super().rewrite(message, texts)
-
-    def drop(self, message: BaseMessage, parts: Collection[PartAddress], /) -> BaseMessage:
-        """Return a copy without these blocks, or without the reasoning that stands beside the content."""
-        if isinstance(message, AIMessage):
-            return _less_said(message, {index for _, index in parts})
-        return super().drop(message, parts)
-
-    def rename(self, message: BaseMessage, ids: Mapping[PartAddress, str], /) -> BaseMessage:
-        """Return a copy whose named calls or results have these ids, wherever it repeats its calls. Legacy calls have none."""
-        if isinstance(message, AIMessage):
-            return _renamed_calls(message, {index: id_ for (_, index), id_ in ids.items()})
-        if isinstance(message, ToolMessage):
-            return message.model_copy(update={"tool_call_id": ids[0, 0]})
-        return message if isinstance(message, FunctionMessage) else super().rename(message, ids)
-
     def pieces_of(self, message: BaseMessage, /) -> Pieces[object]:
-        """Return the blocks of each piece of a message that is no assistant's."""
+        """Return the places of an assistant's parts, a result as its own message, and the blocks of any other's pieces."""
+        if isinstance(message, AIMessage):
+            return [[*_places(message)]]
+        if isinstance(message, ToolMessage | FunctionMessage):
+            return [[message]]
         blocks = iter(blocks_of(message.content))
         return [[next(blocks) for _ in piece.parts] for piece in self.read(message)]
 
     def with_pieces(self, message: BaseMessage, pieces: Pieces[object], /) -> BaseMessage:
-        """Return a copy that holds these blocks."""
+        """Return a copy that holds these parts."""
+        if isinstance(message, AIMessage):
+            return _rewritten(message, cast("list[_Place | None]", pieces[0]))
+        if isinstance(message, ToolMessage | FunctionMessage):
+            return cast("BaseMessage", pieces[0][0])
         blocks = [block for piece in pieces for block in piece if block is not None]
         is_text = isinstance(message.content, str) and len(blocks) == 1
         return message.model_copy(update={"content": blocks[0] if is_text else blocks})
 
     def with_text(self, part: object, text: str, /) -> object:
-        """Return a block with another text."""
+        """Return a part with another text, result text or arguments."""
+        if isinstance(part, _Place):
+            return replace(part, text=text)
+        if isinstance(part, BaseMessage):
+            return part.model_copy(update={"content": rewritten_result(part.content, text)})
         return rewritten_block(part, text)
 
     def with_id(self, part: object, call_id: str, /) -> object:
-        """Return a block of Anthropic's that answers the call with this id."""
-        return {**cast(Block, part), "tool_use_id": call_id}
+        """Return a call or a result with another id; OpenAI's legacy functions have none."""
+        if isinstance(part, _Place):
+            return replace(part, id=call_id)
+        if isinstance(part, ToolMessage):
+            return part.model_copy(update={"tool_call_id": call_id})
+        return part if isinstance(part, FunctionMessage) else {**cast(Block, part), "tool_use_id": call_id}
 
 
 FORMAT: Final = LangChainFormat()
@@ -237,29 +230,46 @@ def _result(message: ToolMessage | FunctionMessage) -> ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a part is written: the field of the message, and the index there."""
+    """Where an assistant's part is written: the field of the message, and the index there.
 
+    Attributes:
+        text: The text or the arguments that are written there instead.
+        id: The id that a call is given instead.
+    """
+
+    part: Part
     field: Literal["reasoning", "content", "tool_calls", "invalid_tool_calls", "function_call"]
     index: int = 0
+    text: str | None = None
+    id: str | None = None
+
+    def write(self, value: object) -> object:
+        """Return this part's block or call, in any of the forms that a message repeats it in, as it is to be."""
+        if self.text is not None:
+            value = rewritten_block(value, self.text)
+        return value if self.id is None else renamed_call(cast(Block, value), self.id)
 
 
-def _assistant_places(message: AIMessage) -> list[tuple[Part, _Place]]:
-    """Every part in order, with its place: reasoning, content, calls. A block that repeats a call of the list is left out."""
+def _places(message: AIMessage) -> list[_Place]:
+    """Return every part in order: reasoning, content, calls. A block that repeats a call of the list is left out."""
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     listed = {call["id"] for call in calls if call["id"]}
     signatures = _signatures(message)
-    found: list[tuple[Part, _Place]] = [(part, _Place("reasoning")) for part in _reasoning_kwargs(message)]
+    found = [_Place(part, "reasoning") for part in _reasoning_kwargs(message)]
     for index, block in enumerate(blocks_of(message.content)):
         if (id_ := call_id(block)) is None or id_ not in listed:
-            found.append((read_block(block), _Place("content", index)))
-    for field in ("tool_calls", "invalid_tool_calls"):
+            found.append(_Place(read_block(block), "content", index))
+    for field in _LISTS:
         for index, call in enumerate(getattr(message, field)):
-            found.append((_call(call, signatures), _Place(field, index)))
+            found.append(_Place(_call(call, signatures), field, index))
     legacy = message.additional_kwargs.get("function_call")
     if isinstance(legacy, Mapping) and not calls:
         fields = cast(Block, legacy)
-        found.append((_call({**fields, "id": "", "args": fields.get("arguments")}), _Place("function_call")))
+        found.append(_Place(_call({**fields, "id": "", "args": fields.get("arguments")}), "function_call"))
     return found
+
+
+_LISTS: Final = ("tool_calls", "invalid_tool_calls")
 
 
 def _call(call: Mapping[str, object], signatures: Mapping[str, object] = MappingProxyType({})) -> ToolCall:
@@ -292,132 +302,63 @@ def _reasoning_kwargs(message: AIMessage) -> list[Thinking]:
     return []
 
 
-def _rewritten_assistant(message: AIMessage, texts: Mapping[int, str]) -> AIMessage:
-    places = _assistant_places(message)
-    changes: dict[str, object] = {}
-    new_calls: dict[str, str] = {}
-    for index, text in texts.items():
-        part, place = places[index]
-        held = changes.get(place.field, getattr(message, place.field, None))
-        match place.field:
-            case "content" if isinstance(held, str):
-                changes["content"] = text
-            case "content":
-                changes["content"] = _replaced(held, place.index, rewritten_block(blocks_of(held)[place.index], text))
-            case "tool_calls" | "invalid_tool_calls":
-                call = cast("list[Block]", held)[place.index]
-                args = json_object(text) if place.field == "tool_calls" else text
-                changes[place.field] = _replaced(held, place.index, {**call, "args": args})
-                if isinstance(part, ToolCall) and part.id:
-                    new_calls[part.id] = text
-            case "function_call":
-                legacy = {**message.additional_kwargs["function_call"], "arguments": text}
-                changes["additional_kwargs"] = {**message.additional_kwargs, "function_call": legacy}
-            case "reasoning":  # nobody rewrites reasoning
-                pass
-    made = message.model_copy(update=changes)
-    return _with_repeated_calls(made, new_calls) if new_calls else made
-
-
-def _replaced(items: object, index: int, item: object) -> list[object]:
-    made = list(cast("list[object]", items))
-    made[index] = item
-    return made
-
-
-def _with_repeated_calls(message: AIMessage, texts: Mapping[str, str]) -> AIMessage:
-    """Write new arguments (by call id) wherever else a message repeats its calls: blocks, raw OpenAI calls, chunks."""
-    changes: dict[str, object] = {}
-    if isinstance(message.content, list):
-        changes["content"] = [
-            block if (text := texts.get(call_id(block) or "")) is None else rewritten_block(block, text)
-            for block in blocks_of(message.content)
-        ]
-    raw = message.additional_kwargs.get("tool_calls")
-    if isinstance(raw, list):
-        calls = [_raw_call(cast(Block, call), texts) for call in cast("list[object]", raw)]
-        changes["additional_kwargs"] = {**message.additional_kwargs, "tool_calls": calls}
-    if isinstance(message, AIMessageChunk):
-        changes["tool_call_chunks"] = [
-            {**chunk, "args": texts.get(chunk["id"] or "", chunk["args"])} for chunk in message.tool_call_chunks
-        ]
-    return message.model_copy(update=changes)
-
-
 _REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking_blocks", "reasoning_details")
 """Where reasoning is beside the content; the last two repeat it with signatures (LiteLLM, OpenRouter)."""
 
 
-def _less_said(message: AIMessage, gone: Collection[int]) -> AIMessage:
-    """A copy without these parts, none of which is a call of the message's lists."""
-    places = [place for index, (_, place) in enumerate(_assistant_places(message)) if index in gone]
-    changes: dict[str, object] = {}
-    if left_out := {place.index for place in places if place.field == "content"}:
-        blocks = blocks_of(message.content)
-        left = [block for index, block in enumerate(blocks) if index not in left_out]
-        changes["content"] = left if isinstance(message.content, list) else ""
-    if any(place.field == "reasoning" for place in places):
-        others = message.additional_kwargs.items()
-        changes["additional_kwargs"] = {key: value for key, value in others if key not in _REASONING_KEYS}
-    return message.model_copy(update=changes)
+def _rewritten(message: AIMessage, places: Sequence[_Place | None]) -> AIMessage:
+    """Return a copy with its parts as these places have them, None for one that is left out, which is no call of its lists."""
+    calls: dict[str, list[_Place]] = {}
+    fields: dict[str, list[object]] = {name: [*getattr(message, name)] for name in _LISTS}
+    fields["content"] = [*blocks_of(message.content)]
+    kwargs = dict(message.additional_kwargs)
+    gone: set[int] = set()
+    for old, place in zip(_places(message), places, strict=True):
+        if place is None and old.field == "reasoning":
+            kwargs = {key: value for key, value in kwargs.items() if key not in _REASONING_KEYS}
+        elif place is None:
+            gone.add(old.index)
+        elif place.field == "function_call" and place.text is not None:
+            kwargs["function_call"] = {**kwargs["function_call"], "arguments": place.text}
+        elif place.field in fields:
+            fields[place.field][place.index] = place.write(fields[place.field][place.index])
+            if place.field in _LISTS and isinstance(place.part, ToolCall) and place.part.id:
+                calls.setdefault(place.part.id, []).append(place)
+
+    fields["content"] = [block for index, block in enumerate(fields["content"]) if index not in gone]
+    return message.model_copy(update=_with_repeated(message, fields, kwargs, calls))
 
 
-def _renamed_calls(message: AIMessage, ids: Mapping[int, str]) -> AIMessage:
-    changes: dict[str, object] = {}
-    listed: dict[str, list[str]] = {}
-    for index, (part, place) in enumerate(_assistant_places(message)):
-        if not isinstance(part, ToolCall) or place.field == "function_call":
-            continue
-        if place.field != "content":
-            listed.setdefault(part.id, []).append(ids.get(index, part.id))
-        if index in ids:
-            held = changes.get(place.field, getattr(message, place.field))
-            changes[place.field] = _replaced(held, place.index, _with_id(blocks_of(held)[place.index], ids[index]))
-    return _with_repeated_ids(message.model_copy(update=changes), listed)
-
-
-def _with_repeated_ids(message: AIMessage, ids: Mapping[str, Sequence[str]]) -> AIMessage:
-    """Write new ids wherever else a message repeats its calls: blocks, raw OpenAI calls, chunks.
+def _with_repeated(
+    message: AIMessage, fields: dict[str, list[object]], kwargs: dict[str, Any], calls: Mapping[str, Sequence[_Place]]
+) -> Mapping[str, object]:
+    """Return a message's fields with its calls the same wherever it repeats them: in blocks, raw OpenAI calls, chunks.
 
     Args:
-        ids: By the old id, the new ones of the calls that had it, in order: calls of one message may share an id.
+        calls: By its old id, each call of the message's lists, in order: calls of one message may share an id.
     """
-    changes: dict[str, object] = {}
-    if isinstance(message.content, list):
-        changes["content"] = _each_with_id(blocks_of(message.content), call_id, ids)
-    kwargs = dict(message.additional_kwargs)
+    changes: dict[str, object] = {**fields, "additional_kwargs": kwargs}
+    if isinstance(message.content, str):
+        changes["content"] = fields["content"][0] if fields["content"] else ""
+    else:
+        changes["content"] = _repeated(fields["content"], call_id, calls)
     if isinstance(kwargs.get("tool_calls"), list):
-        kwargs["tool_calls"] = _each_with_id(cast("list[object]", kwargs["tool_calls"]), _plain_id, ids)
+        kwargs["tool_calls"] = _repeated(kwargs["tool_calls"], _plain_id, calls)
     if signatures := _signatures(message):
+        ids = {old: [place.id or old for place in repeated] for old, repeated in calls.items()}
         kwargs[_SIGNATURES] = {new: sign for old, sign in signatures.items() for new in ids.get(old, [old])}
-    if kwargs != message.additional_kwargs:
-        changes["additional_kwargs"] = kwargs
     if isinstance(message, AIMessageChunk):
-        changes["tool_call_chunks"] = _each_with_id(message.tool_call_chunks, _plain_id, ids)
-    return message.model_copy(update=changes)
+        changes["tool_call_chunks"] = _repeated(message.tool_call_chunks, _plain_id, calls)
+    return changes
 
 
-def _each_with_id(
-    items: Sequence[object], id_of: Callable[[object], str | None], ids: Mapping[str, Sequence[str]]
+def _repeated(
+    items: Sequence[object], id_of: Callable[[object], str | None], calls: Mapping[str, Sequence[_Place]]
 ) -> list[object]:
-    waiting = {old: iter(new) for old, new in ids.items()}
-    return [
-        item if (id_ := next(waiting.get(old := id_of(item) or "", iter(())), old)) == old else _with_id(item, id_)
-        for item in items
-    ]
+    waiting = {old: iter(places) for old, places in calls.items()}
+    found = [(item, next(waiting.get(id_of(item) or "", iter(())), None)) for item in items]
+    return [item if place is None else place.write(item) for item, place in found]
 
 
 def _plain_id(call: object) -> str:
     return str(cast(Block, call).get("id") or "")
-
-
-def _with_id(call: object, id_: str) -> Block:
-    fields = cast(Block, call)
-    return {**fields, "call_id" if "call_id" in fields else "id": id_}
-
-
-def _raw_call(call: Block, texts: Mapping[str, str]) -> Block:
-    id_, function = call.get("id"), call.get("function")
-    if not isinstance(id_, str) or id_ not in texts or not isinstance(function, Mapping):
-        return call
-    return {**call, "function": {**cast(Block, function), "arguments": texts[id_]}}

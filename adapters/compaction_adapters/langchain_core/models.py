@@ -139,15 +139,19 @@ def model_name(model: object) -> str | None:
     return next((name for name in names if isinstance(name, str) and name), None)
 
 
-def model_options(model: object) -> CallOptions:
-    """Return what a session is told of every call of this model; nothing where there is no chat model."""
+def model_options(model: object, settings: Mapping[str, object] | None = None) -> CallOptions:
+    """Return what a session is told of every call of this model; nothing where there is no chat model.
+
+    Args:
+        settings: As for `max_output_tokens`.
+    """
     inner = chat_model_in(model)
     if inner is None:
         return {}
     return {
         "model": model_name(inner),
         "context_window": max_input_tokens(inner),
-        "max_output_tokens": max_output_tokens(model),
+        "max_output_tokens": max_output_tokens(model, settings),
         "tools": bound_arguments(model).get("tools"),
         "summarizer": summarizer(inner),
     }

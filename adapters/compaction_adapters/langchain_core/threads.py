@@ -11,14 +11,14 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.kit import Flow, Twin, run, run_async
-from compaction_adapters.langchain_core.carried import CarriedSessions
+from compaction_adapters.langchain_core.conversations import Conversations
 from compaction_adapters.langchain_core.records import Records, records_update
-from compaction_adapters.langchain_core.runs import conversation_in, thread_id
+from compaction_adapters.langchain_core.tasks import Task, conversation_in
 from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
 R = TypeVar("R")
-S = TypeVar("S", bound=CarriedSessions)
+S = TypeVar("S", bound=Conversations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,6 @@ class ThreadMethods(ABC, Generic[S]):
 
     controller: CompactionController[Any]
     _sessions: S
-    _channel: str
-    """Where the graph keeps records."""
     _messages_key: str
     """Where the graph keeps messages."""
 
@@ -149,14 +147,14 @@ class ThreadMethods(ABC, Generic[S]):
         snapshot = yield Twin(graph.get_state, graph.aget_state, config)
         yield Twin(session.load_sync, session.load)
         saved = yield Twin(saver.get_tuple, saver.aget_tuple, snapshot.config)
-        held = cast("Records", saved.checkpoint["channel_values"].get(self._channel, [])) if saved else []
+        held = cast("Records", saved.checkpoint["channel_values"].get(self._sessions.records_key, [])) if saved else []
         session.import_records(held)
         return Thread(session, held, list(snapshot.values.get(self._messages_key) or ()))
 
     def _writing(self, graph: Any, config: RunnableConfig, thread: Thread) -> Flow[None]:
         update = records_update(thread.session, thread.held)
         if update:
-            yield Twin(graph.update_state, graph.aupdate_state, config, {self._channel: update})
+            yield Twin(graph.update_state, graph.aupdate_state, config, {self._sessions.records_key: update})
 
     def _changing(
         self, graph: Any, config: RunnableConfig, change: Callable[[CompactionSession[BaseMessage]], R]
@@ -199,7 +197,7 @@ def _whole(thread: str) -> RunnableConfig:
 
 
 def _named(config: RunnableConfig) -> str:
-    thread = thread_id(config)
+    thread = Task(config).thread
     if thread is None:
         raise ConfigurationError('config names no thread: give {"configurable": {"thread_id": "thread-1"}}')
     return thread

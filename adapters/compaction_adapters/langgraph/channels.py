@@ -7,24 +7,20 @@ node therefore brings a schema of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeAlias, cast
+from typing import Annotated, Any, Final, cast
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import RunnableConfig
 from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
-from langgraph.channels.base import BaseChannel  # pyright: ignore[reportMissingTypeStubs]
 from typing_extensions import TypedDict  # the one of LangGraph's own states: a class cannot inherit from both kinds
 
-from compaction_adapters.langchain_core.channels import HiddenChannel, RecordsChannel, channels_in, held_in
+from compaction_adapters.langchain_core import Task
+from compaction_adapters.langchain_core.channels import HiddenChannel, RecordsChannel
 from compaction_hooks.errors import ConfigurationError
 
 RECORDS_KEY: Final = "compaction_records"
 RUN_KEY: Final = "compaction_run"
 VIEW_KEY: Final = "llm_input_messages"
 """What `create_react_agent` reads before `messages`."""
-
-_SEND: Final = "__pregel_send"
-"""`langgraph._internal._constants.CONFIG_KEY_SEND`: what writes the channels of its graph for a task."""
 
 
 class UntrackedView(UntrackedValue[Any]):
@@ -54,7 +50,7 @@ class CompactionState(TypedDict, total=False):
 
 
 def node_schema(messages_key: str) -> type[Any]:
-    """Return what a node reads and so declares: messages, records, and the run's name."""
+    """Return the state that a node reads and so declares: messages, records, and the run's name."""
     fields = {
         messages_key: list[AnyMessage],
         RECORDS_KEY: Annotated[list[Mapping[str, object]], RecordsChannel],
@@ -64,91 +60,53 @@ def node_schema(messages_key: str) -> type[Any]:
     return made("CompactionNodeState", fields, total=False)
 
 
-class Channels:
-    """The channels of the graph a task runs in, as far as they can be seen from within; none outside a graph.
+def adds_up(task: Task, key: str) -> bool | None:
+    """Return whether a channel has a reducer, which adds what is written to its value; None outside a graph."""
+    channel = task.channels.get(key)
+    # Of BinaryOperatorAggregate, of DeltaChannel.
+    return None if channel is None else hasattr(channel, "operator") or hasattr(channel, "reducer")
+
+
+def demand_records(task: Task) -> None:
+    """Refuse a graph that would drop what a node returns.
+
+    Raises:
+        ConfigurationError: it lacks a channel.
+    """
+    missing = [key for key in (RECORDS_KEY, RUN_KEY) if not task.declares(key)]
+    if missing:
+        raise ConfigurationError(
+            f"the graph has no channel {' and '.join(map(repr, missing))}, so that LangGraph would drop what CompactionNode "
+            'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
+            'graph.add_node("compact", around_node, input_schema=node.schema)'
+        )
+
+
+def takes_view(task: Task, key: str, *, is_found: bool) -> bool:
+    """Return whether a view must be put into the state for the model node to read it.
 
     Args:
-        config: The configuration of the task.
+        is_found: Whether the model finds the view itself. Then only a channel made for views takes one, since another is
+            checkpointed, and would give a resumed run the view of an earlier state.
+
+    Raises:
+        ConfigurationError: the view could reach no model; or the channel has a reducer.
     """
-
-    def __init__(self, config: RunnableConfig) -> None:
-        self._config = config
-        self._channels = channels_in(config)
-
-    def held(self, key: str) -> object:
-        """Return the value of a hidden channel at the beginning of the step; None without one."""
-        return held_in(self._config, key)
-
-    def get(self, key: str) -> object:
-        """Return a channel's value at the beginning of the step; None without one."""
-        channel = cast("BaseChannel[Any, Any, Any] | None", self._channels.get(key))
-        return channel.get() if channel is not None and channel.is_available() else None
-
-    def declares(self, key: str) -> bool:
-        """Return whether the graph has this channel; true outside a graph."""
-        return not self._channels or key in self._channels
-
-    def adds_up(self, key: str) -> bool | None:
-        """Return whether a channel has a reducer, which adds what is written to its value; None outside a graph."""
-        channel = self._channels.get(key)
-        # Of BinaryOperatorAggregate, of DeltaChannel.
-        return None if channel is None else hasattr(channel, "operator") or hasattr(channel, "reducer")
-
-    def demand_records(self) -> None:
-        """Refuse a graph that would drop what a node returns.
-
-        Raises:
-            ConfigurationError: it lacks a channel.
-        """
-        missing = [key for key in (RECORDS_KEY, RUN_KEY) if not self.declares(key)]
-        if missing:
-            raise ConfigurationError(
-                f"the graph has no channel {' and '.join(map(repr, missing))}, so that LangGraph would drop what CompactionNode "
-                'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
-                'graph.add_node("compact", around_node, input_schema=node.schema)'
-            )
-
-    def takes_view(self, key: str, *, is_found: bool) -> bool:
-        """Return whether a view must be put into the state for the model node to read it.
-
-        Args:
-            is_found: Whether the model finds the view itself. Then only a channel made for views takes one, since another is
-                checkpointed, and would give a resumed run the view of an earlier state.
-
-        Raises:
-            ConfigurationError: the view could reach no model; or the channel has a reducer.
-        """
-        if not self.declares(key):
-            if is_found:
-                return False
-            raise ConfigurationError(_no_view_channel(key))
-        if self.adds_up(key):
-            raise ConfigurationError(
-                f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
-                f"{key}: Annotated[list[AnyMessage], UntrackedView], or by inheriting from CompactionState"
-            )
-        return not is_found or not self._channels or isinstance(self._channels[key], UntrackedView)
-
-    def write(self, values: Mapping[str, object]) -> None:
-        """Write these channels, in addition to what the task's node returns; those the graph lacks are left out."""
-        send = cast("Mapping[str, Any]", self._config.get("configurable") or {}).get(_SEND)
-        if self._channels and send is not None:
-            send([(key, value) for key, value in values.items() if self.declares(key)])
-
-
-def _no_view_channel(key: str) -> str:
-    declared = (
-        "class State(MessagesState, CompactionState): ..."
-        if key == VIEW_KEY
-        else f"{key}: Annotated[list[AnyMessage], UntrackedView]"
-    )
-    return (
-        f"the graph has no channel {key!r}, so that LangGraph would drop the list for the model. Call the model that "
-        'compact.wrap(model) returns, with state["messages"]: it finds the list itself. Or read the list from the state, and '
-        f"declare it there: {declared}. Or, if the model node itself calls compact.wrap(model) or compact.view(state): "
-        "CompactionNode(output_key=None)"
-    )
-
-
-Values: TypeAlias = dict[str, Any]
-"""What a node returns: by key, what is to be written."""
+    declaration = f"{key}: Annotated[list[AnyMessage], UntrackedView]"
+    if not task.declares(key):
+        if is_found:
+            return False
+        if key == VIEW_KEY:
+            declaration = "class State(MessagesState, CompactionState): ..."
+        raise ConfigurationError(
+            f"the graph has no channel {key!r}, so that LangGraph would drop the list for the model. Call the model that "
+            'compact.wrap(model) returns, with state["messages"]: it finds the list itself. Or read the list from the state, '
+            f"and declare it there: {declaration}. Or, if the model node itself calls compact.wrap(model) or "
+            "compact.view(state): CompactionNode(output_key=None)"
+        )
+    if adds_up(task, key):
+        raise ConfigurationError(
+            f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
+            f"{declaration}, or by inheriting from CompactionState"
+        )
+    return not is_found or not task.channels or isinstance(task.channels[key], UntrackedView)

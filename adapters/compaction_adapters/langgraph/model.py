@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -14,80 +14,27 @@ from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 
+from compaction_adapters.kit import Flow, Twin, run, run_async
 from compaction_adapters.langchain_core import (
-    ModelContextOverflowError,
-    PassedOn,
+    Conversation,
+    Task,
     TokenWatch,
+    calling,
     chat_model_in,
     max_output_tokens,
     model_of_run,
     model_options,
-    passed_on,
-    read_answer,
-    stream_events,
     without_response_ids,
 )
-from compaction_adapters.langgraph.conversations import Asked, Conversations
-from compaction_adapters.langgraph.run_options import run_options
-from compaction_adapters.langgraph.streams import stream_writer
-from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
+from compaction_adapters.langgraph.runs import run_options
+from compaction_adapters.langgraph.views import NodeConversations
+from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError
 
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class _Call(Generic[Answer]):
-    """One call of the model, whatever view it is sent with."""
-
-    model: Runnable[LanguageModelInput, Answer]
-    asked: Asked
-    config: RunnableConfig
-    arguments: Mapping[str, Any]
-    options: CallOptions
-    watch: TokenWatch = field(default_factory=TokenWatch)
-
-    def send(self, view: list[BaseMessage]) -> Answer | PassedOn:
-        """Send a view and wait for the answer."""
-        try:
-            return self.model.invoke(self.sendable(view), self._watched, **self.arguments)
-        except Exception as error:  # noqa: BLE001 - raised again, or passed on
-            return passed_on(error, self.watch)
-
-    async def asend(self, view: list[BaseMessage]) -> Answer | PassedOn:
-        """As `send`, awaited."""
-        try:
-            return await self.model.ainvoke(self.sendable(view), self._watched, **self.arguments)
-        except Exception as error:  # noqa: BLE001 - raised again, or passed on
-            return passed_on(error, self.watch)
-
-    def open(self, view: list[BaseMessage]) -> Iterator[Answer]:
-        """Send a view for a stream of chunks."""
-        return self.model.stream(self.sendable(view), self.config, **self.arguments)
-
-    async def aopen(self, view: list[BaseMessage]) -> AsyncIterator[Answer]:
-        """As `open`, awaited."""
-        return self.model.astream(self.sendable(view), self.config, **self.arguments)
-
-    def sendable(self, view: list[BaseMessage]) -> list[BaseMessage]:
-        """Return what is sent for a view: with what stood before it, and as OpenAI's Responses need it."""
-        return [*self.asked.prefix, *(view if view is self.asked.messages else without_response_ids(view))]
-
-    def read(self, answer: object) -> Message | None:
-        """Return the usage and the end of an answer or of a chunk of it."""
-        return read_answer(answer, self.watch) if isinstance(answer, AIMessage) else None
-
-    @property
-    def session(self) -> CompactionSession[BaseMessage]:
-        """The session of the conversation."""
-        return self.asked.conversation.session
-
-    @property
-    def _watched(self) -> RunnableConfig:
-        return merge_configs(self.config, {"callbacks": [self.watch]})
-
-
-class CompactingModel(Runnable[LanguageModelInput, Answer]):
+class CompactingModel(Runnable[LanguageModelInput, Answer], Generic[Answer]):
     """A model that compacts what it is given where that is too long, and recovers once when it is rejected all the same.
 
     Made by `CompactionNode.wrap`. Once a token of an answer was streamed, an error surfaces as it is.
@@ -97,7 +44,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     """
 
     def __init__(
-        self, model: Runnable[LanguageModelInput, Answer], conversations: Conversations, options: CallOptions
+        self, model: Runnable[LanguageModelInput, Answer], conversations: NodeConversations, options: CallOptions
     ) -> None:
         self._model = model
         self._conversations = conversations
@@ -105,36 +52,24 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
 
     def invoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """Return the model's answer."""
-        call = self._call(input, config, kwargs)
-        with self._kept(call):
-            answer = call.session.call_sync(call.asked.messages, call.send, answer=call.read, **call.options)
-        return _answered(answer)
+        return run(self._answering(input, config, kwargs))
 
     async def ainvoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """As `invoke`, awaited."""
-        call = self._call(input, config, kwargs)
-        with self._kept(call):
-            answer = await call.session.call(call.asked.messages, call.asend, answer=call.read, **call.options)
-        return _answered(answer)
+        return await run_async(self._answering(input, config, kwargs))
 
     def stream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Iterator[Answer]:
         """Yield the answer's chunks."""
-        call = self._call(input, config, kwargs)
-        with self._kept(call):
-            chunks = call.session.call_sync(call.asked.messages, call.open, answer=call.read, **call.options)
-        with closing(cast(Any, chunks)):
+        with closing(run(self._streaming(input, config, kwargs))) as chunks:
             yield from chunks
 
     async def astream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> AsyncIterator[Answer]:
         """As `stream`, awaited."""
-        call = self._call(input, config, kwargs)
-        with self._kept(call):
-            chunks = await call.session.call(call.asked.messages, call.aopen, answer=call.read, **call.options)
-        async with aclosing(cast(Any, chunks)):
+        async with aclosing(await run_async(self._streaming(input, config, kwargs))) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -145,45 +80,70 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
             raise ConfigurationError(f"{type(self._model).__name__} has no bind_tools: wrap the chat model itself")
         return type(self)(bind(tools, **kwargs), self._conversations, self._given)
 
-    def _call(
+    def _answering(
         self, input: LanguageModelInput, config: RunnableConfig | None, arguments: Mapping[str, Any]
-    ) -> _Call[Answer]:
+    ) -> Flow[Answer]:
+        config, watch = ensure_config(config), TokenWatch()
+        watched = merge_configs(config, {"callbacks": [watch]})
+
+        def send(messages: list[BaseMessage]) -> Twin:
+            return Twin(self._model.invoke, self._model.ainvoke, messages, watched, **arguments)
+
+        return self._calling(input, config, arguments, send, watch)
+
+    def _streaming(
+        self, input: LanguageModelInput, config: RunnableConfig | None, arguments: Mapping[str, Any]
+    ) -> Flow[Any]:
         config = ensure_config(config)
-        asked = self._conversations.asked(config, _messages(input))
-        model = model_of_run(self._model, config)
+
+        async def open_stream(messages: list[BaseMessage]) -> AsyncIterator[Answer]:
+            return self._model.astream(messages, config, **arguments)
+
+        def send(messages: list[BaseMessage]) -> Twin:
+            return Twin(partial(self._model.stream, config=config, **arguments), open_stream, messages)
+
+        return self._calling(input, config, arguments, send, TokenWatch())
+
+    def _calling(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig,
+        arguments: Mapping[str, Any],
+        send: Callable[[list[BaseMessage]], Twin],
+        watch: TokenWatch,
+    ) -> Flow[Any]:
+        """Call the model; write the records into the graph's channel."""
+        task = Task(config)
+        conversation = self._conversations.asked(task, _messages(input))
+
+        def request(view: list[BaseMessage]) -> Twin:
+            return send(
+                [*conversation.prefix, *(view if view is conversation.messages else without_response_ids(view))]
+            )
+
+        options = self._options(conversation, arguments)
+        try:
+            return (yield from calling(conversation, request, watch, options))
+        finally:
+            task.write(self._conversations.kept(conversation))
+
+    def _options(self, conversation: Conversation, arguments: Mapping[str, Any]) -> CallOptions:
+        model = model_of_run(self._model, conversation.task.config)
         options = _facts(model, self._given)
         if arguments:
             options["max_output_tokens"] = max_output_tokens(model, arguments)
             options["tools"] = arguments.get("tools", options.get("tools"))
-        if asked.prefix:
-            options["system"] = [message.content for message in asked.prefix]
-        self._conversations.remember_call(asked.conversation.session, options)
-        write = stream_writer(config)
-        return _Call(
-            self._model,
-            asked,
-            config,
-            arguments,
-            {**options, **run_options(config), "on_event": None if write is None else stream_events(write)},
-        )
-
-    @contextmanager
-    def _kept(self, call: _Call[Answer]) -> Generator[None]:
-        """Write what was compacted in here into the graph's channel, and raise our error as LangChain's too."""
-        try:
-            yield
-        except ContextOverflowError as error:
-            raise ModelContextOverflowError.of(error) from error.__cause__
-        finally:
-            conversation = call.asked.conversation
-            conversation.channels.write(self._conversations.kept(conversation, call.asked.messages))
+        if conversation.prefix:
+            options["system"] = [message.content for message in conversation.prefix]
+        self._conversations.remember_call(conversation.session, options)
+        return {**options, **run_options(conversation.task), "on_event": conversation.task.on_event}
 
 
 class CompactingChatModel(CompactingModel[AIMessage], BaseChatModel):  # type: ignore[misc] # a stream's chunks are answers
     """A chat model that compacts and recovers, for what takes nothing else, as `create_react_agent(response_format=...)` does."""
 
     def __init__(
-        self, model: Runnable[LanguageModelInput, AIMessage], conversations: Conversations, options: CallOptions
+        self, model: Runnable[LanguageModelInput, AIMessage], conversations: NodeConversations, options: CallOptions
     ) -> None:
         BaseChatModel.__init__(self)
         CompactingModel.__init__(self, model, conversations, options)  # pyright: ignore[reportUnknownMemberType]
@@ -215,7 +175,7 @@ def is_chat_model(model: object) -> bool:
 
 
 def _facts(model: object, given: CallOptions) -> CallOptions:
-    """What a session is told of every call of this model, where it is one. A system prompt is among its messages."""
+    """Return what a session is told of every call of this model, where it is one. A system prompt is among its messages."""
     own = model_options(model) or CallOptions(model=given.get("model"), context_window=given.get("context_window"))
     return {**own, "summarizer": given.get("summarizer") or own.get("summarizer")}
 
@@ -224,9 +184,3 @@ def _messages(input: LanguageModelInput) -> list[BaseMessage]:
     if isinstance(input, PromptValue):
         return input.to_messages()
     return [HumanMessage(input)] if isinstance(input, str) else convert_to_messages(input)
-
-
-def _answered(answer: Answer | PassedOn) -> Answer:
-    if isinstance(answer, PassedOn):
-        raise answer.raised
-    return answer

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import isfunction, ismethod
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
@@ -17,23 +16,27 @@ from langgraph.types import Overwrite
 from compaction_adapters.kit import ControllerKeywords, Flow, PolicyKeywords, Twin, controller_from, run, run_async
 from compaction_adapters.langchain_core import (
     FORMAT,
+    Conversation,
+    Task,
     ThreadMethods,
     is_configurable,
     model_of_run,
     model_options,
-    stream_events,
     without_response_ids,
 )
-from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, Channels, Values, node_schema
-from compaction_adapters.langgraph.conversations import Conversation, Conversations
-from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
-from compaction_adapters.langgraph.run_options import ModelOfRun, run_options, runtime_of
-from compaction_adapters.langgraph.streams import keep_out_of_messages, stream_writer
-from compaction_hooks import (
-    CallOptions,
-    CompactionController,
-    CompactionSession,
+from compaction_adapters.langgraph.channels import (
+    RECORDS_KEY,
+    RUN_KEY,
+    VIEW_KEY,
+    adds_up,
+    demand_records,
+    node_schema,
+    takes_view,
 )
+from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
+from compaction_adapters.langgraph.runs import ModelOfRun, keep_out_of_messages, run_options
+from compaction_adapters.langgraph.views import NodeConversations
+from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.arguments import shown
 from compaction_hooks.errors import ConfigurationError
 
@@ -43,28 +46,11 @@ if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """One call of the node.
-
-    Attributes:
-        messages: The messages of the state.
-        options: What its session is told beside them.
-    """
-
-    config: RunnableConfig
-    conversation: Conversation
-    messages: list[BaseMessage]
-    options: CallOptions
-
-    @property
-    def transform(self) -> Twin:
-        """The call for the view."""
-        session = self.conversation.session
-        return Twin(session.transform_context_sync, session.transform_context, self.messages, **self.options)
+Values: TypeAlias = dict[str, Any]
+"""The update that a node returns: by key, the value to be written."""
 
 
-class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
+class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, Values]):
     """Keeps a conversation inside the context window: put it in front of the model node.
 
     `graph.add_node("compact", compact)`, or `create_react_agent(compact.wrap(model), ..., pre_model_hook=compact)`. The model node
@@ -118,9 +104,8 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         )
         self.schema = node_schema(messages_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
-        self._channel, self._messages_key = RECORDS_KEY, messages_key
-        self._output_key, self._trim = output_key, trim
-        self._sessions = Conversations(self.controller, messages_key)
+        self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
+        self._sessions = NodeConversations(self.controller, messages_key)
         # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is known only now.
         setattr(self, "__call__", MethodType(_typed(type(self).__call__, self.schema), self))  # noqa: B010 - of this one
 
@@ -177,41 +162,13 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         What is done with it goes into the thread's checkpoint with the next call of the node; `compact`, `undo` and `pin` of the
         node itself write it there at once. In a process that has not seen the thread, `load` fills the session.
         """
-        config: RunnableConfig = {"configurable": {"thread_id": thread}}
-        return self._sessions.named(cast(str, self._sessions.name(config)))
+        return self._sessions.thread(thread)
 
     # -- helpers
 
     def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
         known = self._called_model(session, config) if self._pick_model is None else CallOptions()
-        return {**known, **self._options, **self._run_options(config), **given}
-
-    def _opened(self, state: Mapping[str, Any], config: RunnableConfig | None) -> _Task:
-        config = ensure_config(config)
-        messages = state.get(self._messages_key)
-        if not isinstance(messages, list):
-            raise ConfigurationError(
-                f"the state has no list of messages under {self._messages_key!r} (found: {', '.join(state) or 'nothing'}): "
-                "name its key, CompactionNode(messages_key=...)"
-            )
-        messages = cast("list[BaseMessage]", messages)
-        conversation = self._sessions.of(config, state, messages)
-        return _Task(config, conversation, messages, self._options_in(conversation, state, config))
-
-    def _options_in(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
-        write = stream_writer(config)
-        return {
-            **self._model_options(conversation, state, config),
-            **self._options,
-            **self._run_options(config),
-            "on_event": None if write is None else stream_events(write),
-        }
-
-    def _model_options(self, conversation: Conversation, state: Any, config: RunnableConfig) -> CallOptions:
-        """Return what is known of the model that will be called."""
-        if self._pick_model is not None:
-            return model_options(model_of_run(self._pick_model(state, runtime_of(config)), config))
-        return self._called_model(conversation.session, config)
+        return {**known, **self._options, **self._run_options(Task(config)), **given}
 
     def _called_model(self, session: CompactionSession[BaseMessage], config: RunnableConfig) -> CallOptions:
         """Return what is known of the model that was called last, or of the first wrapped one."""
@@ -220,56 +177,73 @@ class CompactionNode(ThreadMethods[Conversations], Runnable[Any, Values]):
         # What a configurable model was in an earlier run says nothing about this one.
         return {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
 
-    def _run_options(self, config: RunnableConfig) -> CallOptions:
+    def _run_options(self, task: Task) -> CallOptions:
         """Return the options a run brings along.
 
         Raises:
             ConfigurationError: one of them was given to the node, for all runs.
         """
-        options = run_options(config)
+        options = run_options(task)
         for name in self._is_fixed.intersection(options):
             raise ConfigurationError(
                 f"{name} is given to CompactionNode, for all runs, and by this run: give it in one place"
             )
         return options
 
-    def _puts_view(self, channels: Channels) -> bool:
-        """Return whether the view goes into the state."""
-        channels.demand_records()
-        if self._output_key is None:
-            return False
-        is_found = self._trim or self._wrapped is not None or self._pick_model is not None
-        return channels.takes_view(self._output_key, is_found=is_found)
+    def _conversation(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Conversation:
+        messages = state.get(self._messages_key)
+        if not isinstance(messages, list):
+            raise ConfigurationError(
+                f"the state has no list of messages under {self._messages_key!r} (found: {', '.join(state) or 'nothing'}): "
+                "name its key, CompactionNode(messages_key=...)"
+            )
+        return self._sessions.of(Task(ensure_config(config)), cast("list[BaseMessage]", messages), state)
 
-    def _updating(self, state: Any, config: RunnableConfig | None) -> Flow[Values]:
-        task = self._opened(state, config)
-        channels = task.conversation.channels
-        puts_view = self._puts_view(channels)
-        view = yield task.transform
-        update = self._sessions.kept(task.conversation, task.messages)
-        shown = self._shown(task, view)
+    def _options_of(self, conversation: Conversation, state: Mapping[str, Any]) -> CallOptions:
+        session, task = conversation.session, conversation.task
+        if self._pick_model is None:
+            known = self._called_model(session, task.config)
+        else:
+            known = model_options(model_of_run(self._pick_model(state, task.runtime), task.config))
+        return {**known, **self._options, **self._run_options(task), "on_event": task.on_event}
+
+    def _transforming(self, conversation: Conversation, state: Mapping[str, Any]) -> Flow[list[BaseMessage]]:
+        """Return the view as it goes to the model node."""
+        session, messages = conversation.session, conversation.messages
+        options = self._options_of(conversation, state)
+        view: list[BaseMessage]
+        view = yield Twin(session.transform_context_sync, session.transform_context, messages, **options)
+        if view is not messages:
+            view = without_response_ids(view)
+            keep_out_of_messages(conversation.task, view)
+        self._sessions.hand_out(conversation, view)
+        return view
+
+    def _puts_view(self, task: Task) -> bool:
+        """Return whether the view goes into the state."""
+        demand_records(task)
+        is_found = self._trim or self._wrapped is not None or self._pick_model is not None
+        return self._output_key is not None and takes_view(task, self._output_key, is_found=is_found)
+
+    def _updating(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[Values]:
+        conversation = self._conversation(state, config)
+        task = conversation.task
+        puts_view = self._puts_view(task)
+        view = yield from self._transforming(conversation, state)
+        update = self._sessions.kept(conversation)
         if self._output_key is not None and puts_view:
-            update[self._output_key] = shown
-        elif self._output_key is not None and channels.get(self._output_key):
+            update[self._output_key] = view
+        elif self._output_key is not None and task.get(self._output_key):
             # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
             update[self._output_key] = []
-        if self._trim and view is not task.messages:
-            adds_up = channels.adds_up(self._messages_key) is not False
-            update[self._messages_key] = Overwrite(view) if adds_up else view
+        if self._trim and view is not conversation.messages:
+            update[self._messages_key] = Overwrite(view) if adds_up(task, self._messages_key) is not False else view
         return update
 
     def _viewing(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[list[BaseMessage]]:
-        task = self._opened(state, config)
-        view = yield task.transform
-        task.conversation.channels.write(self._sessions.kept(task.conversation, task.messages))
-        return self._shown(task, view)
-
-    def _shown(self, task: _Task, view: list[BaseMessage]) -> list[BaseMessage]:
-        """The view as it goes to the model node."""
-        if view is not task.messages:
-            view = without_response_ids(view)
-            keep_out_of_messages(task.config, view)
-        self._sessions.note_handed_out(task.conversation.session, task.messages, view)
+        conversation = self._conversation(state, config)
+        view = yield from self._transforming(conversation, state)
+        conversation.task.write(self._sessions.kept(conversation))
         return view
 
 

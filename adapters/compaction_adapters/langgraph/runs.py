@@ -1,39 +1,33 @@
-"""What a run says about its own compactions: by its configuration, its context, or the model that it picks."""
+"""The options that a run brings along, and the messages that its streams already know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime  # pyright: ignore[reportMissingTypeStubs]
 
+from compaction_adapters.langchain_core import Task
 from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError
 
 RUN_OPTIONS_KEY: Final = "compaction"
 """Under it, `config["configurable"]` and a run's context have options of its calls."""
-RUNTIME: Final = "__pregel_runtime"
-"""`langgraph._internal._constants.CONFIG_KEY_RUNTIME`: under it, a task finds the runtime of its run."""
 
 ModelOfRun: TypeAlias = Callable[[Any, Runtime[Any]], object]
 """Picks the model of a run, as `create_react_agent` takes one: `(state, runtime) -> model`."""
 
 
-def runtime_of(config: RunnableConfig) -> Any:
-    """Return the runtime of the run a task belongs to; None outside a graph."""
-    return cast("Mapping[str, Any]", config.get("configurable") or {}).get(RUNTIME)
-
-
-def run_options(config: RunnableConfig) -> CallOptions:
+def run_options(task: Task) -> CallOptions:
     """Return the options that a run brings along, those of its configuration before those of its context.
 
     Raises:
         ConfigurationError: they are no mapping.
     """
-    context = getattr(runtime_of(config), "context", None)
+    context = getattr(task.runtime, "context", None)
     found: dict[str, Any] = {}
-    for source in (context, config.get("configurable")):
+    for source in (context, task.configurable):
         keys = cast("Mapping[str, object]", source if isinstance(source, Mapping) else getattr(source, "__dict__", {}))
         given = keys.get(RUN_OPTIONS_KEY)
         if given is not None and not isinstance(given, Mapping):
@@ -42,3 +36,15 @@ def run_options(config: RunnableConfig) -> CallOptions:
             )
         found |= cast("Mapping[str, Any]", given or {})
     return cast("CallOptions", found)  # a session checks names and values
+
+
+def keep_out_of_messages(task: Task, view: Iterable[BaseMessage]) -> None:
+    """Let `stream_mode="messages"` take the messages of a view for known.
+
+    It shows every message a node returns that it has not seen, and so would show the summary to the user.
+    """
+    handlers = cast("Iterable[object]", getattr(task.config.get("callbacks"), "handlers", ()))
+    for handler in handlers:
+        seen = getattr(handler, "seen", None)
+        if isinstance(seen, set) and type(handler).__module__.startswith("langgraph."):
+            cast("set[str | int]", seen).update(message.id for message in view if message.id is not None)

@@ -1,0 +1,160 @@
+"""Which session a task of a graph works with, and the records it is given."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+from langchain_core.messages import BaseMessage
+
+from compaction_adapters.kit import Sessions
+from compaction_adapters.langchain_core.messages import FORMAT
+from compaction_adapters.langchain_core.records import records_update
+from compaction_adapters.langchain_core.tasks import Task
+from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
+
+MAX_CARRIED: Final = 64
+"""Records that are kept for conversations that begin alike, those used last: a few kilobytes each."""
+
+
+class RunName(str):
+    """The name of a run, held by a channel of that run: when it goes, the sessions opened for it are closed."""
+
+    def __init__(self, _: object) -> None:
+        self.sessions: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The conversation of one task.
+
+    Attributes:
+        messages: Its whole list.
+        held: The records the state holds.
+        run: The run's name, where the conversation does not outlive it and so is closed with it.
+        prefix: Messages that a model is given before those of the conversation: a system prompt, mostly.
+    """
+
+    task: Task
+    session: CompactionSession[BaseMessage]
+    messages: list[BaseMessage]
+    held: Sequence[Mapping[str, object]]
+    run: RunName | None
+    prefix: Sequence[BaseMessage] = ()
+
+
+class Conversations(Sessions[BaseMessage]):
+    """Opens the session of the conversation a task works on, with the records its state holds.
+
+    The session of a thread is kept in memory for the thread's next run. That of a subgraph, of a task started by `Send`, and of a
+    run without a thread ends with the run. Its messages may come back: in the next run of a host that keeps them, in an outer
+    graph's next call, in a fork, in a thread that begins as a copy. So a session is also given those of the records made last
+    that are true of its messages.
+
+    Args:
+        records_key: The channel of the records.
+        run_key: The channel of the run's name.
+        suffix: Tells the conversations of one thread apart.
+    """
+
+    def __init__(self, controller: CompactionController[Any], records_key: str, run_key: str, suffix: str = "") -> None:
+        super().__init__(controller, FORMAT)
+        self.records_key, self._run_key, self._suffix = records_key, run_key, suffix
+        self._lock = threading.Lock()
+        self._checkpointed: WeakSet[CompactionSession[BaseMessage]] = WeakSet()
+        self._records: OrderedDict[str, tuple[str, CompactionRecord]] = OrderedDict()
+        self._filled: WeakKeyDictionary[CompactionSession[BaseMessage], set[str]] = WeakKeyDictionary()
+
+    def thread(self, thread: str) -> CompactionSession[BaseMessage]:
+        """Return the session of a thread's own conversation."""
+        return self.named(f"{thread}{self._suffix}")
+
+    def of(
+        self, task: Task, messages: list[BaseMessage], state: Mapping[str, Any] | None = None, kind: str = ""
+    ) -> Conversation:
+        """Return the conversation of a task.
+
+        Args:
+            state: The values handed to a node that is called outside a graph; in a graph they are in its channels.
+            kind: Tells another conversation of the same task apart.
+        """
+        given = state or {}
+        held = given.get(self.records_key) or task.held(self.records_key) or ()
+        run, name = None, task.conversation()
+        if name is None or name != task.thread:
+            known = given.get(self._run_key) or task.held(self._run_key)
+            run = known if isinstance(known, RunName) else RunName(f"run-{uuid.uuid4()}")
+            name = task.conversation(run)
+        name = f"{name}{self._suffix}{kind}"
+        if run is not None and name not in run.sessions:
+            run.sessions.add(name)
+            weakref.finalize(run, self.controller.close, name).atexit = False
+        return Conversation(task, self._open(name, messages, held, task), messages, held, run)
+
+    def _open(
+        self, name: str, messages: Sequence[BaseMessage], held: Sequence[Mapping[str, object]], task: Task
+    ) -> CompactionSession[BaseMessage]:
+        session = self.named(name)
+        if held:
+            self._checkpointed.add(session)
+        elif session in self._checkpointed and task.begins_thread:
+            # The thread was deleted from its checkpointer, and another begins.
+            self.drop(session)
+            self.controller.close(name)
+            session = self.named(name)
+        self._fill(session, messages)
+        session.import_records(held)
+        return session
+
+    def _fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
+        """Give a session the records that are true of these messages, once for each beginning it is asked with."""
+        beginning = _beginning(messages)
+        with self._lock:
+            filled = self._filled.setdefault(session, set())
+            if beginning in filled:
+                return
+            filled.add(beginning)
+            alike = [record for other, record in self._records.values() if other == beginning]
+        session.import_records([record.to_dict() for record in alike if _is_true(record, messages)])
+
+    def kept(self, conversation: Conversation) -> dict[str, Any]:
+        """Return the update of the channels after a call; keep the records for conversations that begin alike."""
+        session = conversation.session
+        if made := _own_records(session):
+            beginning = _beginning(conversation.messages)
+            with self._lock:
+                for record in made:
+                    self._records[record.id] = (beginning, record)
+                    self._records.move_to_end(record.id)
+                while len(self._records) > MAX_CARRIED:
+                    self._records.popitem(last=False)
+        records = records_update(session, conversation.held)
+        values: dict[str, Any] = {self.records_key: records} if records else {}
+        return values if conversation.run is None else {**values, self._run_key: conversation.run}
+
+    def drop(self, session: CompactionSession[BaseMessage]) -> None:
+        """Keep the records of a session no longer."""
+        with self._lock:
+            for record in _own_records(session):
+                self._records.pop(record.id, None)
+
+
+def _own_records(session: CompactionSession[BaseMessage]) -> list[CompactionRecord]:
+    return [record for record in session.records if not record.is_note]
+
+
+def _beginning(messages: Sequence[BaseMessage]) -> str:
+    """Return the text a conversation begins with: enough to pass over nearly all others without reading this one."""
+    first = next((message for message in messages if message.type != "system"), None)
+    return "" if first is None else FORMAT.read(first)[0].text
+
+
+def _is_true(record: CompactionRecord, messages: Sequence[BaseMessage]) -> bool:
+    view = project(messages, record, format=FORMAT)
+    return len(view) != len(messages) or any(one is not other for one, other in zip(view, messages, strict=True))

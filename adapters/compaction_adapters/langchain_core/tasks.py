@@ -1,0 +1,100 @@
+"""A task of a graph, seen from within: its thread, its conversation, its channels, its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+
+from compaction_adapters.kit import fields_of
+from compaction_hooks.events import EventHandler
+
+# Names of `langgraph._internal._constants`.
+_READ: Final = "__pregel_read"
+_SEND: Final = "__pregel_send"
+_RUNTIME: Final = "__pregel_runtime"
+_CHECKPOINTER: Final = "__pregel_checkpointer"
+_PUSH: Final = "__pregel_push"
+"""Begins the path of a task that was started by a `Send` or by calling a `@task`."""
+_NAMESPACE_SEPARATOR: Final = "|"
+"""Between the segments of a checkpoint namespace, outermost first."""
+
+
+class Task:
+    """A task of a graph; outside a graph it has no channels, no runtime and no streams.
+
+    Args:
+        config: Its configuration.
+    """
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self.config = config
+        self.configurable = cast("Mapping[str, Any]", config.get("configurable") or {})
+        self._metadata = cast("Mapping[str, Any]", config.get("metadata") or {})
+        parts: tuple[object, ...] = getattr(self.configurable.get(_READ), "args", ())
+        found = [cast("Mapping[str, Any]", part) for part in parts if isinstance(part, Mapping)]
+        self.channels: Mapping[str, Any] = found[0] if found else {}
+        """The channels of its graph, by key, with their values at the beginning of the step."""
+
+    @property
+    def thread(self) -> str | None:
+        """The thread of the run; None where it has none."""
+        thread = self.configurable.get("thread_id")
+        return str(thread) if thread not in (None, "") else None
+
+    @property
+    def runtime(self) -> Any:
+        """LangGraph's runtime of the run."""
+        return self.configurable.get(_RUNTIME)
+
+    @property
+    def begins_thread(self) -> bool:
+        """Whether it is in the first step of a thread with a checkpointer; also when time travel repeats that step."""
+        return self._metadata.get("langgraph_step") == 1 and bool(self.configurable.get(_CHECKPOINTER))
+
+    @property
+    def on_event(self) -> EventHandler | None:
+        """What writes each event to the custom stream, as a dict of numbers and names without message text."""
+        write = getattr(self.runtime, "stream_writer", None)
+        return None if write is None else lambda event: write(fields_of(event))
+
+    def conversation(self, run: str | None = None) -> str | None:
+        """Return the name of the conversation it works on; None for a run without a thread, which nothing names.
+
+        It is the thread's id in a graph of its own. A subgraph's name has its checkpoint namespace added, and a task that was
+        started by `Send` or by calling a `@task` its own: each was given messages of its own.
+
+        Args:
+            run: Names the run where it has no thread.
+        """
+        base = self.thread or run
+        if base is None:
+            return None
+        segments = str(self.configurable.get("checkpoint_ns") or "").split(_NAMESPACE_SEPARATOR)
+        is_own = _PUSH in cast("Sequence[object]", self._metadata.get("langgraph_path") or ())[:1]
+        return _NAMESPACE_SEPARATOR.join([base, *(segments if is_own else segments[:-1])])
+
+    def held(self, key: str) -> Any:
+        """Return the value of a hidden channel; None without one."""
+        return getattr(self.channels.get(key), "held", None)
+
+    def get(self, key: str) -> Any:
+        """Return the value of any other channel; None without one."""
+        channel = self.channels.get(key)
+        return channel.get() if channel is not None and channel.is_available() else None
+
+    def declares(self, key: str) -> bool:
+        """Return whether the graph has this channel; true outside a graph."""
+        return not self.channels or key in self.channels
+
+    def write(self, values: Mapping[str, object]) -> None:
+        """Write these channels, in addition to what the task's node returns; those the graph lacks are left out."""
+        send = self.configurable.get(_SEND)
+        if self.channels and send is not None:
+            send([(key, value) for key, value in values.items() if self.declares(key)])
+
+
+def conversation_in(thread: str, namespace: str) -> str:
+    """Return the name of the conversation of a subgraph that has its checkpoints in this namespace."""
+    return f"{thread}{_NAMESPACE_SEPARATOR}{namespace}"
