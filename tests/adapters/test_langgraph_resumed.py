@@ -193,6 +193,21 @@ async def values_of(graph: Any, value: Any, how: str) -> AsyncIterator[dict[str,
             yield event
 
 
+@both_ways
+async def test_a_view_that_is_read_from_the_state_can_be_left_out_of_the_stream(stage: Stage, how: str) -> None:
+    side, model = stage.side(Answer("Yes.")), Model()
+    plain = chat_graph(node_of(CountingSummarizer()), model, checkpointer=InMemorySaver())
+    hook = node_of(CountingSummarizer())
+    react = react_agent(stage.openai(), [], pre_model_hook=hook, checkpointer=InMemorySaver())
+    for graph in (plain, react):
+        graph.stream_channels = [key for key in graph.stream_channels if key != "llm_input_messages"]
+        seen = [event async for event in values_of(graph, LONG, how)]
+        assert {key for event in seen for key in event} == {"messages"}
+        assert set(graph.get_state(thread()).values) == {"messages"}
+    assert is_summary(model.sent[0][0])
+    assert len(side.model_requests[0].messages) == len(model.sent[0])
+
+
 def test_a_run_without_a_thread_shows_no_name_of_its_own() -> None:
     graph = chat_graph(node_of(CountingSummarizer()), Model())
     seen = list(graph.stream(LONG, stream_mode="values"))

@@ -71,7 +71,9 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         role = _role(message)
         parts = tuple([_spoken(block) for block in blocks_of(message.content)])
         is_summary = message.additional_kwargs.get("lc_source") == SUMMARY_SOURCE
-        pieces = [(is_result, tuple(run)) for is_result, run in groupby(parts, _is_result)]
+        pieces = [
+            (is_result, tuple(run)) for is_result, run in groupby(parts, lambda part: isinstance(part, ToolResult))
+        ]
         if role != "user" or not any(is_result for is_result, _ in pieces):
             return (Message(role=role, parts=parts, is_summary=is_summary),)
         return [Message(role="tool" if is_result else "user", parts=run) for is_result, run in pieces]
@@ -215,10 +217,6 @@ def _spoken(block: object) -> Part:
     return read_result(fields.get("content") or "", id_, "", is_error=fields.get("is_error") is True)
 
 
-def _is_result(part: Part) -> bool:
-    return isinstance(part, ToolResult)
-
-
 def _result(message: ToolMessage | FunctionMessage) -> ToolResult:
     if isinstance(message, FunctionMessage):
         return read_result(message.content, "", message.name, is_error=False)
@@ -288,18 +286,13 @@ def _signatures(message: AIMessage) -> Mapping[str, object]:
     return cast("Mapping[str, object]", found) if isinstance(found, Mapping) else {}
 
 
-def _reasoning_kwargs(message: AIMessage) -> list[Thinking]:
-    """Reasoning beside the content: as DeepSeek, xAI, Groq and Ollama have it, or an item of OpenAI's Responses."""
-    text = message.additional_kwargs.get("reasoning_content")
-    if isinstance(text, str) and text:
-        return [Thinking(text)]
-    item = message.additional_kwargs.get("reasoning")
-    if isinstance(item, str) and item:
-        return [Thinking(item)]
-    if isinstance(item, Mapping):
-        part = read_block({**cast(Block, item), "type": "reasoning"})
-        return [part] if isinstance(part, Thinking) else []
-    return []
+def _reasoning_kwargs(message: AIMessage) -> list[Part]:
+    """Read the reasoning next to the content: as DeepSeek, xAI, Groq and Ollama have it, or an item of OpenAI's Responses."""
+    kwargs = message.additional_kwargs
+    found = kwargs.get("reasoning_content") or kwargs.get("reasoning")
+    if isinstance(found, Mapping):
+        return [read_block({**cast(Block, found), "type": "reasoning"})]
+    return [Thinking(found)] if isinstance(found, str) and found else []
 
 
 _REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking_blocks", "reasoning_details")

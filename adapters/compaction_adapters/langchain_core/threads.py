@@ -4,36 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from compaction_adapters.kit import Flow, Twin, run, run_async
-from compaction_adapters.langchain_core.conversations import Conversations
-from compaction_adapters.langchain_core.records import Records, records_update
+from compaction_adapters.langchain_core.conversations import Conversation, Conversations
+from compaction_adapters.langchain_core.records import Records
 from compaction_adapters.langchain_core.tasks import Task, conversation_in
 from compaction_hooks import CallOptions, CompactionController, CompactionRecord, CompactionResult, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Conversations)
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """A thread as its checkpoint has it.
-
-    Attributes:
-        session: Its session, with the records of the checkpoint.
-        held: These records.
-        messages: Its messages.
-    """
-
-    session: CompactionSession[BaseMessage]
-    held: Records
-    messages: list[BaseMessage]
 
 
 class ThreadMethods(ABC, Generic[S]):
@@ -142,19 +126,20 @@ class ThreadMethods(ABC, Generic[S]):
         ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
         return [own, *map(self._sessions.named, ids)]
 
-    def _reading(self, graph: Any, config: RunnableConfig) -> Flow[Thread]:
+    def _reading(self, graph: Any, config: RunnableConfig) -> Flow[Conversation]:
         session, saver = self.session(_named(config)), _saver(graph)
         snapshot = yield Twin(graph.get_state, graph.aget_state, config)
         yield Twin(session.load_sync, session.load)
         saved = yield Twin(saver.get_tuple, saver.aget_tuple, snapshot.config)
         held = cast("Records", saved.checkpoint["channel_values"].get(self._sessions.records_key, [])) if saved else []
         session.import_records(held)
-        return Thread(session, held, list(snapshot.values.get(self._messages_key) or ()))
+        messages: list[BaseMessage] = list(snapshot.values.get(self._messages_key) or ())
+        return Conversation(Task(config), session, messages, held, run=None)
 
-    def _writing(self, graph: Any, config: RunnableConfig, thread: Thread) -> Flow[None]:
-        update = records_update(thread.session, thread.held)
+    def _writing(self, graph: Any, config: RunnableConfig, thread: Conversation) -> Flow[None]:
+        update = self._sessions.kept(thread)
         if update:
-            yield Twin(graph.update_state, graph.aupdate_state, config, {self._sessions.records_key: update})
+            yield Twin(graph.update_state, graph.aupdate_state, config, update)
 
     def _changing(
         self, graph: Any, config: RunnableConfig, change: Callable[[CompactionSession[BaseMessage]], R]
@@ -177,23 +162,16 @@ class ThreadMethods(ABC, Generic[S]):
 
     def _forgetting(self, graph: Any, config: RunnableConfig) -> Flow[None]:
         saver, thread = _saver(graph), _named(config)
-        saved = yield Twin(_list, _list_async, saver, thread)
+        whole: RunnableConfig = {"configurable": {"thread_id": thread}}
+
+        async def list_async() -> list[Any]:
+            return [saved async for saved in saver.alist(whole)]
+
+        saved = yield Twin(lambda: [*saver.list(whole)], list_async)
         yield Twin(saver.delete_thread, saver.adelete_thread, thread)
         for session in self._sessions_of(thread, saved):
             self._sessions.drop(session)
             yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
-
-
-def _list(saver: Any, thread: str) -> list[Any]:
-    return [*saver.list(_whole(thread))]
-
-
-async def _list_async(saver: Any, thread: str) -> list[Any]:
-    return [saved async for saved in saver.alist(_whole(thread))]
-
-
-def _whole(thread: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread}}
 
 
 def _named(config: RunnableConfig) -> str:

@@ -24,13 +24,12 @@ def call_facts(message: AIMessage) -> Message:
 def finish_reason(message: AIMessage) -> str | None:
     """Return the provider's word for how the answer ended; None where the integration does not say."""
     metadata = message.response_metadata
-    reason = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("done_reason")
-    details = metadata.get("incomplete_details")
-    if reason is None and isinstance(details, Mapping):  # OpenAI Responses
-        reason = cast("Mapping[str, object]", details).get("reason")
-    if reason is None:
-        reason = metadata.get("status")
-    return reason if isinstance(reason, str) else None
+    details = metadata.get("incomplete_details")  # of OpenAI's Responses
+    cut = cast("Mapping[str, object]", details).get("reason") if isinstance(details, Mapping) else None
+    named = [metadata.get(key) for key in ("finish_reason", "stop_reason", "done_reason")]
+    return next(
+        (reason for reason in [*named, cut, metadata.get("status")] if isinstance(reason, str) and reason), None
+    )
 
 
 def usage_of(message: AIMessage) -> Usage | None:

@@ -24,15 +24,12 @@ VIEW_KEY: Final = "llm_input_messages"
 
 
 class UntrackedView(UntrackedValue[Any]):
-    """A view that a model node reads from the state: never checkpointed, there until the end of the run.
-
-    Of several views in one step, as tasks started by `Send` write them, none is kept: they belong to several conversations.
-    """
+    """A view that a model node reads from the state: never checkpointed, there until the end of the run."""
 
     __slots__ = ()
 
     def update(self, values: Sequence[Any]) -> bool:
-        """Take the view, if it is the only one."""
+        """Take the view; none of several, which tasks started by `Send` write: they belong to several conversations."""
         if len(values) < 2:
             return super().update(values)
         self.value = UntrackedView(self.typ).value
@@ -40,10 +37,9 @@ class UntrackedView(UntrackedValue[Any]):
 
 
 class CompactionState(TypedDict, total=False):
-    """What a model node reads that takes the view from the state: `class State(MessagesState, CompactionState): ...`.
+    """The part of a state that a model node reads the view from: `class State(MessagesState, CompactionState): ...`.
 
-    A model that `CompactionNode.wrap` returned finds the view itself and needs none of this. The value is there from the
-    compaction node on until the run ends, and not when a run is resumed at the model node, after an interrupt or a failure.
+    It is there from the compaction node on until the run ends, and not when a run is resumed at the model node.
     """
 
     llm_input_messages: Annotated[list[AnyMessage], UntrackedView]
@@ -67,31 +63,25 @@ def adds_up(task: Task, key: str) -> bool | None:
     return None if channel is None else hasattr(channel, "operator") or hasattr(channel, "reducer")
 
 
-def demand_records(task: Task) -> None:
-    """Refuse a graph that would drop what a node returns.
-
-    Raises:
-        ConfigurationError: it lacks a channel.
-    """
-    missing = [key for key in (RECORDS_KEY, RUN_KEY) if not task.declares(key)]
-    if missing:
-        raise ConfigurationError(
-            f"the graph has no channel {' and '.join(map(repr, missing))}, so that LangGraph would drop what CompactionNode "
-            'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
-            'graph.add_node("compact", around_node, input_schema=node.schema)'
-        )
-
-
-def takes_view(task: Task, key: str, *, is_found: bool) -> bool:
+def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
     """Return whether a view must be put into the state for the model node to read it.
 
     Args:
+        key: Where; None: nowhere.
         is_found: Whether the model finds the view itself. Then only a channel made for views takes one, since another is
             checkpointed, and would give a resumed run the view of an earlier state.
 
     Raises:
-        ConfigurationError: the view could reach no model; or the channel has a reducer.
+        ConfigurationError: the graph would drop the records; the view could reach no model; or its channel has a reducer.
     """
+    if not task.declares(RECORDS_KEY):
+        raise ConfigurationError(
+            f"the graph has no channel {RECORDS_KEY!r}, so that LangGraph would drop what CompactionNode "
+            'returns: add the node itself, graph.add_node("compact", node), or name its schema where something is around it, '
+            'graph.add_node("compact", around_node, input_schema=node.schema)'
+        )
+    if key is None:
+        return False
     declaration = f"{key}: Annotated[list[AnyMessage], UntrackedView]"
     if not task.declares(key):
         if is_found:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
@@ -34,7 +33,7 @@ from compaction_hooks.errors import ConfigurationError
 Answer = TypeVar("Answer")
 
 
-class CompactingModel(Runnable[LanguageModelInput, Answer], Generic[Answer]):
+class CompactingModel(Runnable[LanguageModelInput, Answer]):
     """A model that compacts what it is given where that is too long, and recovers once when it is rejected all the same.
 
     Made by `CompactionNode.wrap`. Once a token of an answer was streamed, an error surfaces as it is.
@@ -52,24 +51,25 @@ class CompactingModel(Runnable[LanguageModelInput, Answer], Generic[Answer]):
 
     def invoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """Return the model's answer."""
-        return run(self._answering(input, config, kwargs))
+        answer: Answer = run(self._calling(input, config, kwargs))
+        return answer
 
     async def ainvoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """As `invoke`, awaited."""
-        return await run_async(self._answering(input, config, kwargs))
+        return await run_async(self._calling(input, config, kwargs))
 
     def stream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Iterator[Answer]:
         """Yield the answer's chunks."""
-        with closing(run(self._streaming(input, config, kwargs))) as chunks:
+        with closing(run(self._calling(input, config, kwargs, is_stream=True))) as chunks:
             yield from chunks
 
     async def astream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> AsyncIterator[Answer]:
         """As `stream`, awaited."""
-        async with aclosing(await run_async(self._streaming(input, config, kwargs))) as chunks:
+        async with aclosing(await run_async(self._calling(input, config, kwargs, is_stream=True))) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -80,59 +80,47 @@ class CompactingModel(Runnable[LanguageModelInput, Answer], Generic[Answer]):
             raise ConfigurationError(f"{type(self._model).__name__} has no bind_tools: wrap the chat model itself")
         return type(self)(bind(tools, **kwargs), self._conversations, self._given)
 
-    def _answering(
-        self, input: LanguageModelInput, config: RunnableConfig | None, arguments: Mapping[str, Any]
-    ) -> Flow[Answer]:
-        config, watch = ensure_config(config), TokenWatch()
-        watched = merge_configs(config, {"callbacks": [watch]})
-
-        def send(messages: list[BaseMessage]) -> Twin:
-            return Twin(self._model.invoke, self._model.ainvoke, messages, watched, **arguments)
-
-        return self._calling(input, config, arguments, send, watch)
-
-    def _streaming(
-        self, input: LanguageModelInput, config: RunnableConfig | None, arguments: Mapping[str, Any]
-    ) -> Flow[Any]:
-        config = ensure_config(config)
-
-        async def open_stream(messages: list[BaseMessage]) -> AsyncIterator[Answer]:
-            return self._model.astream(messages, config, **arguments)
-
-        def send(messages: list[BaseMessage]) -> Twin:
-            return Twin(partial(self._model.stream, config=config, **arguments), open_stream, messages)
-
-        return self._calling(input, config, arguments, send, TokenWatch())
-
     def _calling(
         self,
         input: LanguageModelInput,
-        config: RunnableConfig,
+        config: RunnableConfig | None,
         arguments: Mapping[str, Any],
-        send: Callable[[list[BaseMessage]], Twin],
-        watch: TokenWatch,
+        *,
+        is_stream: bool = False,
     ) -> Flow[Any]:
-        """Call the model; write the records into the graph's channel."""
-        task = Task(config)
-        conversation = self._conversations.asked(task, _messages(input))
-
-        def request(view: list[BaseMessage]) -> Twin:
-            return send(
-                [*conversation.prefix, *(view if view is conversation.messages else without_response_ids(view))]
-            )
-
+        """Return the answer or the stream of it; write the records into the graph's channel."""
+        config, watch = ensure_config(config), TokenWatch()
+        conversation = self._conversations.asked(Task(config), _messages(input))
         options = self._options(conversation, arguments)
+        # The session itself sees the chunks of a stream.
+        watched = config if is_stream else merge_configs(config, {"callbacks": [watch]})
+
+        async def open_stream(*given: Any, **called_with: Any) -> AsyncIterator[Answer]:
+            return self._model.astream(*given, **called_with)
+
+        forms = (self._model.stream, open_stream) if is_stream else (self._model.invoke, self._model.ainvoke)
+
+        def send(view: list[BaseMessage]) -> Twin:
+            sent = view if view is conversation.messages else without_response_ids(view)
+            return Twin(*forms, [*conversation.prefix, *sent], watched, **arguments)
+
         try:
-            return (yield from calling(conversation, request, watch, options))
+            return (yield from calling(conversation, send, watch, options))
         finally:
-            task.write(self._conversations.kept(conversation))
+            conversation.task.write(self._conversations.kept(conversation))
 
     def _options(self, conversation: Conversation, arguments: Mapping[str, Any]) -> CallOptions:
-        model = model_of_run(self._model, conversation.task.config)
-        options = _facts(model, self._given)
-        if arguments:
-            options["max_output_tokens"] = max_output_tokens(model, arguments)
-            options["tools"] = arguments.get("tools", options.get("tools"))
+        given, model = self._given, model_of_run(self._model, conversation.task.config)
+        known = model_options(model, arguments) or CallOptions(
+            model=given.get("model"),
+            context_window=given.get("context_window"),
+            max_output_tokens=max_output_tokens(model, arguments),
+        )
+        summarizer, tools = (
+            given.get("summarizer") or known.get("summarizer"),
+            arguments.get("tools", known.get("tools")),
+        )
+        options: CallOptions = {**known, "summarizer": summarizer, "tools": tools}
         if conversation.prefix:
             options["system"] = [message.content for message in conversation.prefix]
         self._conversations.remember_call(conversation.session, options)
@@ -172,12 +160,6 @@ def is_chat_model(model: object) -> bool:
     """Return whether this is a chat model, with something bound to it or not."""
     inner = getattr(model, "bound", None)
     return isinstance(model, BaseChatModel) or (isinstance(model, RunnableBinding) and is_chat_model(inner))
-
-
-def _facts(model: object, given: CallOptions) -> CallOptions:
-    """Return what a session is told of every call of this model, where it is one. A system prompt is among its messages."""
-    own = model_options(model) or CallOptions(model=given.get("model"), context_window=given.get("context_window"))
-    return {**own, "summarizer": given.get("summarizer") or own.get("summarizer")}
 
 
 def _messages(input: LanguageModelInput) -> list[BaseMessage]:

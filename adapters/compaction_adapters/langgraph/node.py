@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from inspect import isfunction, ismethod
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Overwrite
@@ -24,15 +24,7 @@ from compaction_adapters.langchain_core import (
     model_options,
     without_response_ids,
 )
-from compaction_adapters.langgraph.channels import (
-    RECORDS_KEY,
-    RUN_KEY,
-    VIEW_KEY,
-    adds_up,
-    demand_records,
-    node_schema,
-    takes_view,
-)
+from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, adds_up, node_schema, takes_view
 from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
 from compaction_adapters.langgraph.runs import ModelOfRun, keep_out_of_messages, run_options
 from compaction_adapters.langgraph.views import NodeConversations
@@ -46,18 +38,12 @@ if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
 Answer = TypeVar("Answer")
 
 
-Values: TypeAlias = dict[str, Any]
-"""The update that a node returns: by key, the value to be written."""
-
-
-class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, Values]):
+class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, Any]]):
     """Keeps a conversation inside the context window: put it in front of the model node.
 
     `graph.add_node("compact", compact)`, or `create_react_agent(compact.wrap(model), ..., pre_model_hook=compact)`. The model node
-    calls the model that `wrap` returns with the messages of the state: it sends the view of them, also in a run that is resumed
-    there, and a request that is rejected as too long is compacted and sent once more. The messages of the state stay as they are.
-    The node checkpoints the record of a compaction before the model is called, in a channel that no schema and no `values` event
-    shows. Status events go to `stream_mode="custom"`.
+    calls the model that `wrap` returns, with the messages of the state, which stay as they are. The record of a compaction is
+    checkpointed before that, in a channel that no schema and no `values` event shows. Status events go to `stream_mode="custom"`.
 
     Args:
         controller: A controller, shared or not, whatever its format; or none, and its keywords here.
@@ -91,27 +77,23 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, Values]):
     ) -> None:
         _check_keys(messages_key, output_key)
         self._pick_model = _picker(model)
-        picks_model = self._pick_model is not None
-        self._options = _options(None if picks_model else model, system, tools)
+        self._options = _options(None if self._pick_model else model, system, tools)
         self._is_fixed = frozenset(name for name in ("context_window", "summarizer") if keywords.get(name) is not None)
         self._wrapped: object = None
-        window = self._options.get("context_window")
         given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
         if controller is None and "model" in self._options:
             given["model"] = self._options.get("model")
-        self.controller = controller_from(
-            controller, given, FORMAT, taker=type(self), sees_model=picks_model or window is not None
-        )
+        sees_model = self._pick_model is not None or self._options.get("context_window") is not None
+        self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=sees_model)
         self.schema = node_schema(messages_key)
         """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
         self._sessions = NodeConversations(self.controller, messages_key)
-        # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is known only now.
-        setattr(self, "__call__", MethodType(_typed(type(self).__call__, self.schema), self))  # noqa: B010 - of this one
+        setattr(self, "__call__", self._typed_call())  # noqa: B010 - of this one
 
     # -- the node
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Values:  # noqa: ARG002
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return the update of the state: the list for the model, and a new record where one was made.
 
         Raises:
@@ -119,18 +101,20 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, Values]):
         """
         return run(self._updating(input, config))
 
-    async def ainvoke(
-        self,
-        input: Any,
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002 - the signature is langchain's
-    ) -> Values:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
         """As `invoke`, for graphs that are awaited."""
         return await run_async(self._updating(input, config))
 
-    def __call__(self, state: Any, config: RunnableConfig | None = None) -> Values:
+    def __call__(self, state: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
         """As `invoke`."""
         return self.invoke(state, config)
+
+    def _typed_call(self) -> MethodType:
+        # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is not known before.
+        method = type(self).__call__
+        copied = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__)
+        copied.__annotations__ = {"state": self.schema, "return": dict[str, Any]}
+        return MethodType(copied, self)
 
     # -- for the model node
 
@@ -151,44 +135,31 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, Values]):
         """
         if self._wrapped is None:
             self._wrapped = model
-        if is_chat_model(model):
-            chat_model = cast("Runnable[LanguageModelInput, AIMessage]", model)
-            return cast("CompactingModel[Answer]", CompactingChatModel(chat_model, self._sessions, self._options))
-        return CompactingModel(model, self._sessions, self._options)
+        made = CompactingChatModel if is_chat_model(model) else CompactingModel[Any]
+        return cast("CompactingModel[Answer]", made(cast("Any", model), self._sessions, self._options))
 
     def session(self, thread: str) -> CompactionSession[BaseMessage]:
-        """Return the session of a thread: its state for a status line, its history, pins, undo.
+        """Return the session of a thread, as far as this process knows it: `load` fills it from the checkpoint.
 
-        What is done with it goes into the thread's checkpoint with the next call of the node; `compact`, `undo` and `pin` of the
-        node itself write it there at once. In a process that has not seen the thread, `load` fills the session.
+        Changes made with it are checkpointed by the next call of the node; those of `compact`, `undo` and `pin` at once.
         """
         return self._sessions.thread(thread)
 
     # -- helpers
 
     def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
-        known = self._called_model(session, config) if self._pick_model is None else CallOptions()
-        return {**known, **self._options, **self._run_options(Task(config)), **given}
-
-    def _called_model(self, session: CompactionSession[BaseMessage], config: RunnableConfig) -> CallOptions:
-        """Return what is known of the model that was called last, or of the first wrapped one."""
-        wrapped = model_options(model_of_run(self._wrapped, config))
-        last = self._sessions.last_call(session)
-        # What a configurable model was in an earlier run says nothing about this one.
-        return {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
-
-    def _run_options(self, task: Task) -> CallOptions:
-        """Return the options a run brings along.
-
-        Raises:
-            ConfigurationError: one of them was given to the node, for all runs.
-        """
-        options = run_options(task)
+        known: CallOptions = {}
+        if self._pick_model is None:
+            # Of the model that was called last, or of the first wrapped one.
+            wrapped, last = model_options(model_of_run(self._wrapped, config)), self._sessions.last_call(session)
+            # What a configurable model was in an earlier run says nothing about this one.
+            known = {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
+        options: CallOptions = run_options(Task(config))
         for name in self._is_fixed.intersection(options):
             raise ConfigurationError(
                 f"{name} is given to CompactionNode, for all runs, and by this run: give it in one place"
             )
-        return options
+        return {**known, **self._options, **options, **given}
 
     def _conversation(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Conversation:
         messages = state.get(self._messages_key)
@@ -199,43 +170,31 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, Values]):
             )
         return self._sessions.of(Task(ensure_config(config)), cast("list[BaseMessage]", messages), state)
 
-    def _options_of(self, conversation: Conversation, state: Mapping[str, Any]) -> CallOptions:
-        session, task = conversation.session, conversation.task
-        if self._pick_model is None:
-            known = self._called_model(session, task.config)
-        else:
-            known = model_options(model_of_run(self._pick_model(state, task.runtime), task.config))
-        return {**known, **self._options, **self._run_options(task), "on_event": task.on_event}
-
     def _transforming(self, conversation: Conversation, state: Mapping[str, Any]) -> Flow[list[BaseMessage]]:
         """Return the view as it goes to the model node."""
-        session, messages = conversation.session, conversation.messages
-        options = self._options_of(conversation, state)
+        session, messages, task = conversation.session, conversation.messages, conversation.task
+        options = self._told(session, task.config, CallOptions(on_event=task.on_event))
+        if self._pick_model is not None:
+            picked = model_of_run(self._pick_model(state, task.runtime), task.config)
+            options = {**model_options(picked), **options}
         view: list[BaseMessage]
         view = yield Twin(session.transform_context_sync, session.transform_context, messages, **options)
         if view is not messages:
             view = without_response_ids(view)
-            keep_out_of_messages(conversation.task, view)
+            keep_out_of_messages(task, view)
         self._sessions.hand_out(conversation, view)
         return view
 
-    def _puts_view(self, task: Task) -> bool:
-        """Return whether the view goes into the state."""
-        demand_records(task)
-        is_found = self._trim or self._wrapped is not None or self._pick_model is not None
-        return self._output_key is not None and takes_view(task, self._output_key, is_found=is_found)
-
-    def _updating(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[Values]:
-        conversation = self._conversation(state, config)
+    def _updating(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[dict[str, Any]]:
+        conversation, key = self._conversation(state, config), self._output_key
         task = conversation.task
-        puts_view = self._puts_view(task)
+        is_found = self._trim or self._wrapped is not None or self._pick_model is not None
+        puts_view = takes_view(task, key, is_found=is_found)
         view = yield from self._transforming(conversation, state)
         update = self._sessions.kept(conversation)
-        if self._output_key is not None and puts_view:
-            update[self._output_key] = view
-        elif self._output_key is not None and task.get(self._output_key):
+        if key is not None and (puts_view or task.get(key)):
             # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
-            update[self._output_key] = []
+            update[key] = view if puts_view else []
         if self._trim and view is not conversation.messages:
             update[self._messages_key] = Overwrite(view) if adds_up(task, self._messages_key) is not False else view
         return update
@@ -283,10 +242,3 @@ def _options(
     if tools:
         options["tools"] = [tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools]
     return options
-
-
-def _typed(method: Any, schema: type[Any]) -> FunctionType:
-    """A copy of a method whose first parameter is annotated with this schema."""
-    copied = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__)
-    copied.__annotations__ = {"state": schema, "return": Values}
-    return copied

@@ -25,11 +25,11 @@ def run_options(task: Task) -> CallOptions:
     Raises:
         ConfigurationError: they are no mapping.
     """
-    context = getattr(task.runtime, "context", None)
     found: dict[str, Any] = {}
-    for source in (context, task.configurable):
-        keys = cast("Mapping[str, object]", source if isinstance(source, Mapping) else getattr(source, "__dict__", {}))
-        given = keys.get(RUN_OPTIONS_KEY)
+    for source in (getattr(task.runtime, "context", None), task.configurable):
+        given: object = getattr(source, RUN_OPTIONS_KEY, None)
+        if isinstance(source, Mapping):
+            given = cast("Mapping[str, object]", source).get(RUN_OPTIONS_KEY)
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(
                 f'{RUN_OPTIONS_KEY}={given!r} of a run must be a dict of options, such as {{"context_window": 128_000}}'
@@ -43,8 +43,7 @@ def keep_out_of_messages(task: Task, view: Iterable[BaseMessage]) -> None:
 
     It shows every message a node returns that it has not seen, and so would show the summary to the user.
     """
-    handlers = cast("Iterable[object]", getattr(task.config.get("callbacks"), "handlers", ()))
-    for handler in handlers:
+    for handler in cast("Iterable[object]", getattr(task.config.get("callbacks"), "handlers", ())):
         seen = getattr(handler, "seen", None)
         if isinstance(seen, set) and type(handler).__module__.startswith("langgraph."):
             cast("set[str | int]", seen).update(message.id for message in view if message.id is not None)
