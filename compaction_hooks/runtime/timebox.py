@@ -198,8 +198,13 @@ def _awaited(result: object, seconds: float) -> object:
         return result
     import asyncio
 
-    # A little more than the caller waits, so that the caller's own error is the one that is seen.
-    return asyncio.run(asyncio.wait_for(result, seconds + POLL_SECONDS))
+    async def in_time() -> object:
+        # A little more than the caller waits, so that the caller's own error is the one that is seen. No second task, as `wait_for`
+        # makes one: a helper knows by it that its loop ends with this call.
+        async with asyncio.timeout(seconds + POLL_SECONDS):
+            return await result
+
+    return asyncio.run(in_time())
 
 
 def in_thread(function: Callable[..., object], *arguments: object) -> Future[Answered | Failure]:
