@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
 from compaction_adapters.kit import ControllerKeywords, controller_from
 from compaction_adapters.litellm.answers import usage_of
-from compaction_adapters.litellm.calls import Arguments, Callee, is_own_call, messages_of, options_of
+from compaction_adapters.litellm.calls import OWN_CALL, Arguments, Callee, mapping, messages_of, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
 from compaction_adapters.litellm.summaries import call_options
@@ -88,7 +87,7 @@ class CompactionCallback(CustomLogger):
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: object) -> dict[str, Any] | None:
         """Called by litellm when it is known which model of which provider is asked: change the messages."""
-        return None if is_own_call() else await self._changed(kwargs, call_type, None, owner=None)
+        return None if OWN_CALL.get() else await self._changed(kwargs, call_type, None, owner=None)
 
     async def async_pre_call_hook(
         self,
@@ -171,9 +170,7 @@ class CompactionCallback(CustomLogger):
 
 def _is_counted(arguments: Arguments) -> bool:
     """Whether the usage of an answer is the provider's: where a stream is not asked for it, litellm makes up its own."""
-    stream_options = arguments.get("stream_options")
-    is_asked = isinstance(stream_options, Mapping) and cast("Arguments", stream_options).get("include_usage")
-    return not arguments.get("stream") or bool(is_asked)
+    return not arguments.get("stream") or bool(mapping(arguments.get("stream_options")).get("include_usage"))
 
 
 def _call_id(arguments: Arguments) -> str:

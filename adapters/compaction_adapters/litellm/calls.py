@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias, cast
@@ -17,8 +17,6 @@ from compaction_hooks.errors import ConfigurationError
 Arguments: TypeAlias = Mapping[str, object]
 """The arguments of a call, by name."""
 
-_OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
-
 
 class Callee:
     """A function that takes `messages=`, called with keywords whatever way its caller chose.
@@ -26,38 +24,36 @@ class Callee:
     Attributes:
         is_async: Whether a call must be awaited.
         is_sdk: Whether it is `litellm.completion` or `litellm.acompletion`, also inside a `functools.partial`.
-        is_litellms: Whether it is one of these, or a method of a router.
         router: The `litellm.Router` whose method it is, or None.
+        is_litellms: Whether it is one of these.
 
     Raises:
         ConfigurationError: it cannot be called, or takes no messages.
     """
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         if not callable(function):
             raise ConfigurationError(f"with_compaction needs a function, not {type(function).__name__}")
         self._given = functools.partial(function)  # one of a partial is that partial's function with all that was given
         self._function = function = self._given.func
         self._signature = _signature(function)
+        parameters = self._signature.parameters.values()
+        self._others = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
         if not self.takes("messages"):
             raise ConfigurationError(f"with_compaction needs a function that takes messages=; {function!r} does not")
         layers = (function, inspect.unwrap(function), type(function).__call__)
         self.is_async = any(map(inspect.iscoroutinefunction, layers))
         owner = getattr(function, "__self__", None)
-        self.router: Any = owner if isinstance(owner, _class("litellm.router", "Router")) else None
-        module = str(getattr(function, "__module__", None)).partition(".")[0]
-        name = getattr(function, "__qualname__", None)
-        self.is_sdk = owner is None and module == "litellm" and name in ("completion", "acompletion")
+        router_class = getattr(sys.modules.get("litellm.router"), "Router", ())
+        self.router: Any = owner if isinstance(owner, router_class) else None
+        module, name = str(getattr(function, "__module__", None)), getattr(function, "__qualname__", None)
+        is_own = module.partition(".")[0] == "litellm" and name in ("completion", "acompletion")
+        self.is_sdk = is_own and owner is None
         self.is_litellms = self.is_sdk or self.router is not None
 
     def takes(self, name: str) -> bool:
         """Whether the function has this keyword."""
-        return name in self._signature.parameters or self._any_keyword is not None
-
-    @property
-    def _any_keyword(self) -> str | None:
-        parameters = self._signature.parameters.values()
-        return next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), None)
+        return bool(self._others) or name in self._signature.parameters
 
     def named(self, args: tuple[object, ...], kwargs: Arguments) -> Arguments:
         """Return a call's arguments by name.
@@ -67,15 +63,17 @@ class Callee:
         """
         keywords = {**self._given.keywords, **kwargs}
         arguments = self._signature.bind_partial(*self._given.args, *args, **keywords).arguments
-        others = arguments.pop(self._any_keyword or "", {})
+        others = arguments.pop(self._others, {})
         return {**arguments, **others}
 
-    def send(self, arguments: Arguments) -> object:
-        """Call the function; a `CompactionCallback` leaves this call alone.
+    def call(self, arguments: Arguments) -> Any:
+        """Call the function, and return the response, or for an async function what is to be awaited for it.
 
         Raises:
             ConfigurationError: it turns out to be async after all.
         """
+        if self.is_async:
+            return self._awaited(arguments)
         with _own_call():
             response = self._function(**arguments)
         if inspect.iscoroutine(response):
@@ -85,15 +83,9 @@ class Callee:
             )
         return response
 
-    async def send_async(self, arguments: Arguments) -> object:
-        """As `send`, for an async function."""
+    async def _awaited(self, arguments: Arguments) -> object:
         with _own_call():
-            return await cast("Awaitable[object]", self._function(**arguments))
-
-
-def _class(module: str, name: str) -> Any:
-    """A class of a module that is loaded; nothing is an instance of one that is not."""
-    return getattr(sys.modules.get(module), name, ())
+            return await self._function(**arguments)
 
 
 def _signature(function: Callable[..., object]) -> inspect.Signature:
@@ -110,21 +102,25 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
     return inspect.signature(hidden) if is_hidden else found
 
 
+OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
+"""Whether a call is made here: then a `CompactionCallback` has nothing to do, or it is one for a summary."""
+
+
 @contextmanager
 def _own_call() -> Generator[None]:
-    token = _OWN_CALL.set(True)
+    token = OWN_CALL.set(True)
     try:
         yield
     finally:
-        _OWN_CALL.reset(token)
-
-
-def is_own_call() -> bool:
-    """Whether this call was made here: then a `CompactionCallback` has nothing to do, or it is one for a summary."""
-    return _OWN_CALL.get()
+        OWN_CALL.reset(token)
 
 
 # -- what the arguments say
+
+
+def mapping(value: object) -> Arguments:
+    """Return a mapping among the arguments; an empty one for anything else."""
+    return cast("Arguments", value) if isinstance(value, Mapping) else {}
 
 
 def messages_of(arguments: Arguments) -> list[Mapping[str, object]] | None:
@@ -171,8 +167,7 @@ def known_of_model(arguments: Arguments) -> Iterator[Arguments]:
     The table also has what `litellm.register_model` added. It is read directly, because `litellm.get_model_info` prints, and
     raises for models it does not know.
     """
-    info = arguments.get("model_info")
-    own = cast("Arguments", info) if isinstance(info, Mapping) else {}
+    own = mapping(arguments.get("model_info"))
     yield own
     table: Mapping[str, Arguments] = getattr(sys.modules.get("litellm"), "model_cost", {})
     for name in (arguments.get("base_model"), own.get("base_model"), arguments.get("model")):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from compaction_adapters.kit import Sessions
-from compaction_adapters.litellm.calls import Arguments
+from compaction_adapters.litellm.calls import Arguments, mapping
 from compaction_hooks import CompactionController, CompactionSession
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Opaque, Text
@@ -48,8 +48,7 @@ class Conversations(Sessions[ChatMessage]):
 
 
 def _named(arguments: Arguments) -> str | None:
-    found = map(arguments.get, ("metadata", "litellm_metadata"))
-    metadata = [cast("Arguments", fields) for fields in found if isinstance(fields, Mapping)]
+    metadata = [mapping(arguments.get(name)) for name in ("metadata", "litellm_metadata")]
     ids = [*(fields.get(key) for key in _KEYS for fields in metadata), arguments.get("litellm_session_id")]
     return next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
 

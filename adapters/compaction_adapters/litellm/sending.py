@@ -10,13 +10,13 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from compaction_adapters.kit import Flow, Twin, run, run_async
+from compaction_adapters.kit import Flow, Twin
 from compaction_adapters.litellm.answers import AnswerReader
-from compaction_adapters.litellm.calls import Arguments, Callee
+from compaction_adapters.litellm.calls import Arguments, Callee, mapping
 from compaction_hooks import ContextOverflowError, is_context_overflow
 
 logger = logging.getLogger("compaction_hooks")
@@ -41,28 +41,19 @@ class Sender:
     """
 
     def __init__(self, callee: Callee, arguments: Arguments, is_curable: Callable[[Exception], bool]) -> None:
-        self._callee = callee
+        self._callee, self._is_curable, self._is_first = callee, is_curable, True
         self._number, self._policy = arguments.get("num_retries"), arguments.get("retry_policy")
-        self._is_curable = is_curable
-        self._is_first = True
         reader = AnswerReader(arguments.get("logger_fn"), names_model=not callee.is_sdk)
         self.read = reader.read if callee.is_litellms else None
         own = {"logger_fn": reader} if callee.is_litellms else {}
         self._arguments = {**(_without(arguments, *_RETRIES, *_FALLBACKS) if callee.is_sdk else arguments), **own}
 
-    def send(self, view: object) -> object:
+    def sending(self, view: object) -> Flow[object]:
         """Send a view and return the response."""
-        return run(self._sending(view))
-
-    async def send_async(self, view: object) -> object:
-        """As `send`, for an async function."""
-        return await run_async(self._sending(view))
-
-    def _sending(self, view: object) -> Flow[object]:
         arguments, left, wait_seconds = {**self._first_arguments(), "messages": view}, None, 0.0
         while True:
             try:
-                return (yield Twin(self._callee.send, self._callee.send_async, arguments))
+                return (yield Twin(self._callee.call, self._callee.call, arguments))
             except Exception as error:
                 if not self._is_retried(error):
                     raise
@@ -81,15 +72,15 @@ class Sender:
         is_first, self._is_first = self._is_first, False
         if self._callee.router is not None and is_first:
             return {**self._arguments, "context_window_fallbacks": []}
-        if not self._callee.is_sdk:
-            return self._arguments
-        everywhere: int | None = sys.modules["litellm"].num_retries  # which it resets when a call fails
-        if everywhere:
+        everywhere: int | None = sys.modules["litellm"].num_retries if self._callee.is_sdk else None
+        if everywhere:  # litellm resets it when a call fails
             self._number = everywhere if self._number is None else self._number
             return {**self._arguments, **_bare()}
+        if not self._callee.is_sdk or self._number is None:
+            return self._arguments
         # litellm makes the number that of the provider's client too, which waits as long as the server says, and repeats only
         # what failed with 408, 409, 429 or a server error.
-        return self._arguments if self._number is None else {**self._arguments, "max_retries": self._number}
+        return {**self._arguments, "max_retries": self._number}
 
     def _is_retried(self, error: Exception) -> bool:
         # All of litellm's errors are openai's.
@@ -97,20 +88,17 @@ class Sender:
 
     def _retries_after(self, error: Exception) -> int:
         """How often litellm sends again what first failed with this error."""
-        by_policy = _litellm("router_utils.get_retry_from_policy").get_num_retries_from_retry_policy
-        found = by_policy(exception=error, retry_policy=self._policy) if self._policy else None
-        return cast("int", (self._number or 0) if found is None else found)
+        policies = import_module("litellm.router_utils.get_retry_from_policy")
+        by_policy = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
+        return cast("int", (self._number or 0) if by_policy is None else by_policy)
 
 
 def _bare() -> Arguments:
     """The arguments by which nothing is retried: against the number of the process a sync call is helped by an empty policy
     only, an async one by a zero only.
     """
-    return {"num_retries": 0, "retry_policy": _litellm("types.router").RetryPolicy(), "max_retries": 0}
-
-
-def _litellm(module: str) -> Any:
-    return import_module(f"litellm.{module}")
+    policy = import_module("litellm.types.router").RetryPolicy()
+    return {"num_retries": 0, "retry_policy": policy, "max_retries": 0}
 
 
 def _without(arguments: Arguments, *names: str) -> Arguments:
@@ -127,15 +115,13 @@ def next_request(arguments: Arguments, error: Exception, patterns: Sequence[str]
         patterns: Texts of the user's that mark an overflow.
     """
     is_overflow = isinstance(error, ContextOverflowError) or is_context_overflow(error, patterns=patterns)
-    model, larger, fallbacks = arguments.get("model"), *map(arguments.get, reversed(_FALLBACKS))
-    if is_overflow and isinstance(larger, Mapping) and model in larger:
-        table = cast("Arguments", larger)
-        others = _without(table, str(model))
-        changes: Arguments = {"model": table[str(model)], "context_window_fallback_dict": others}
+    model, fallbacks = str(arguments.get("model")), arguments.get("fallbacks")
+    larger = mapping(arguments.get("context_window_fallback_dict"))
+    if is_overflow and model in larger:
+        changes: Arguments = {"model": larger[model], "context_window_fallback_dict": _without(larger, model)}
     elif isinstance(fallbacks, list | tuple) and fallbacks:
         first, *rest = cast("Sequence[object]", fallbacks)
-        own = cast("Arguments", first) if isinstance(first, Mapping) else {"model": first}
-        changes = {**own, "fallbacks": rest}
+        changes = {**(mapping(first) or {"model": first}), "fallbacks": rest}
     else:
         return None
     logger.warning("falling back to %s (%s)", changes.get("model", model), type(error).__name__)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final
 
 from compaction_adapters.kit import asker
 from compaction_adapters.litellm.answers import summary_of
-from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model, options_of
+from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model, mapping, options_of
 from compaction_adapters.litellm.imports import imported
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 
@@ -39,15 +38,13 @@ def summarizer(model: str, **connection: object) -> Summarizer:
         model: As litellm names it, "openai/gpt-4o-mini".
         **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
     """
-    arguments = {"model": model, **connection}
+    kept = {"model": model, **connection}
 
     def ask(request: SummaryRequest) -> object:
-        callee = Callee(imported().completion)
-        return callee.send(_arguments(callee, arguments, request))
+        return _asked(Callee(imported().completion), kept, request)
 
     async def ask_async(request: SummaryRequest) -> object:
-        callee = Callee(imported().acompletion)
-        return await callee.send_async(_arguments(callee, arguments, request))
+        return await _asked(Callee(imported().acompletion), kept, request)
 
     return asker(ask, ask_async, summary_of)
 
@@ -60,24 +57,23 @@ def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
-        return summary_of(await callee.send_async(_arguments(callee, kept, request)))
+        return summary_of(await _asked(callee, kept, request))
 
     def ask_sync(request: SummaryRequest) -> Summary:
-        return summary_of(callee.send(_arguments(callee, kept, request)))
+        return summary_of(_asked(callee, kept, request))
 
     return {**options_of(arguments, callee.router), "summarizer": ask if callee.is_async else ask_sync}
 
 
-def _arguments(callee: Callee, kept: Arguments, request: SummaryRequest) -> Arguments:
-    """The arguments of a call for a summary. A model that reasons gets no limit, for that would bound its reasoning too."""
-    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
-    is_limited = callee.takes("max_tokens") and not _reasons(kept)
-    extra: dict[str, object] = {"max_tokens": request.max_tokens} if is_limited else {}
+def _asked(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
+    """Call for a summary. A model that reasons gets no limit, for that would bound its reasoning too."""
+    extra: dict[str, object] = {}
+    if callee.takes("max_tokens") and not _reasons(kept):
+        extra["max_tokens"] = request.max_tokens
     if callee.is_litellms:
-        metadata = kept.get("metadata")
-        marked = {**(cast("Arguments", metadata) if isinstance(metadata, Mapping) else {}), **MARK}
-        extra |= {"num_retries": 0, "metadata": marked}
-    return {**kept, **extra, "messages": messages}
+        extra |= {"num_retries": 0, "metadata": {**mapping(kept.get("metadata")), **MARK}}
+    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
+    return callee.call({**kept, **extra, "messages": messages})
 
 
 def _reasons(arguments: Arguments) -> bool:

@@ -77,13 +77,13 @@ def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) 
     """Make one call, and those to which it falls back."""
     messages = messages_of(arguments)
     if messages is None:
-        return (yield Twin(callee.send, callee.send_async, arguments))
+        return (yield Twin(callee.call, callee.call, arguments))
     session = conversations.of(arguments, messages)
     options = call_options(callee, arguments)
     model = options.get("model")
     sender = Sender(callee, arguments, lambda error: conversations.is_curable(error, model))
-    call = functools.partial(session.call_sync, messages, sender.send)
-    call_async = functools.partial(session.call, messages, sender.send_async)
+    call = functools.partial(session.call_sync, messages, lambda view: run(sender.sending(view)))
+    call_async = functools.partial(session.call, messages, lambda view: run_async(sender.sending(view)))
     try:
         return (yield Twin(call, call_async, answer=sender.read, **options))
     except Exception as error:

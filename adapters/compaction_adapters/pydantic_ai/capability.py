@@ -105,6 +105,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     _focus: str | None = field(default=None, init=False, repr=False)
     _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
+    _seen: int = field(default=0, init=False, repr=False, compare=False)
     _last_calls: _LastCalls = field(default_factory=_LastCalls, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -155,7 +156,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:  # noqa: ARG002 - the framework's signature
         """Return a copy with the state of one run."""
         mine = copy.copy(self)
-        mine._session = mine._turn = None
+        mine._session, mine._turn, mine._seen = None, None, 0
         return mine
 
     async def before_model_request(
@@ -164,11 +165,13 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Put the view in the place of the request's messages."""
         self._turn = None
         messages, model = list(request_context.messages), request_context.model
-        if not messages or is_continuation(messages):
+        if is_continuation(messages):
             return request_context
         parameters = request_context.model_request_parameters
         options = options_of(model, messages, request_context.model_settings, parameters, ctx.is_tool_available)
         self._session = self._session or self._sessions.of(ctx, messages)
+        pin_evidence(self._session, messages[self._seen :] if self._seen < len(messages) else messages)
+        self._seen = len(messages)
         is_own = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
         if self.persist and not is_own:
             whole = await self._turned(ctx, self._session, list(ctx.messages), model, options, ctx.messages)
@@ -263,9 +266,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     async def view(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
         """Return what to send for these messages, compacted when that is due; the very list while nothing was compacted."""
-        if not messages or is_continuation(messages):
+        if is_continuation(messages):
             return messages
         session = self._sessions.of(ctx, messages)
+        pin_evidence(session, messages)
         turn = await self._turned(ctx, session, messages, ctx.model, options_in(ctx, messages))
         return messages if turn.view is turn.messages else turn.everything
 
@@ -282,7 +286,6 @@ class Compaction(AbstractCapability[AgentDepsT]):
     ) -> Turn:
         self._last_calls[session] = model, options
         options = self._in_run(ctx, model, options)
-        pin_evidence(session, messages)
         kept = replaced_by_provider(messages, model)
         head, rest = messages[:kept], messages[kept:]
         with counted_in(ctx):

@@ -186,13 +186,13 @@ def _request_piece(part: ModelRequestPart) -> Message:
         case SystemPromptPart():
             return Message(role="system", parts=(Text(part.content),))
         case UserPromptPart():
-            return Message(role="user", parts=tuple(map(_user_part, _items(part))))
+            return Message(role="user", parts=tuple(map(_part, _items(part))))
+        case SpeechPart():
+            return Message(role="user", parts=(_part(part),))
         case ToolReturnPart():
-            return Message(role="tool", parts=(_result(part),))
+            return Message(role="tool", parts=(_part(part),))
         case CompactionPart():
             return Message(role="user", parts=(Text(part.content or ""),), is_summary=True)
-        case SpeechPart():
-            return Message(role="user", parts=(_speech(part),))
         case _:
             return _framework_piece(part)
 
@@ -200,10 +200,10 @@ def _request_piece(part: ModelRequestPart) -> Message:
 def _framework_piece(part: ModelRequestPart) -> Message:
     """What the framework itself put there. Its newest kinds of part are not in every version, so they go by their names."""
     if part.part_kind in _STANDING_KINDS:
-        return Message(role="system", parts=(Opaque(part.part_kind, repr(part)),))
+        return Message(role="system", parts=(_part(part),))
     feedback = getattr(part, "model_response", None)
     if feedback is None:
-        return Message(role="other", parts=(Opaque(part.part_kind, repr(part)),))
+        return Message(role="other", parts=(_part(part),))
     retried = _as_result(part, str(feedback()))
     return Message(role="other", parts=(Text(str(feedback())),)) if retried is None else _request_piece(retried)
 
@@ -227,45 +227,6 @@ def _items(part: UserPromptPart) -> Sequence[UserContent]:
 
 def _contents(part: UserPromptPart) -> Sequence[UserContent]:
     return (part.content,) if isinstance(part.content, str) else part.content
-
-
-def _user_part(item: UserContent) -> Part:
-    if isinstance(item, str):
-        return Text(item)
-    if isinstance(item, TextContent):
-        return Text(item.content)
-    return _media(item) or Opaque(type(item).__name__, repr(item))
-
-
-def _media(item: object) -> Media | None:
-    """Read media; the detail asked for is OpenAI's notion, kept under its name by the framework."""
-    is_low = (getattr(item, "vendor_metadata", None) or {}).get("detail") == "low"
-    match item:
-        case BinaryContent():
-            base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()
-            return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
-        case UploadedFile():
-            return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
-        case ImageUrl() | AudioUrl() | VideoUrl() | DocumentUrl():
-            kind = item.kind.removesuffix("-url")
-            return media_from_url(item.url, "application" if kind == "document" else kind, low_detail=is_low)
-        case _:
-            return None
-
-
-def _result(part: ToolReturnPart) -> ToolResult:
-    return ToolResult(
-        part.tool_call_id,
-        part.model_response_str(wrap_if_error=False),
-        part.tool_name,
-        part.outcome in ("failed", "retried"),
-        tuple(media for media in map(_media, part.files) if media is not None),
-    )
-
-
-def _speech(part: SpeechPart) -> Part:
-    audio = part.audio
-    return Text(part.content) if part.content or audio is None else cast("Media", _media(audio))  # bytes always read
 
 
 def _held(part: ModelRequestPart) -> Sequence[Item]:
@@ -319,7 +280,7 @@ def _response(message: ModelResponse) -> Message:
     is_whole = message.state == "complete"
     return Message(
         role="assistant",
-        parts=tuple(map(_answer_part, message.parts)),
+        parts=tuple(map(_part, message.parts)),
         usage=usage_of(message) if is_whole else None,
         model=message.model_name,
         stop_reason=_stop_reason(message) if is_whole else "aborted",
@@ -328,13 +289,9 @@ def _response(message: ModelResponse) -> Message:
 
 def _stop_reason(message: ModelResponse) -> StopReason | None:
     """How the call ended. The framework has one word for what the window and what the answer's own limit ended."""
-    raw = (message.provider_details or {}).get("finish_reason")
-    said = read_answer({"stop_reason": raw})
-    return (
-        "window"
-        if said is not None and said.stop_reason == "window"
-        else _STOP_REASONS.get(message.finish_reason or "")
-    )
+    said = read_answer({"stop_reason": (message.provider_details or {}).get("finish_reason")})
+    is_window = said is not None and said.stop_reason == "window"
+    return "window" if is_window else _STOP_REASONS.get(message.finish_reason or "")
 
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -344,33 +301,6 @@ _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "content_filter": "error",
     "error": "error",
 }
-
-
-def _answer_part(part: ModelResponsePart) -> Part:
-    match part:
-        case TextPart():
-            return Text(part.content)
-        case ThinkingPart():
-            return Thinking(part.content, len(part.signature or ""))
-        case ToolCallPart():
-            signature = (part.provider_details or {}).get("thought_signature")
-            arguments = as_json_text(part.args) if part.args else ""
-            return ToolCall(part.tool_call_id, part.tool_name, arguments, len(str(signature or "")))
-        case SpeechPart():
-            return _speech(part)
-        case FilePart():
-            return cast("Media", _media(part.content))  # bytes always read
-        case CompactionPart():
-            return Opaque(part.part_kind, part.content or repr(part), content=part.content or "")
-        case NativeToolCallPart():
-            asked = part.args_as_dict()
-            # An MCP tool's name and arguments are wrapped in another call's.
-            name, content = str(asked.get("tool_name", part.tool_name)), block_content(asked.get("tool_args", asked))
-            return Opaque(part.part_kind, repr(part), name=name, content=content)
-        case NativeToolReturnPart():
-            return Opaque(part.part_kind, repr(part), name=part.tool_name, content=block_content(part.content))
-        case _:
-            return Opaque(part.part_kind, repr(part))
 
 
 def usage_of(message: ModelResponse) -> Usage | None:
@@ -390,3 +320,63 @@ def usage_of(message: ModelResponse) -> Usage | None:
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
     )
+
+
+# -- parts
+
+
+def _part(item: Item) -> Part:
+    """Read a part, or one thing that a user's prompt holds."""
+    match item:
+        case str():
+            return Text(item)
+        case TextPart() | TextContent():
+            return Text(item.content)
+        case ThinkingPart():
+            return Thinking(item.content, len(item.signature or ""))
+        case SpeechPart():
+            return Text(item.content) if item.content or item.audio is None else _part(item.audio)
+        case FilePart():
+            return _part(item.content)
+        case ToolCallPart():
+            signature = (item.provider_details or {}).get("thought_signature")
+            arguments = as_json_text(item.args) if item.args else ""
+            return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
+        case ToolReturnPart():
+            text, is_error = item.model_response_str(wrap_if_error=False), item.outcome in ("failed", "retried")
+            media = tuple(found for found in map(_media, item.files) if found is not None)
+            return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media)
+        case _:
+            return _media(item) or _opaque(item)
+
+
+def _media(item: object) -> Media | None:
+    """Read media; the detail asked for is OpenAI's notion, kept under its name by the framework."""
+    is_low = (getattr(item, "vendor_metadata", None) or {}).get("detail") == "low"
+    match item:
+        case BinaryContent():
+            base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()
+            return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
+        case UploadedFile():
+            return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
+        case ImageUrl() | AudioUrl() | VideoUrl() | DocumentUrl():
+            kind = item.kind.removesuffix("-url")
+            return media_from_url(item.url, "application" if kind == "document" else kind, low_detail=is_low)
+        case _:
+            return None
+
+
+def _opaque(item: Item) -> Opaque:
+    kind, text = str(getattr(item, "part_kind", type(item).__name__)), repr(item)
+    match item:
+        case CompactionPart():
+            return Opaque(kind, item.content or text, content=item.content or "")
+        case NativeToolCallPart():
+            asked = item.args_as_dict()
+            # An MCP tool's name and arguments are wrapped in another call's.
+            name = str(asked.get("tool_name", item.tool_name))
+            return Opaque(kind, text, name=name, content=block_content(asked.get("tool_args", asked)))
+        case NativeToolReturnPart():
+            return Opaque(kind, text, name=item.tool_name, content=block_content(item.content))
+        case _:
+            return Opaque(kind, text)

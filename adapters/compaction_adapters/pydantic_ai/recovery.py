@@ -190,5 +190,5 @@ class RecoveringModel(WrapperModel):
 
 
 def is_continuation(messages: Sequence[ModelMessage]) -> bool:
-    """Return whether a request goes on with an answer that the provider paused: it wants exactly what it had."""
-    return bool(messages) and isinstance(messages[-1], ModelResponse)
+    """Return whether a request says nothing new: it goes on with an answer that the provider paused, and is sent as it is."""
+    return not messages or isinstance(messages[-1], ModelResponse)
