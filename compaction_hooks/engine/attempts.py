@@ -31,16 +31,16 @@ class Attempts(Generic[M]):
     """Runs the compactions of one conversation, one at a time, with the records of the store at hand."""
 
     def __init__(self, conversation: Conversation[M], shared: Shared) -> None:
-        self._conversation = conversation
-        self._shared = shared
+        self.conversation = conversation
+        self.shared = shared
 
     def look(self, call: Call[M]) -> Snapshot[M]:
         """Return a snapshot of the list of a call."""
-        return look(self._conversation, self._shared, call)
+        return look(self.conversation, self.shared, call)
 
     def budget(self, snapshot: Snapshot[M]) -> Budget:
         """Return the budget of the model's window; of the present size where the window is unknown."""
-        return snapshot.budget or self._shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
+        return snapshot.budget or self.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
 
     def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
@@ -53,14 +53,14 @@ class Attempts(Generic[M]):
 
     def _run_one(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run an attempt for which other callers of this conversation wait."""
-        self._conversation.drop_missing()
+        self.conversation.drop_missing()
         snapshot = self.look(call)
         budget = self.budget(snapshot)
-        flight = self._conversation.flight = Flight()
+        flight = self.conversation.flight = Flight()
         end: FlightEnd = "aborted"
         try:
             start: Instant = yield Now()
-            yield Emit(_started(self._conversation.id, snapshot, order))
+            yield Emit(_started(self.conversation.id, snapshot, order))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
             attempt = self.compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
@@ -69,8 +69,8 @@ class Attempts(Generic[M]):
             end = "failed"
             raise
         finally:
-            if self._conversation.flight is flight:
-                self._conversation.flight = None
+            if self.conversation.flight is flight:
+                self.conversation.flight = None
             flight.done.set_result(end)
         return attempt, result
 
@@ -78,11 +78,11 @@ class Attempts(Generic[M]):
         """Return an attempt to compact that has not begun."""
         from compaction_hooks.engine.compaction import Compaction  # a third of the package
 
-        return Compaction(self._conversation, self._shared, call, self._verified(call, snapshot), budget, order)
+        return Compaction(self.conversation, self.shared, call, self._verified(call, snapshot), budget, order)
 
     def _verified(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
         """Return the snapshot with every message read again: what was changed in place is noticed before it is summarised."""
-        conversation, messages = self._conversation, snapshot.messages
+        conversation, messages = self.conversation, snapshot.messages
         history = conversation.reader.verify(snapshot.history, messages)
         if history is snapshot.history:
             return snapshot
@@ -92,19 +92,19 @@ class Attempts(Generic[M]):
     def wait_for_others(self) -> Flow[FlightEnd | None]:
         """Let a compaction under way come to its end first; None when there was none."""
         end: FlightEnd | None = None
-        while self._conversation.flight is not None:
-            end = yield Wait(self._conversation.flight)
+        while self.conversation.flight is not None:
+            end = yield Wait(self.conversation.flight)
             if end != "settled":
                 break
         return end
 
     def catch_up(self, *, before_paying: bool) -> Flow[bool]:
         """Exchange records with the store; return whether it need not be asked again in this call."""
-        if not self._shared.has_store:
+        if not self.shared.has_store:
             return True
-        is_fresh: bool = yield from catch_up(self._conversation)
+        is_fresh: bool = yield from catch_up(self.conversation)
         if before_paying and not is_fresh:
-            yield from ask_again(self._conversation)
+            yield from ask_again(self.conversation)
         return is_fresh or before_paying
 
 

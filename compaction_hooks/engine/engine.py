@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, NamedTuple
 
-from compaction_hooks.engine.attempts import Attempts
 from compaction_hooks.engine.call import Shared
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.messages import M, MessageFormat
@@ -16,14 +13,12 @@ from compaction_hooks.runtime.drivers import Driver, World
 from compaction_hooks.view.record import CompactionRecord
 
 
-class Engine(NamedTuple, Generic[M]):
-    """The parts of one conversation: its state, its share of the controller, its flows, and the driver of them."""
+class Engine(SendingFlow[M]):
+    """One conversation at work: its state, its share of the controller, its flows, and the driver of them."""
 
-    conversation: Conversation[M]
-    shared: Shared
-    flow: ConversationFlow[M]
-    sending: SendingFlow[M]
-    driver: Driver
+    def __init__(self, conversation: Conversation[M], shared: Shared, world: World) -> None:
+        super().__init__(conversation, shared)
+        self.driver = Driver(world, conversation.lock)
 
     @property
     def is_loaded(self) -> bool:
@@ -54,11 +49,3 @@ class Engine(NamedTuple, Generic[M]):
         """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
         if self.conversation.queue.unwritten and self.driver.can_store_here:
             self.driver.run_sync(write(self.conversation))
-
-
-def make_engine(conversation: Conversation[M], shared: Shared, world: World) -> Engine[M]:
-    """Return the engine of a conversation."""
-    attempts = Attempts(conversation, shared)
-    flow = ConversationFlow(conversation, shared, attempts)
-    sending = SendingFlow(conversation, shared, attempts, flow.transform)
-    return Engine(conversation, shared, flow, sending, Driver(world, conversation.lock))

@@ -6,11 +6,9 @@ Between two effects a flow runs under the conversation's lock; while it waits fo
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.attempts import Attempts
-from compaction_hooks.engine.call import Call, Shared
-from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
@@ -30,52 +28,44 @@ from compaction_hooks.triggers import Due
 from compaction_hooks.view.record import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
-if TYPE_CHECKING:  # needed only when something is due
-    pass
-
 logger = logging.getLogger("compaction_hooks")
 
 
-class ConversationFlow(Generic[M]):
+class ConversationFlow(Attempts[M]):
     """Prepares the view of a call, and compacts by hand."""
-
-    def __init__(self, conversation: Conversation[M], shared: Shared, attempts: Attempts[M]) -> None:
-        self._conversation = conversation
-        self._shared = shared
-        self._attempts = attempts
 
     def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
-        is_fresh = yield from self._attempts.catch_up(before_paying=False)
+        is_fresh = yield from self.catch_up(before_paying=False)
         call = yield from self._timed(call)
         yield from self._tell_missing_pins(call)
         may_ask, may_wait = True, True
         while True:
-            snapshot = self._attempts.look(call)
+            snapshot = self.look(call)
             reason, due = self._reason_due(snapshot, call)
             only_media = reason is None and self._is_too_heavy(snapshot)
             if only_media:
                 reason = CompactionReason.OVERFLOW
             if reason is None:
-                return self._conversation.hand_out(snapshot)
+                return self.conversation.hand_out(snapshot)
             is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
-                return self._conversation.hand_out(snapshot)
-            flight = self._conversation.flight
+                return self.conversation.hand_out(snapshot)
+            flight = self.conversation.flight
             if flight is not None and may_wait:
                 end: FlightEnd = yield Wait(flight)
                 may_ask = may_ask and end != "failed"
                 may_wait = flight.done.done()
                 continue
             if not is_fresh:
-                is_fresh = yield from self._attempts.catch_up(before_paying=True)
+                is_fresh = yield from self.catch_up(before_paying=True)
                 continue
             order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
-            attempt, _ = yield from self._attempts.run_compaction(call, order)
-            self._conversation.cooldown.has_overflowed = False
-            return attempt.last_sent or self._conversation.hand_out(snapshot)
+            attempt, _ = yield from self.run_compaction(call, order)
+            self.conversation.cooldown.has_overflowed = False
+            return attempt.last_sent or self.conversation.hand_out(snapshot)
 
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.
@@ -85,11 +75,11 @@ class ConversationFlow(Generic[M]):
         """
         if keep_recent_tokens is not None and keep_recent_tokens < 0:
             raise ConfigurationError(f"keep_recent_tokens={keep_recent_tokens} must not be negative")
-        yield from self._attempts.catch_up(before_paying=True)
+        yield from self.catch_up(before_paying=True)
         yield from self._tell_missing_pins(call)
-        others_end = yield from self._attempts.wait_for_others()
+        others_end = yield from self.wait_for_others()
         is_aborted: bool = yield IsAborted()
-        snapshot = self._attempts.look(call)
+        snapshot = self.look(call)
         record = snapshot.record
         if is_aborted:
             return self._as_it_stands(snapshot, CompactionOutcome.ABORTED)
@@ -101,19 +91,19 @@ class ConversationFlow(Generic[M]):
             return self._as_it_stands(snapshot, outcome)
 
         order = Order(reason=CompactionReason.MANUAL, keep=keep_recent_tokens, focus=focus, must_fit=True)
-        _, result = yield from self._attempts.run_compaction(call, order)
+        _, result = yield from self.run_compaction(call, order)
         return result
 
     def _timed(self, call: Call[M]) -> Flow[Call[M]]:
         """Return the call with the time since the last one."""
         now: Instant = yield Now()
-        last, self._conversation.called_at = self._conversation.called_at, now
+        last, self.conversation.called_at = self.conversation.called_at, now
         return call._replace(seconds_since_last_call=now.seconds_since(last)) if last is not None else call
 
     def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""
         settings = call.settings
-        if self._conversation.cooldown.has_overflowed and settings.compact_on_overflow:
+        if self.conversation.cooldown.has_overflowed and settings.compact_on_overflow:
             return CompactionReason.OVERFLOW, None
         if snapshot.budget is None or not settings.auto_compact or settings.is_subagent:
             return None, None
@@ -122,11 +112,11 @@ class ConversationFlow(Generic[M]):
 
     def _reason_to_wait(self, snapshot: Snapshot[M], reason: CompactionReason) -> str:
         is_threshold = reason is CompactionReason.THRESHOLD
-        return self._conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
+        return self.conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
 
     def _is_too_heavy(self, snapshot: Snapshot[M]) -> bool:
         """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
-        most = self._conversation.cooldown.most_chars
+        most = self.conversation.cooldown.most_chars
         if most is None:
             return False
         from compaction_hooks.strategies.leave_out_media import view_chars  # few requests are refused for their bytes
@@ -137,7 +127,7 @@ class ConversationFlow(Generic[M]):
         record = snapshot.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
-            messages=self._conversation.hand_out(snapshot).unmerged,
+            messages=self.conversation.hand_out(snapshot).unmerged,
             record=record,
             outcome=outcome,
             reason=CompactionReason.MANUAL,
@@ -148,14 +138,14 @@ class ConversationFlow(Generic[M]):
     def _skip(self, snapshot: Snapshot[M], reason: CompactionReason, why: str) -> Flow[None]:
         from compaction_hooks.events import CompactionSkipped  # needed only when something happens
 
-        yield Emit(CompactionSkipped(session_id=self._conversation.id, reason=reason, why=why, tokens=snapshot.tokens))
+        yield Emit(CompactionSkipped(session_id=self.conversation.id, reason=reason, why=why, tokens=snapshot.tokens))
 
     def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
         """Tell of messages that were pinned before a list had them, and that this list does not have either."""
-        conversation = self._conversation
+        conversation = self.conversation
         if not conversation.records.unseen_pins:
             return
-        history = self._attempts.look(call).history
+        history = self.look(call).history
         digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
         unseen, conversation.records.unseen_pins = conversation.records.unseen_pins, []
         count = sum(not digests.issuperset(pinned) for pinned in unseen)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING
 
-from compaction_hooks.engine.attempts import Attempts
-from compaction_hooks.engine.call import Call, Shared
-from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.flow import ConversationFlow
 from compaction_hooks.engine.learning import learn_from_answer, learn_from_overflow, report_usage, same_model
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome
@@ -37,20 +36,8 @@ if TYPE_CHECKING:  # needed only when something is due
 logger = logging.getLogger("compaction_hooks")
 
 
-class SendingFlow(Generic[M]):
+class SendingFlow(ConversationFlow[M]):
     """Sends a view, and recovers from what the provider says."""
-
-    def __init__(
-        self,
-        conversation: Conversation[M],
-        shared: Shared,
-        attempts: Attempts[M],
-        transform: Callable[[Call[M]], Flow[LastSent[M]]],
-    ) -> None:
-        self._conversation = conversation
-        self._shared = shared
-        self._attempts = attempts
-        self._transform = transform
 
     def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
         """Transform and send; on an overflow compact and send once more.
@@ -58,7 +45,7 @@ class SendingFlow(Generic[M]):
         Args:
             read: Reads a response into an assistant message, for its usage and how it ended.
         """
-        sent = yield from self._transform(call)
+        sent = yield from self.transform(call)
         first, sent = yield from self._send(call, sent)
         if isinstance(first, Answered):
             answer = self._record_response(first.value, sent, read)
@@ -73,12 +60,10 @@ class SendingFlow(Generic[M]):
         info = self._overflow(second.error, sent.key.model)
         if info is None:
             raise second.error
-        learn_from_overflow(self._conversation, self._shared, call, self._attempts.look(call), sent, info)
-        snapshot = self._attempts.look(call)
+        learn_from_overflow(self.conversation, self.shared, call, self.look(call), sent, info)
+        snapshot = self.look(call)
         order = Order(reason=CompactionReason.OVERFLOW)
-        raise self._attempts.compaction(
-            call, snapshot, self._attempts.budget(snapshot), order
-        ).overflow_error() from second.error
+        raise self.compaction(call, snapshot, self.budget(snapshot), order).overflow_error() from second.error
 
     def recover(self, call: Call[M], error: BaseException) -> Flow[LastSent[M]]:
         """Return a view to send after an error the host caught; raise `error` itself when no other view cures it.
@@ -88,7 +73,7 @@ class SendingFlow(Generic[M]):
         """
         if self._is_of_another_model(error, call):
             raise error
-        return (yield from self._recovered(call, error, self._conversation.last_sent))
+        return (yield from self._recovered(call, error, self.conversation.last_sent))
 
     def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Answered | Failure, LastSent[M]]]:
         """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
@@ -101,15 +86,15 @@ class SendingFlow(Generic[M]):
 
     def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
-        before = refused.unmerged if refused else self._attempts.look(call).view
-        self._conversation.reasoning.refuse(call.model or self._shared.model)
-        snapshot = self._attempts.look(call)
+        before = refused.unmerged if refused else self.look(call).view
+        self.conversation.reasoning.refuse(call.model or self.shared.model)
+        snapshot = self.look(call)
         if snapshot.view == before:
             return None
         logger.warning(
-            "session %s: the provider refused the reasoning that was sent: going on without it", self._conversation.id
+            "session %s: the provider refused the reasoning that was sent: going on without it", self.conversation.id
         )
-        return self._conversation.hand_out(snapshot)
+        return self.conversation.hand_out(snapshot)
 
     def _recovered(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
@@ -122,16 +107,16 @@ class SendingFlow(Generic[M]):
         info = _parsed(error, settings.overflow_patterns)
         if info is None or not info.is_recoverable or not settings.compact_on_overflow:
             raise error
-        yield from self._attempts.catch_up(before_paying=True)
-        others_end = yield from self._attempts.wait_for_others()
+        yield from self.catch_up(before_paying=True)
+        others_end = yield from self.wait_for_others()
         if info.is_bytes:
             return (yield from self._lightened(call, error, sent, info.limit_bytes))
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
-            learn_from_overflow(self._conversation, self._shared, call, self._attempts.look(call), sent, info)
-        snapshot = self._attempts.look(call)
-        budget = self._attempts.budget(snapshot)
+            learn_from_overflow(self.conversation, self.shared, call, self.look(call), sent, info)
+        snapshot = self.look(call)
+        budget = self.budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
-            return self._conversation.hand_out(snapshot)
+            return self.conversation.hand_out(snapshot)
         try:
             compacted = yield from self._compacted(call, _emergency(others_end, must_fit=True))
         except ContextOverflowError as unfit:
@@ -146,21 +131,21 @@ class SendingFlow(Generic[M]):
         """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
         from compaction_hooks.strategies.leave_out_media import chars_within, view_chars  # few requests are refused so
 
-        snapshot = self._attempts.look(call)
+        snapshot = self.look(call)
         if _is_another_view(snapshot, sent):
-            return self._conversation.hand_out(snapshot)
+            return self.conversation.hand_out(snapshot)
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
         compacted = yield from self._compacted(call, order)
         if compacted is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)
-        self._conversation.cooldown.most_chars = min(limit, refused - 1)
+        self.conversation.cooldown.most_chars = min(limit, refused - 1)
         return compacted
 
     def _compacted(self, call: Call[M], order: Order) -> Flow[LastSent[M] | None]:
         """Compact; return the view to send, or None where nothing was compacted."""
-        attempt, result = yield from self._attempts.run_compaction(call, order)
+        attempt, result = yield from self.run_compaction(call, order)
         return attempt.last_sent if result.outcome is CompactionOutcome.COMPACTED else None
 
     def _sent_again(
@@ -168,10 +153,10 @@ class SendingFlow(Generic[M]):
     ) -> Flow[object]:
         """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
         call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
-        yield from self._attempts.catch_up(before_paying=True)
-        others_end = yield from self._attempts.wait_for_others()
+        yield from self.catch_up(before_paying=True)
+        others_end = yield from self.wait_for_others()
         compacted = yield from self._compacted(call, _emergency(others_end, must_fit=False))
-        self._conversation.cooldown.has_overflowed = False
+        self.conversation.cooldown.has_overflowed = False
         if compacted is None:
             return response
         second, sent = yield from self._send(call, compacted)
@@ -186,10 +171,10 @@ class SendingFlow(Generic[M]):
         if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
             return
         if first.usage.output_tokens == second.usage.output_tokens > 0:
-            self._shared.answer_limits[call.model or self._shared.model] = second.usage.output_tokens
+            self.shared.answer_limits[call.model or self.shared.model] = second.usage.output_tokens
 
     def _is_cut_short(self, answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
-        settings, limit = call.settings, self._shared.answer_limits.get(call.model or self._shared.model)
+        settings, limit = call.settings, self.shared.answer_limits.get(call.model or self.shared.model)
         if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
             return False
         requested = call.max_output_tokens or settings.max_output_tokens
@@ -201,10 +186,10 @@ class SendingFlow(Generic[M]):
 
         Any other name may be a router's alias for the same model.
         """
-        asked, named = call.model or self._shared.model, _named_model(error)
+        asked, named = call.model or self.shared.model, _named_model(error)
         if asked is None or named is None or same_model(named, asked):
             return False
-        return named in self._conversation.sizes.models or bool(find_window(named) and find_window(asked))
+        return named in self.conversation.sizes.models or bool(find_window(named) and find_window(asked))
 
     def _record_response(
         self, response: object, sent: LastSent[M], read: Callable[[object], Message | None]
@@ -219,22 +204,22 @@ class SendingFlow(Generic[M]):
             return None
         answer = read(response)
         if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
-            report_usage(self._conversation, self._shared, answer.usage, sent, answer.model)
-            learn_from_answer(self._shared, sent.key.model, answer, sent.budget)
+            report_usage(self.conversation, self.shared, answer.usage, sent, answer.model)
+            learn_from_answer(self.shared, sent.key.model, answer, sent.budget)
         # A plain text is what the model wrote, and may speak of overflows without being one.
         if not isinstance(response, str) and self._overflow(response, sent.key.model) is not None:
-            self._conversation.cooldown.has_overflowed = True
+            self.conversation.cooldown.has_overflowed = True
         return answer
 
     def _record_chunk(self, chunk: object, sent: LastSent[M], read: Callable[[object], Message | None]) -> None:
         """Take in a chunk of a stream; those that tell nothing of usage or ending are passed over unread."""
         if read(chunk) is not None:
-            with self._conversation.lock:
+            with self.conversation.lock:
                 self._record_response(chunk, sent, read)
 
     def _overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
         """What an error or a response says of an overflow of the context; None when it is something else."""
-        info = _parsed(evidence, self._shared.find_settings(model).overflow_patterns)
+        info = _parsed(evidence, self.shared.find_settings(model).overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
 
 

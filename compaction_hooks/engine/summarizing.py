@@ -139,34 +139,30 @@ def _part(
 
 def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Ask one question for so many seconds, with a smaller transcript while it overflows the summariser's own window."""
-    request: SummaryRequest | None = asked
-    answer: Answered | Failure | Aborted = Failure(SummaryRefusedError("nothing to ask"))
-    for _ in range(OVERFLOW_TRIES):
-        if request is None:
+    answer: Answered | Failure | Aborted = yield Summarize(asked, seconds)
+    for _ in range(OVERFLOW_TRIES - 1):
+        has_overflowed = isinstance(answer, Failure) and is_context_overflow(answer.error)
+        smaller = halved(asked, snapshot.estimator.estimate_tokens) if has_overflowed else None
+        if smaller is None:
             break
-        answer = yield Summarize(request, seconds)
-        if not isinstance(answer, Failure) or not is_context_overflow(answer.error):
-            break
-        request = halved(request, snapshot.estimator.estimate_tokens)
-    if isinstance(answer, Answered) and request is not None:
-        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, request, snapshot))
+        asked = smaller
+        answer = yield Summarize(asked, seconds)
+    if isinstance(answer, Answered):
+        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, asked, snapshot))
         return judged
-    return answer if isinstance(answer, Aborted) else SummaryFailed(cast("Failure", answer).error, None)
+    return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
 
 
 def _judged(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; Python would complain that nobody awaited it
+    usage, seen = accepted_usage(value), shown_messages(request)
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
-    usage = accepted_usage(value)
+    if why is None and not seen:
+        why = "the summariser's window has no room for a single message"
     if why is not None:
         return SummaryFailed(SummaryRefusedError(why), usage)
-    summary = accepted(value)
-    shown = shown_messages(request)
-    if not shown:
-        error = SummaryRefusedError("the summariser's window has no room for a single message")
-        return SummaryFailed(error, usage)
-    return Summarized(summary.text, usage, len(request.messages) - shown)
+    return Summarized(accepted(value).text, usage, len(request.messages) - seen)
 
 
 def added(one: Usage | None, other: Usage | None) -> Usage | None:

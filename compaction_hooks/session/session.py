@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Call, Shared, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
-from compaction_hooks.engine.engine import Engine, make_engine
+from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
 from compaction_hooks.engine.measuring import look
 from compaction_hooks.engine.persistence import load, report
@@ -92,7 +92,7 @@ class ConversationMethods(Generic[M]):
             FormatError: a message cannot be read.
         """
         engine = self.engine
-        flow = engine.flow.transform(_call(engine, messages, options))
+        flow = engine.transform(_call(engine, messages, options))
         return (await engine.driver.run(flow, _caller(signal, options))).view
 
     def transform_context_sync(
@@ -100,7 +100,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
-        flow = engine.flow.transform(_call(engine, messages, options))
+        flow = engine.transform(_call(engine, messages, options))
         return engine.driver.run_sync(flow, _caller(signal, options)).view
 
     async def call(
@@ -127,7 +127,7 @@ class ConversationMethods(Generic[M]):
             Exception: whatever else `send` raises, untouched.
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
-        flow = self.engine.sending.call(_call(self.engine, messages, options), _reader(answer))
+        flow = self.engine.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
@@ -143,7 +143,7 @@ class ConversationMethods(Generic[M]):
         arguments.check(_KINDS, {"send": send, "answer": answer})
         if is_async(send):
             raise ConfigurationError(f"send={arguments.shown(send)} is async: write `await call(messages, send)`")
-        flow = self.engine.sending.call(_call(self.engine, messages, options), _reader(answer))
+        flow = self.engine.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
 
     async def compact(
@@ -164,7 +164,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
+        flow = self.engine.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
         return await self.engine.driver.run(flow, _caller(signal, options))
 
     def compact_sync(
@@ -177,7 +177,7 @@ class ConversationMethods(Generic[M]):
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.flow.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
+        flow = self.engine.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
         return self.engine.driver.run_sync(flow, _caller(signal, options))
 
     async def recover(
@@ -191,7 +191,7 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.sending.recover(_call(self.engine, messages, options), error)
+        flow = self.engine.recover(_call(self.engine, messages, options), error)
         return (await self.engine.driver.run(flow, _caller(signal, options))).view
 
     def recover_sync(
@@ -199,7 +199,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.sending.recover(_call(self.engine, messages, options), error)
+        flow = self.engine.recover(_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
     # -- what the host knows
@@ -335,7 +335,7 @@ class CompactionSession(ConversationMethods[M]):
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
-            return make_engine(conversation, shared, world)
+            return Engine(conversation, shared, world)
 
         self._make_engine = make
         self._own = make()

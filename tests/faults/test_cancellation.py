@@ -214,14 +214,14 @@ def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
 
 def flow_of(driven: Rig, name: str, messages: list[Chat]) -> Any:
     engine = driven.session.engine
-    flow, call = engine.flow, Call(messages, engine.shared.find_settings(None))
+    call = Call(messages, engine.shared.find_settings(None))
     match name:
         case "transform":
-            return flow.transform(call)
+            return engine.transform(call)
         case "compact":
-            return flow.compact(call, None, None)
+            return engine.compact(call, None, None)
         case _:
-            return driven.session.engine.sending.recover(call, OVERFLOW)
+            return engine.recover(call, OVERFLOW)
 
 
 def run_flow(driven: Rig, flow: Any, caller: Caller) -> Any:
