@@ -356,7 +356,7 @@ def harness_of(broken: type[PlainConversation]) -> PlainHarness:
         pytest.param(SharesASession, "interleaved", "two conversations must be two sessions of the controller"),
         pytest.param(AsksTheFirstModel, "interleaved", "have text of another"),
         pytest.param(NumbersTheMessages, "record_out", "the record does not apply to the same conversation"),
-        pytest.param(UsesAnotherFormat, "record_out", "the record (is not true of|did not spare)"),
+        pytest.param(UsesAnotherFormat, "record_out", "the record (does not apply|did not save)"),
         pytest.param(PrefersItsOwnModel, "record_out", r"export_records\(\) is empty"),
         pytest.param(NumbersTheMessages, "record_in", "is not used"),
         pytest.param(PrefersItsOwnModel, "record_in", "is not used"),
