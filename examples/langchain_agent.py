@@ -1,4 +1,4 @@
-"""An agent of LangChain reads forty files. Its model takes 16k tokens, which nobody knows until the provider says "too long".
+"""An agent of LangChain reads forty files. The limit of its model, 16k tokens, is unknown until the provider says "too long".
 
 Run: python examples/langchain_agent.py     needs: pip install 'compaction-hooks[langchain]' langchain-openai starlette uvicorn;
 a real model: see model_endpoint.py. Prints each compaction, the answer, and how many messages the thread has kept.

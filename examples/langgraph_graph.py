@@ -1,4 +1,4 @@
-"""A graph of LangGraph reads forty files. Its model takes 16k tokens, which nobody knows until the provider says "too long".
+"""A graph of LangGraph reads forty files. The limit of its model, 16k tokens, is unknown until the provider says "too long".
 
 Run: python examples/langgraph_graph.py     needs: pip install 'compaction-hooks[langgraph]' langchain-openai starlette uvicorn;
 a real model: see model_endpoint.py. Prints each compaction, the answer, and the size of the thread.
@@ -30,8 +30,8 @@ def read_file(path: str) -> str:
     return f"# {path}\n" + "\n".join(f"def function_{line}(value): return value + {line}" for line in range(60))
 
 
-def graph_of(chat_model: ChatOpenAI, compact: CompactionNode) -> Any:
-    """Return the graph: compact, call the model, run its tools, and again."""
+def build_graph(chat_model: ChatOpenAI, compact: CompactionNode) -> Any:
+    """Return the graph, a loop: compact, call the model, run its tools."""
     model = compact.wrap(chat_model.bind_tools([read_file]))  # pyright: ignore[reportUnknownMemberType]
 
     def call_model(state: MessagesState) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def main(endpoint: ModelEndpoint) -> None:
     """Run the graph on one long request."""
     model = ChatOpenAI(model=endpoint.model, base_url=endpoint.base_url, api_key=SecretStr(endpoint.api_key))
     compact = CompactionNode()
-    graph = graph_of(model, compact)
+    graph = build_graph(model, compact)
     request = f"Read {', '.join(FILES)}, then say that you have read all of them."
     for event in graph.stream({"messages": [{"role": "user", "content": request}]}, THREAD, stream_mode="custom"):
         if event["status"] == "finished":

@@ -1,4 +1,4 @@
-"""A chat over litellm, a long log with each question. The model takes 16k tokens, which nobody knows until it says "too long".
+"""A chat over litellm, a long log with each question. The model's limit, 16k tokens, is unknown until it says "too long".
 
 Run: python examples/litellm_completion.py     needs: pip install 'compaction-hooks[litellm]' starlette uvicorn;
 a real model: see model_endpoint.py. Prints each compaction, the last answer, and how many messages the caller's list has.
@@ -14,20 +14,20 @@ from model_endpoint import ModelEndpoint, model_endpoint
 
 from compaction_hooks.events import CompactionEvent, CompactionFinished
 
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm then downloads nothing when it is imported
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm downloads a list when it is imported
 import litellm
 
-litellm.suppress_debug_info = True  # else it prints where to get help, also for the errors that are recovered
+litellm.suppress_debug_info = True  # else it prints hints for every error, even recovered ones
 QUESTIONS = 40
 
 
 def log(number: int) -> str:
-    """About 1,000 tokens of log lines."""
+    """Return about 1,000 tokens of log lines."""
     return "\n".join(f"12:{number:02}:{line:02} worker-{line % 7} took {line * 37 % 1000} ms" for line in range(60))
 
 
 def report(event: CompactionEvent) -> None:
-    """Print what a compaction did."""
+    """Print the sizes before and after a compaction."""
     if isinstance(event, CompactionFinished):
         print(f"{event.reason}: {event.tokens_before:,} -> {event.tokens_after:,} tokens")
 

@@ -1,4 +1,4 @@
-"""Where the examples find their model: a loopback server that plays a few answers, or a real one named by the environment.
+"""The model of the examples: a loopback server with scripted answers, or a real endpoint from the environment.
 
 COMPACTION_EXAMPLE_MODEL        the model's name; set it to use a real model
 COMPACTION_EXAMPLE_API_KEY      its key
@@ -22,7 +22,7 @@ class ModelEndpoint:
     """An endpoint of OpenAI's chat completions.
 
     Attributes:
-        is_offline: Whether the answers are played; then nothing leaves this machine.
+        is_offline: Whether the answers are scripted; then nothing leaves this machine.
     """
 
     base_url: str
@@ -33,11 +33,11 @@ class ModelEndpoint:
 
 @contextmanager
 def model_endpoint(*answers: str | Call, window: int = 16_384) -> Generator[ModelEndpoint, None, None]:
-    """Offer the endpoint for the time of a with block.
+    """Yield the endpoint; a loopback server stops at the end of the with block.
 
     Args:
-        answers: What the model answers, in order: a text, or a tool call. A real model answers what it likes.
-        window: What the loopback server accepts, in tokens; it refuses longer requests as real ones do.
+        answers: The model's answers, in order: a text or a tool call. A real model ignores them.
+        window: The loopback server's limit, in tokens; it rejects longer requests as real providers do.
     """
     model = os.environ.get("COMPACTION_EXAMPLE_MODEL")
     if model:

@@ -1,4 +1,4 @@
-"""An agent of pydantic-ai reads forty files. Its model takes 16k tokens, which nobody knows until the provider says "too long".
+"""An agent of pydantic-ai reads forty files. The limit of its model, 16k tokens, is unknown until the provider says "too long".
 
 Run: python examples/pydantic_ai_agent.py     needs: pip install 'compaction-hooks[pydantic-ai]' 'pydantic-ai-slim[openai]'
 starlette uvicorn; a real model: see model_endpoint.py. Prints each compaction, the answer, and how many messages are kept.
@@ -25,7 +25,7 @@ def read_file(path: str) -> str:
 
 
 async def tell(_: RunContext[None], event: CompactionStatusEvent) -> None:
-    """Print what a compaction gained."""
+    """Print the sizes before and after a compaction."""
     if event.stage == "finished":
         print(f"{event.reason}: {event.tokens_before:,} -> {event.tokens:,} tokens")
 

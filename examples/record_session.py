@@ -1,8 +1,8 @@
-"""Records examples/session.jsonl: a real agent loop (tinyagent) with real tools on a small project made for it.
+"""Recorder of examples/session.jsonl: a real agent loop (tinyagent) with real tools on a small project made for it.
 
 Run: python examples/record_session.py [FILE]     needs: pip install 'compaction-hooks[tinyagent]'; no key, no model, no network
-Prints how long the session is. Scripted is only what the user says and the model decides (recording/decisions.toml), so that
-running it again gives the same bytes.
+Prints the length of the session. Only the user's prompts and the model's decisions are scripted (recording/decisions.toml);
+another run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Step = dict[str, Any]
 
 
 class ScriptedModel:
-    """A `stream_fn` that answers with the steps of the script, one after the other."""
+    """A `stream_fn` that returns the steps of the script, one after the other."""
 
     def __init__(self, steps: list[Step], steer: Callable[[str], None]) -> None:
         self._steps = iter(steps)
@@ -87,7 +87,7 @@ class ScriptedAnswer:
 
 
 def as_agent_tool(tool: Tool) -> AgentTool:
-    """The tool in the form tinyagent calls."""
+    """Return the tool in tinyagent's form."""
 
     async def execute(_id: str, arguments: dict[str, Any], _signal: object, _on_update: object) -> AgentToolResult:
         return AgentToolResult(content=[TextContent(text=tool.run(**arguments))])

@@ -1,4 +1,4 @@
-"""An agent on tinyagent reads forty files. Its model takes 16k tokens, which nobody knows until the provider says "too long".
+"""An agent on tinyagent reads forty files. The limit of its model, 16k tokens, is unknown until the provider says "too long".
 
 Run: python examples/tinyagent_agent.py     needs: pip install 'compaction-hooks[tinyagent]' starlette uvicorn; a real model: see
 model_endpoint.py. Prints each compaction, the answer, and how many messages the agent has kept.
@@ -28,7 +28,7 @@ async def read_file(_: str, arguments: dict[str, Any], *__: object) -> AgentTool
 
 
 def tell(event: CompactionEvent) -> None:
-    """Print what a compaction gained."""
+    """Print the sizes before and after a compaction."""
     if isinstance(event, CompactionFinished):
         print(f"{event.reason}: {event.tokens_before:,} -> {event.tokens_after:,} tokens")
 
@@ -49,7 +49,7 @@ async def main(endpoint: ModelEndpoint) -> None:
     agent.set_system_prompt("You read files with read_file, one at a time.")
     parameters: Any = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     agent.set_tools([AgentTool(name="read_file", description="Read a file.", parameters=parameters, execute=read_file)])
-    # hook.prompt in place of agent.prompt: where a run ends in an overflow, it is compacted and gone on with.
+    # hook.prompt instead of agent.prompt: if a run ends in an overflow, it compacts and continues.
     answer = await hook.prompt(agent, f"Read {', '.join(FILES)}, then say that you have read all of them.")
     print(extract_text(answer))
     print(f"{len(agent.state.messages)} messages in agent.state, none of them lost")

@@ -1,4 +1,4 @@
-"""Tables of cases: folded into one test, which checks all and names each that fails, or in the fast suite a sample of them."""
+"""Tables of cases: all in one test, which names every failed case, or a sample of them in the fast suite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Test: TypeAlias = Callable[..., Any]
 
 
 def sampled(values: Iterable[Any], fast: int) -> list[Any]:
-    """Return the values for `parametrize`: the fast suite takes so many of them, spread over the whole, the full one all."""
+    """Return the values for `parametrize`: all in the full suite, `fast` of them, evenly spread, in the fast one."""
     whole = list(values)
     taken = {index * len(whole) // fast for index in range(fast)}
     return [
@@ -24,9 +24,9 @@ def sampled(values: Iterable[Any], fast: int) -> list[Any]:
 
 
 def crossed(**axes: Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrize by every combination of these values, the longest axis first: the fast suite takes each of its values once.
+    """Parametrize by every combination of these values, the longest axis first.
 
-    It gives them the combinations of the other axes in turn, each of them at least once.
+    The fast suite takes each value of the longest axis and each combination of the other axes at least once.
     """
     values = {name: list(axis) for name, axis in axes.items()}
     (longest, rows), *rest = sorted(values.items(), key=lambda axis: -len(axis[1]))
@@ -45,49 +45,49 @@ def crossed(**axes: Iterable[Any]) -> pytest.MarkDecorator:
 
 
 def folded(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Test], Test]:
-    """Decorate a test that takes a case by this name: it runs on all of them, where `parametrize` would make a test of each.
+    """Decorate a test to run on all cases in one test; `parametrize` would make a test of each.
 
-    The cases share the test's fixtures, so it must leave nothing in them.
+    The cases share the test's fixtures, so the test must not change them.
 
     Args:
-        name: Of the test's parameter; several names, with commas between them, where each case is a tuple.
-        cases: By their names; else each is named by its `repr()`.
+        name: The test's parameter; several names separated by commas if each case is a tuple.
+        cases: A mapping from names to cases, or the cases, which are then named by their `repr()`.
 
     Raises:
-        AssertionError: names the cases that failed, each with its error; raised from the first of them.
+        AssertionError: names the failed cases, each with its error; raised from the first error.
     """
     names = name.replace(" ", "").split(",")
     table = cases if isinstance(cases, Mapping) else {repr(case): case for case in cases}
     given = {key: dict(zip(names, case if len(names) > 1 else (case,), strict=True)) for key, case in table.items()}
 
     def fold(test: Test) -> Test:
-        run = _folded_coroutine(test, given) if inspect.iscoroutinefunction(test) else _folded(test, given)
+        run = _run_all_async(test, given) if inspect.iscoroutinefunction(test) else _run_all(test, given)
         whole = inspect.signature(test)
         rest = [parameter for key, parameter in whole.parameters.items() if key not in names]
-        run.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]  # pytest asks for what is left
+        run.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]  # pytest reads the remaining parameters
         return run
 
     return fold
 
 
-def _folded(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
+def _run_all(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
         failures = _Failures(len(cases))
         for key, case in cases.items():
-            with failures.noted(key):
+            with failures.collect(key):
                 test(**fixtures, **case)
         failures.demand_none()
 
     return run
 
 
-def _folded_coroutine(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
+def _run_all_async(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
     @functools.wraps(test)
     async def run(**fixtures: Any) -> None:
         failures = _Failures(len(cases))
         for key, case in cases.items():
-            with failures.noted(key):
+            with failures.collect(key):
                 await test(**fixtures, **case)
         failures.demand_none()
 
@@ -100,10 +100,10 @@ class _Failures:
         self._errors: dict[str, Exception] = {}
 
     @contextmanager
-    def noted(self, case: str) -> Any:
+    def collect(self, case: str) -> Any:
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are checked too
+        except Exception as error:  # noqa: BLE001 - the other cases are checked after any error
             self._errors[case] = error
 
     def demand_none(self) -> None:

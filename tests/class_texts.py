@@ -1,4 +1,4 @@
-"""One text of every class that an estimate is held to, of 1,500 to 6,000 characters, and what real tokenizers count for it."""
+"""A text of 1,500 to 6,000 characters for every class of the estimator, with the token counts of real tokenizers."""
 
 from __future__ import annotations
 
@@ -160,15 +160,15 @@ def _progress() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClassText:
-    """A text and its tokens: by cl100k_base and by o200k_base. `tests/tokens/test_tiktoken_estimator.py` recounts them."""
+    """A text and its tokens by cl100k_base and o200k_base, which `tests/tokens/test_tiktoken_estimator.py` recounts."""
 
     text: str
     cl100k: int
     o200k: int
 
     @property
-    def counted(self) -> int:
-        """The larger of the two: cl100k_base's for all but a few texts, by up to two and a half times outside ASCII."""
+    def larger_count(self) -> int:
+        """The larger count: cl100k_base's for all but a few texts, up to two and a half times as many outside ASCII."""
         return max(self.cl100k, self.o200k)
 
 
@@ -186,4 +186,4 @@ CLASS_TEXTS: Mapping[str, ClassText] = {
     "Arabic": ClassText(_ARABIC * 2, 1_026, 424),
     "emoji": ClassText(_EMOJI * 30, 3_810, 2_790),
 }
-"""Without the repetition, what is not ASCII would be too short to be read in stretches."""
+"""The texts beyond ASCII are repeated because shorter ones are not read in stretches."""

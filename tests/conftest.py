@@ -1,6 +1,6 @@
-"""Two sizes of the suite. By default few generated examples, new ones in each run, and no test marked `full`; with `--full` all.
+"""Two sizes of the suite: by default few generated examples, new ones in each run, and no test marked `full`; with `--full` all.
 
-In CI the same examples are generated each time. None is timed.
+In CI the generated examples are always the same. No example has a deadline.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _load_profile(examples: int) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless they are asked for."""
+    """Leave out the tests marked `full` unless `--full` is given."""
     if config.getoption("--full"):
         return
     long = [item for item in items if item.get_closest_marker("full")]
@@ -42,5 +42,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector off what lasts as long as the process: many a test has it run, and most of the heap is that."""
+    """Exclude all objects so far from garbage collection: many tests run the collector, and most of the heap is permanent."""
     gc.freeze()

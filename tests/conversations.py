@@ -20,10 +20,10 @@ WORDS = "the parser reads every line of the file and keeps what it found in a ta
 
 @cache
 def prose(tokens: int) -> str:
-    """Return prose of about this many tokens, never fewer by the default estimator."""
+    """Return prose of about this many tokens, but not fewer by the default estimator."""
     size = CharacterEstimator().estimate_tokens
     lines = tokens // size(WORDS) + 1
-    while size(WORDS * lines) < tokens:  # long texts are sized by samples of them
+    while size(WORDS * lines) < tokens:  # the estimator samples long texts
         lines += 1
     return WORDS * lines
 
@@ -50,7 +50,7 @@ def tool(id: str, text: str, **fields: Any) -> Chat:
 
 
 def step(number: int, result_tokens: int = 300, name: str = "read_file") -> list[Chat]:
-    """One tool step: a call with its result."""
+    """Return one tool step: a tool call with its result."""
     path = f"src/module_{number}.py"
     return [
         assistant(f"Reading {path}.", call(f"call_{number}", name, path=path)),
@@ -59,12 +59,12 @@ def step(number: int, result_tokens: int = 300, name: str = "read_file") -> list
 
 
 def steps(count: int, result_tokens: int = 300, first: int = 0, name: str = "read_file") -> list[Chat]:
-    """Several tool steps in a row."""
+    """Return several tool steps in a row."""
     return [message for n in range(first, first + count) for message in step(n, result_tokens, name)]
 
 
 def talk(count: int, tokens: int = 200, first: int = 0) -> list[Chat]:
-    """Turns without tools: a request and its answer each."""
+    """Return turns without tools, each a request and its answer."""
     return [
         message
         for n in range(first, first + count)
@@ -73,7 +73,7 @@ def talk(count: int, tokens: int = 200, first: int = 0) -> list[Chat]:
 
 
 class Scripted:
-    """A summariser that answers what it is told to, and remembers what it was asked."""
+    """A summariser with scripted summaries, which records its requests."""
 
     def __init__(self, *answers: str | Summary | Exception) -> None:
         self._answers = list(answers) or ["## Goal\n- keep going"]
@@ -88,7 +88,7 @@ class Scripted:
 
 
 class CountingFormat(OpenAIChatFormat):
-    """Counts the messages it reads."""
+    """A format that counts the messages it reads."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -109,7 +109,7 @@ def controller(
     settings: CompactionSettings | None = None,
     **more: Any,
 ) -> Controller:
-    """A controller for a small window."""
+    """Return a controller for a small window."""
     on_event: Callable[[CompactionEvent], None] = (lambda _: None) if events is None else events.append
     return CompactionController(
         context_window=window, summarizer=summarizer, settings=settings, on_event=on_event, **more
@@ -117,12 +117,12 @@ def controller(
 
 
 def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
-    """The view of a process that has nothing but the records."""
+    """Return the view in another process, which has only the records."""
     other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")
     other.import_records(hooks.session("default").export_records())
     return other.transform_context_sync(messages)
 
 
 def texts(messages: list[Mapping[str, object]]) -> str:
-    """All text of a view, for looking something up in it."""
+    """Return all text of a view, to search in it."""
     return json.dumps(messages, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Many conversations at once over one controller, from threads and event loops, each watching for words of the others."""
+"""Many concurrent conversations on one controller, in threads and event loops; each looks for words of the others."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Controller = CompactionController[Mapping[str, object]]
 CONVERSATIONS = 64
 WINDOW = 4_096
 LOOPS = 4
-"""Threads that run an event loop each; as many run conversations by the sync methods, one call of each in turn."""
+"""Number of threads with an event loop; as many other threads use the sync methods, one call of each conversation in turn."""
 ASYNC_SHARE = 0.75
-"""Of the conversations, how many live in event loops."""
+"""Share of the conversations in event loops."""
 RESULT_TOKENS = (20, 60, 150, 400)
 LONGEST_SECONDS = 900
 MARK = re.compile(r"mark-\d+-\d+;")
 
 
 def marks(text: str) -> set[str]:
-    """The marks of conversations in a text."""
+    """Return the marks of conversations in a text."""
     return set(MARK.findall(text))
 
 
 class Echo:
-    """A summariser, sync or async, that says whose words it was given."""
+    """A sync summariser that returns the marks in its request."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -56,7 +56,7 @@ class Echo:
 
 
 class AsyncEcho(Echo):
-    """The same, which lets others run while it thinks."""
+    """The same as an async summariser, which lets other tasks run."""
 
     async def __call__(self, request: SummaryRequest) -> str:  # type: ignore[override]
         await asyncio.sleep(0)
@@ -65,12 +65,12 @@ class AsyncEcho(Echo):
 
 @dataclass
 class Seen:
-    """What the conversations saw, together.
+    """Results of all conversations.
 
     Attributes:
-        wrong: What should not be, by conversation.
-        memory: After each round, what is held by Python objects, in bytes.
-        peaks: During each round, the most that was.
+        wrong: Violations, each with its conversation.
+        memory: Bytes used by Python objects after each round.
+        peaks: The most bytes used during each round.
     """
 
     calls: int = 0
@@ -84,17 +84,17 @@ class Seen:
 
     @property
     def memory_growth(self) -> int:
-        """Bytes held after the last round beyond those half-way, when as many sessions are kept as may be."""
+        """Bytes after the last round minus those after half of them, when the number of kept sessions has reached its limit."""
         return self.memory[-1] - self.memory[len(self.memory) // 2 - 1]
 
     @property
     def peak_growth(self) -> float:
-        """How much more the later rounds held at their most than the first one did, as a part of that."""
+        """Growth of the later rounds' peak over the first round's, as a share of the first."""
         return max(self.peaks[1:]) / self.peaks[0] - 1
 
 
 class Talk:
-    """The host's side of one conversation: what is said, and whether the view it gets is its own."""
+    """The host's side of one conversation: adds messages, and checks that the view is its own."""
 
     def __init__(self, place: int, number: int, seen: Seen) -> None:
         self.id = f"talk-{place}-{number}"
@@ -105,8 +105,8 @@ class Talk:
         self._size = CharacterEstimator().estimate_tokens
         self.messages: list[Chat] = [system(f"You work on {self._mark}"), user(f"The task of {self._mark}")]
 
-    def goes_on(self) -> None:
-        """The model answered and its tool ran, or the user spoke."""
+    def advance(self) -> None:
+        """Add an answer with its tool's result, or with the user's next request."""
         self._steps += 1
         text = f"{self._mark} step {self._steps}. {prose(self._random.choice(RESULT_TOKENS))}"
         if self._random.random() < 0.2:
@@ -116,12 +116,12 @@ class Talk:
             self.messages += [assistant(self._mark, call(name, "read", path=self._mark)), tool(name, text)]
 
     def check(self, view: list[Mapping[str, object]]) -> None:
-        """Note what is wrong with a view: words of others, its own request or newest message missing, too large."""
+        """Record violations in a view: words of others, its own request or newest message missing, too large."""
         text = json.dumps(view)
         request = next(message for message in reversed(self.messages) if message["role"] == "user")
         places = {id(message) for message in view}
         size = sum(self._size(text[at : at + WHOLE_CHARS]) for at in range(0, len(text), WHOLE_CHARS))
-        wrong = [
+        violations = [
             f"words of {sorted(marks(text) - {self._mark})}" * bool(marks(text) - {self._mark}),
             "no words of its own" * (self._mark not in text),
             "its request is missing" * (id(request) not in places),
@@ -132,27 +132,29 @@ class Talk:
             self._seen.calls += 1
             self._seen.compacted_views += view is not self.messages
             self._seen.largest_view = max(self._seen.largest_view, size)
-            self._seen.wrong += [f"{self.id} after {self._steps} steps: {what}" for what in wrong if what]
+            self._seen.wrong += [
+                f"{self.id} after {self._steps} steps: {violation}" for violation in violations if violation
+            ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """So many conversations at once; when one ends, another begins in its place.
+    """`CONVERSATIONS` concurrent conversations; when one ends, the next begins in its place.
 
     Attributes:
-        ended: Called with the id of a conversation that ended.
+        on_end: Called with the id of a conversation that ended.
     """
 
     controller: Controller
     summarizer: Echo
-    ended: Callable[[str], object]
+    on_end: Callable[[str], object]
 
     def run(self, *, rounds: int, calls: int, length: int) -> Seen:
-        """Run all rounds; after each one everything is joined, and memory is measured.
+        """Run all rounds; after each, all threads and tasks have ended and memory is measured.
 
         Args:
             calls: Model calls of each place in a round.
-            length: Calls of one conversation.
+            length: Model calls of one conversation.
         """
         seen = Seen()
         threads = threading.active_count()
@@ -180,13 +182,13 @@ class Crowd:
                 future.result(LONGEST_SECONDS)
 
     def _talks(self, place: int, starts: range, seen: Seen) -> Iterator[Talk]:
-        """One talk after the other, each given out once for every call it makes."""
+        """Yield one talk after the other, each once for every call."""
         for start in starts:
             talk = Talk(place, start, seen)
             for _ in range(starts.step):
-                talk.goes_on()
+                talk.advance()
                 yield talk
-            self.ended(talk.id)
+            self.on_end(talk.id)
             with seen.lock:
                 seen.conversations += 1
 
@@ -212,20 +214,20 @@ class Crowd:
 
 
 def crowd_with_file(path: Path) -> Crowd:
-    """Records in a SQLite file; ended conversations are left to eviction."""
+    """Return a crowd with records in a SQLite file; ended conversations are evicted."""
     echo = AsyncEcho()
     controller = CompactionController(context_window=WINDOW, summarizer=echo, store=SQLiteStore(path))
-    return Crowd(controller=controller, summarizer=echo, ended=lambda id: None)
+    return Crowd(controller=controller, summarizer=echo, on_end=lambda id: None)
 
 
 def crowd_with_memory() -> Crowd:
-    """Records in a store in memory; the host removes those of a conversation that ended, and closes it."""
+    """Return a crowd with records in memory; the host removes those of an ended conversation and closes it."""
     echo, store = Echo(), MemoryStore()
     controller = CompactionController(context_window=WINDOW, summarizer=echo, store=store)
 
-    def ended(id: str) -> None:
+    def forget(id: str) -> None:
         for record in controller.session(id).export_records():
             store.remove(id, str(record["id"]))
         controller.close(id)
 
-    return Crowd(controller=controller, summarizer=echo, ended=ended)
+    return Crowd(controller=controller, summarizer=echo, on_end=forget)

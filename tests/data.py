@@ -1,4 +1,4 @@
-"""The recorded conversations, where they lie beside the checkout. Tests that need them skip when they are absent."""
+"""The recorded conversations next to the checkout. Tests that need them are skipped without them."""
 
 from __future__ import annotations
 

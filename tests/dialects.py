@@ -1,4 +1,4 @@
-"""The three formats of the core, as `tests.repairs` writes histories in them."""
+"""The core's three formats as dialects of `tests.repairs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a conversation call by call through a real controller and keeps account of every promise that was broken."""
+"""Replay of a conversation call by call through a real controller, with a report of broken promises."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ ChatMessage = Mapping[str, Any]
 Count = Callable[[str], int]
 
 MINIMUM_GROWTH = 0.20
-"""What the context must have grown by since the last compaction before the threshold asks for the next one."""
+"""Least growth of the context between two threshold compactions, as a share of the size after the first."""
 IMAGE_TOKENS = 765
-"""One image of 1024 x 1024 pixels (OpenAI, GPT-4o)."""
+"""An image of 1024 x 1024 pixels (OpenAI, GPT-4o)."""
 FRAME_TOKENS = 4
-"""What surrounds one message."""
+"""Overhead of one message."""
 LINE_TOKENS = 40
-"""The least that shortening leaves of one text, with its marker."""
+"""Smallest shortened text, with its marker."""
 LEAST_SUMMARY_TOKENS = 250
-"""The least a summary takes, with what stands around it."""
+"""Smallest summary message."""
 MINIMUM_GAIN = 0.10
-"""What a compaction must save of the view it replaces."""
+"""Least saving of a compaction, as a share of the replaced view."""
 
 PROMISES = {
-    "over budget": "what is handed out fits the window, or a loud event says that it does not",
-    "invalid": "what the provider rejects was there before us",
+    "over budget": "the view fits the window, or an event says that it does not",
+    "invalid": "the provider rejects nothing that it would not reject in the host's list",
     "net growth": "a compaction makes the view smaller by a tenth, and at most the target where that can be",
-    "mutated": "the host's list and messages stay as they are, and what is kept is the same object",
+    "mutated": "the host's list and messages are unchanged, and kept messages are the same objects",
     "lost": "system messages, the current request and the order of messages stay",
     "thrash": "the context has grown by a fifth since the last compaction, or would not fit the window",
     "unstable": "the same call gives the same view, and the prefix stays between compactions",
 }
 _PROMISES_OF_VIEWS = {"valid": "invalid", "system messages": "lost", "current request": "lost"}
-"""Those of a view alone, as `check_view` calls them; all others are about the objects."""
+"""Promises about the view alone, by their names in `check_view`; all others are about objects."""
 
 
 @dataclass
 class Report:
-    """What one conversation at one window did. Sizes in tokens of the tokenizer that counts.
+    """The replay of one conversation at one window. Sizes in tokens of the counting tokenizer.
 
     Attributes:
-        over_window: By call for which the untouched list came back, loudly, because nothing made it fit: the part of the
+        over_window: For each call whose unchanged list was returned with an event because it cannot fit: the share of the
             window that no compaction can free.
         over_target: Compactions whose view is above the target: system prompt, pins and last step alone are larger.
         forced: Compactions after less growth than `MINIMUM_GROWTH`, because the view would not have fitted the window.
-        growth: Of the context between two compactions, where the later one was the threshold's and not forced, as parts of the
-            size after the earlier one.
-        broken: A promise and what broke it.
+        growth: Growth of the context before each threshold compaction that was not forced, as a share of the size after the
+            compaction before it.
+        broken: Broken promises, each with a description.
     """
 
     calls: int = 0
@@ -71,28 +71,28 @@ class Report:
     broken: list[tuple[str, str]] = field(default_factory=list)
 
     def expect(self, promise: str, is_kept: bool, what: str) -> None:
-        """Note that a promise was broken, unless it was kept."""
+        """Record a broken promise unless `is_kept`."""
         assert promise in PROMISES
         if not is_kept:
             self.broken.append((promise, f"call {self.calls}: {what}"))
 
 
 Measure = Callable[[ChatMessage], int]
-"""Tokens of one message."""
+"""Returns the tokens of one message."""
 
 
-def estimated(message: ChatMessage) -> int:
-    """Measure by the estimator in use: what is handed out must fit by this one, whatever is in it."""
+def estimate_message(message: ChatMessage) -> int:
+    """Return the size by the estimator in use, by which every view must fit."""
     return sum(map(CharacterEstimator().estimate_message_tokens, OpenAIChatFormat().read(message)))
 
 
-def counted(count: Count) -> Measure:
-    """Measure by a tokenizer, without the help of our own reading; an image counts by its size, not by its base64 text."""
+def measure_by(count: Count) -> Measure:
+    """Return a measure by a tokenizer that does not use our formats; an image counts by its size, not by its base64 text."""
     return lambda message: sum(map(count, _texts(message))) + _images(message) * IMAGE_TOKENS + FRAME_TOKENS
 
 
 class Sizer:
-    """Measures messages, each object once."""
+    """Measures messages, and caches the size of each object."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -114,7 +114,7 @@ def _images(message: ChatMessage) -> int:
 
 
 def _texts(message: ChatMessage) -> list[str]:
-    """What a provider would tokenise."""
+    """Return the texts that a provider would tokenise."""
     content = message.get("content")
     texts = [content] if isinstance(content, str) else []
     parts = content if isinstance(content, list) else []
@@ -134,7 +134,7 @@ def run_and_check(
     settings: CompactionSettings | None = None,
     is_hostile: bool = False,
 ) -> Report:
-    """Replay one normalised record; raise AssertionError naming the promises that were broken."""
+    """Replay one normalised record; raise an AssertionError with the broken promises."""
     report = run(record, window, measure, reports_usage=reports_usage, settings=settings, is_hostile=is_hostile)
     assert not report.broken, report.broken
     return report
@@ -149,14 +149,14 @@ def run(
     settings: CompactionSettings | None = None,
     is_hostile: bool = False,
 ) -> Report:
-    """Replay one normalised record and report.
+    """Replay one normalised record and return the report.
 
     Args:
-        measure: Sizes a message, for what must fit the window; this is also the usage that is reported.
-        is_hostile: Whether calls and results are in such disorder that nobody can say what the last step is; then a compaction
-            may stay above the target.
+        measure: Size of a message, for the check against the window and for reported usage.
+        is_hostile: Whether tool calls and results are too disordered to find the last step; then a compaction may stay above the
+            target.
     """
-    return _Run(record, window, measure, settings, is_hostile).through(reports_usage=reports_usage)
+    return _Run(record, window, measure, settings, is_hostile).replay(reports_usage=reports_usage)
 
 
 class _Run:
@@ -182,7 +182,7 @@ class _Run:
         self._summaries: set[str] = set()
         self.report = Report()
 
-    def through(self, *, reports_usage: bool) -> Report:
+    def replay(self, *, reports_usage: bool) -> Report:
         before = copy.deepcopy(self._messages)
         for index in (i for i, message in enumerate(self._messages) if message["role"] == "assistant" and i):
             host = list(self._messages[:index])
@@ -196,9 +196,9 @@ class _Run:
                 self.report.expect("unstable", is_same, "a second run gives another view")
             if reports_usage:
                 size = self._sizer.messages(view) + self._tool_tokens
-                # For the list last handed out: that is the second run's, and a count of any other is ignored.
+                # The usage must be of the last view, which is the second one; usage of another is ignored.
                 self._controller.report_usage(Usage(input_tokens=size, output_tokens=0))
-                assert not self._controller.state().is_estimate, "the count was not taken in"
+                assert not self._controller.state().is_estimate, "the usage was ignored"
         self.report.expect("mutated", self._messages == before, "the host's messages were changed")
         return self.report
 
@@ -217,17 +217,17 @@ class _Run:
             report.expect(_PROMISES_OF_VIEWS.get(broken.promise, "mutated"), False, str(broken))
         if is_loud:
             report.over_window[index] = self._rigid_tokens(host) / budget.window
-            report.expect("unstable", not finished, "the list that cannot be made to fit does not come back as it was")
+            report.expect("unstable", not finished, "a list that cannot be made to fit was compacted")
         else:
             report.largest_view = max(report.largest_view, size)
             report.expect("over budget", size <= budget.window, f"{size} tokens in a window of {budget.window}")
         if report.compactions == 0:
-            report.expect("mutated", view is host, "below the threshold another list comes back")
+            report.expect("mutated", view is host, "below the threshold another list is returned")
         last = self._last_compaction.record.id if self._last_compaction else None
         if finished and finished[-1].record.parent == last:
             replaced = self._sizer.messages([*self._last_view, *host[len(self._last_host) :]]) + self._tool_tokens
             report.expect("net growth", size < replaced, f"{replaced} tokens became {size}")
-        elif not finished and not is_loud and self._last_view and not self._answers_what_is_covered(host):
+        elif not finished and not is_loud and self._last_view and not self._answers_covered_call(host):
             is_stable = json.dumps(view[: len(self._last_view)]) == json.dumps(self._last_view)
             report.expect("unstable", is_stable, "the prefix moved between compactions")
         for event in finished:
@@ -235,26 +235,26 @@ class _Run:
         self._last_view, self._last_host = ([], []) if is_loud else (list(view), host)
 
     def _rigid_tokens(self, host: Sequence[ChatMessage]) -> int:
-        """What is left when everything that may go is gone, by the estimator in use: what the smallest request takes."""
+        """Return the size of the smallest possible request, by the estimator in use."""
         estimate = CharacterEstimator().estimate_tokens
-        capped = counted(lambda text: min(estimate(text), LINE_TOKENS))
+        capped = measure_by(lambda text: min(estimate(text), LINE_TOKENS))
         request = next((message for message in reversed(host) if message["role"] == "user"), None)
         size = LEAST_SUMMARY_TOKENS + (estimate(json.dumps(self._tools)) if self._tools else 0)
-        size += sum(estimated(message) for message in host if message["role"] == "system" or message is request)
+        size += sum(estimate_message(message) for message in host if message["role"] == "system" or message is request)
         for message in host[_last_step(host) :]:
             if message["role"] != "system" and message is not request:
                 thoughts = message.get("reasoning_content")
                 size += capped(message) + (estimate(thoughts) if isinstance(thoughts, str) else 0)
         return size
 
-    def _answers_what_is_covered(self, host: Sequence[ChatMessage]) -> bool:
-        """Whether a new result answers a call that the view no longer shows: then the record that covered it is no longer true."""
+    def _answers_covered_call(self, host: Sequence[ChatMessage]) -> bool:
+        """Whether a new result belongs to a tool call that is no longer in the view; its record then does not apply."""
         new = host[len(self._last_host) :]
         shown = {call["id"] for message in (*self._last_view, *new) for call in message.get("tool_calls") or ()}
         return any(message["role"] == "tool" and message.get("tool_call_id") not in shown for message in new)
 
     def _keeps_least(self, host: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> bool:
-        """Whether beside system messages, summary, pins and request the last step alone is kept, or less than a summary takes."""
+        """Whether apart from system messages, summary, pins and request, only the last step or less than a summary is kept."""
         spoken = [message for message in host if message["role"] != "system"]
         kept = [message for message in view if message["role"] != "system"]
         request = next((message for message in reversed(host) if message["role"] == "user"), None)
@@ -274,7 +274,7 @@ class _Run:
         if last is None or event.reason is not CompactionReason.THRESHOLD:
             return
         if self._is_hostile and event.record.parent != last.record.id:
-            return  # what the last compaction covered is no longer true: this one began with a larger view
+            return  # the last record does not apply any more, so this compaction began with a larger view
         growth = before / last.tokens_after - 1
         if before >= int(last.tokens_after * (1 + MINIMUM_GROWTH)):
             report.growth.append(growth)
@@ -288,7 +288,7 @@ def _same(one: ChatMessage, other: ChatMessage) -> bool:
 
 
 def _last_step(host: Sequence[ChatMessage]) -> int:
-    """Where the last step begins: the newest place where the speaker changes and every call before it has its results."""
+    """Return the start of the last step: the newest change of speaker after which every earlier tool call has its result."""
     calls: dict[str, int] = {}
     last_result = list(range(len(host)))
     for place, message in enumerate(host):
@@ -304,7 +304,7 @@ def _last_step(host: Sequence[ChatMessage]) -> int:
 
 
 def _side(message: ChatMessage) -> str | None:
-    """Whose message it is; None for what neither side said, and for reasoning alone, which belongs to the answer after it."""
+    """Return the side of a message; None for system messages, and for reasoning alone, which belongs to the next answer."""
     if message["role"] == "tool":
         return "host"
     is_said = bool(message.get("content") or message.get("tool_calls"))

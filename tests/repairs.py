@@ -1,4 +1,4 @@
-"""Histories that are broken in every way, in the messages of any format, and what must hold of each when it is mended."""
+"""Broken histories in the messages of any format, and the checks of their repair."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from compaction_hooks.validity import problems, provider_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one format writes what these tests say.
+    """A message form for these tests.
 
     Attributes:
-        asks: From a text, calls as (id, number), and whether reasoning comes first, to the messages of one answer.
-        tells: From results as (id, number) to the messages that hold them.
+        asks: Returns the messages of an answer from a text, tool calls as (id, number), and whether reasoning comes first.
+        tells: Returns the messages with results, given as (id, number).
     """
 
     format: Any
@@ -33,14 +33,14 @@ class Dialect:
         return [piece for message in messages for piece in self.format.read(message)]
 
     def problems(self, messages: Sequence[Any]) -> list[tuple[str, str]]:
-        """What is wrong, as far as `repaired` puts it right."""
+        """Return the problems that `repaired` repairs."""
         provider = provider_of(self.format)
         found = [(problem.rule, problem.call_id) for problem in problems(self.read(messages), provider)]
         left = {"only_system", "empty_list"} if provider else {"only_system", "empty_list", "system_inside"}
         return [(rule, call_id) for rule, call_id in found if rule not in left]
 
     def shape(self, messages: Sequence[Any]) -> list[str]:
-        """The messages in brief: u, a, s, with calls and results as ?id and =id, synthetic results as !id."""
+        """Return the messages in brief: u, a, s, with tool calls and results as ?id and =id, synthetic results as !id."""
         return [_brief(piece) for piece in self.read(messages)]
 
 
@@ -51,7 +51,7 @@ def _brief(piece: Message) -> str:
 
 
 def history(random: Random, dialect: Dialect) -> list[Any]:
-    """A valid history: turns of words and steps with one to three parallel calls, answered together or one by one."""
+    """Return a valid history: turns of texts and steps with one to three parallel tool calls, answered together or one by one."""
     messages = [dialect.system("Be brief.")] if random.random() < 0.5 else []
     number = 0
     for turn in range(random.randint(1, 4)):
@@ -70,7 +70,7 @@ def history(random: Random, dialect: Dialect) -> list[Any]:
 
 
 def broken(random: Random, dialect: Dialect) -> list[Any]:
-    """A history with up to five faults: messages lost, doubled, moved, emptied, ids used again, results of nobody."""
+    """Return a history with up to five faults: messages lost, repeated, moved, emptied, ids reused, results without a call."""
     messages = history(random, dialect)
     for _ in range(random.randint(0, 5)):
         at = random.randrange(len(messages) + 1)
@@ -96,7 +96,7 @@ def broken(random: Random, dialect: Dialect) -> list[Any]:
 
 
 def check_repair(dialect: Dialect, before: list[Any]) -> list[Any]:
-    """Mend a history and check what must always hold; return what it became."""
+    """Repair a history, check the result, and return it."""
     untouched = deepcopy(before)
     after = repaired(before, dialect.format)
     shapes = (dialect.shape(before), dialect.shape(after))
@@ -135,7 +135,7 @@ def _calls(pieces: Sequence[Message]) -> list[ToolCall]:
 
 
 def check_prefix(dialect: Dialect, shorter: list[Any], added: list[Any]) -> bool:
-    """Check that a longer list is mended as the shorter one was; False where the added messages answer a call of the shorter."""
+    """Check that a longer list is repaired like the shorter one; return False if the added messages answer its tool calls."""
     pieces = dialect.read(shorter)
     open_ids = {problem.call_id for problem in problems(pieces, None) if problem.rule == "unanswered_call"}
     news = dialect.read(added)
@@ -143,7 +143,7 @@ def check_prefix(dialect: Dialect, shorter: list[Any], added: list[Any]) -> bool
     if answers or not news or news[0].role != "user" or any(piece.role == "system" for piece in news):
         return False
     if pieces and pieces[-1].role == "assistant" and not pieces[-1].parts:
-        return False  # what may stand empty as the last word may not stand so inside
+        return False  # an empty message is valid only at the end
     first = repaired(shorter, dialect.format)
     longer = repaired(shorter + added, dialect.format)
     assert list(map(repr, longer[: len(first)])) == list(map(repr, first)), (

@@ -1,4 +1,4 @@
-"""How many generated examples a test has, in proportion to the size of the suite."""
+"""The number of generated examples of a test, in proportion to the size of the suite."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tests.conftest import FULL_EXAMPLES
 
 
 def examples(full: int) -> settings:
-    """Return settings of so many examples in the full suite, and the same share of them in the fast one that others have."""
+    """Return settings with `full` examples in the full suite, and the usual share of them in the fast suite."""
     return settings(max_examples=max(1, full * settings().max_examples // FULL_EXAMPLES))

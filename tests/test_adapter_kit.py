@@ -118,10 +118,10 @@ def test_a_limit_is_a_positive_whole_number(value: object, tokens: int | None) -
 
 
 def test_one_flow_serves_callers_that_wait_and_callers_that_await() -> None:
-    def sent(text: str) -> str:
+    def send(text: str) -> str:
         return f"sync {text}"
 
-    async def sent_async(text: str) -> str:
+    async def send_async(text: str) -> str:
         return f"async {text}"
 
     def fail() -> None:
@@ -131,12 +131,12 @@ def test_one_flow_serves_callers_that_wait_and_callers_that_await() -> None:
         fail()
 
     def flow() -> Flow[list[str]]:
-        found = [(yield Twin(sent, sent_async, "one"))]
+        found = [(yield Twin(send, send_async, "one"))]
         try:
             yield Twin(fail, fail_async)
         except ValueError as error:
             found.append(str(error))
-        return [*found, (yield Twin(sent, sent_async, text="two"))]
+        return [*found, (yield Twin(send, send_async, text="two"))]
 
     assert run(flow()) == ["sync one", "broken", "sync two"]
     assert asyncio.run(run_async(flow())) == ["async one", "broken", "async two"]

@@ -1,4 +1,4 @@
-"""The shape of the house, read from its imports.
+"""The rooms and the allowed imports between them.
 
     foreign  errors  installed
     messages  arguments  text
@@ -14,7 +14,7 @@
     adapters  replay  testing  __main__
 
 Each row may import from its own row and the rows above it, never from a row below. The rooms of the last row use public names
-only, and no adapter imports another. This map is the only place where the rows are written: the tests below read it.
+only, and no adapter imports another. The tests below read this map; it is not repeated elsewhere.
 """
 
 from __future__ import annotations

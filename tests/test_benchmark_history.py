@@ -1,4 +1,4 @@
-"""What the benchmarks measure on: the generated history, and the floor that ours is compared with."""
+"""The benchmarks' input: the generated history, and the floor of the comparison."""
 
 from __future__ import annotations
 

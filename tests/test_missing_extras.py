@@ -1,4 +1,4 @@
-"""An adapter without its framework says what to install; a framework that is broken speaks for itself."""
+"""An adapter without its framework names the package to install; a broken framework raises its own error."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ADAPTERS = [
     (extra.replace("-", "_"), adapter["package"], extra)
     for extra, adapter in PYPROJECT["tool"]["compaction-hooks"]["adapters"].items()
 ]
-"""Module of `compaction_adapters`, the package it cannot do without, the extra."""
+"""The module of `compaction_adapters`, the package it requires, and the extra."""
 
 Break = Callable[[str, str], None]
 
 
 class Without(MetaPathFinder):
-    """Finds no `package`; what it says is missing is `named`."""
+    """A finder without `package`; its error names `named` as missing."""
 
     def __init__(self, package: str, named: str) -> None:
         self._package, self._named = package, named
@@ -37,7 +37,7 @@ class Without(MetaPathFinder):
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Break]:
-    """Take a package away, and what was imported with it; all is back afterwards."""
+    """Hide a package and the modules that import it; restore all modules afterwards."""
     before = dict(sys.modules)
 
     def take_away(package: str, named: str) -> None:
@@ -45,7 +45,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Break]:
             if name.partition(".")[0] in (package, "compaction_adapters"):
                 del sys.modules[name]
         monkeypatch.setattr(sys, "meta_path", [Without(package, named), *sys.meta_path])
-        if named == package:  # who only asks whether it is there gets no error
+        if named == package:  # a check whether the package is installed gets no error
             monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     yield take_away

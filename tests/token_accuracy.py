@@ -1,4 +1,4 @@
-"""How far an estimate is from what real tokenizers and providers count, on the recorded conversations."""
+"""The error of estimates against real tokenizers and providers, on the recorded conversations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compaction_hooks.tokens.calibration import MINIMUM_GROWTH_TOKENS
 
 
 def real_tokenizer(encoding: str) -> TokenEstimator:
-    """A real tokenizer; skips the test where tiktoken or its rank file is not installed."""
+    """Return a real tokenizer; skip the test if tiktoken or its rank file is not installed."""
     pytest.importorskip("tiktoken")
     estimator = TiktokenEstimator(encoding)
     if estimator.name == "characters":
@@ -31,19 +31,19 @@ PERCENTS = (0, 1, 5, 50, 95, 99, 100)
 
 
 def quantiles(ratios: Iterable[float]) -> tuple[float, ...]:
-    """The `PERCENTS` of some ratios."""
+    """Return the `PERCENTS` quantiles of some ratios."""
     ordered = sorted(ratios)
     return tuple(ordered[round((len(ordered) - 1) * percent / 100)] for percent in PERCENTS)
 
 
 def read(session: Mapping[str, Any]) -> list[Message]:
-    """The neutral messages of a recorded conversation."""
+    """Return the neutral messages of a recorded conversation."""
     chat = OpenAIChatFormat()
     return [piece for message in session["messages"] for piece in chat.read(message)]
 
 
 def texts(messages: Iterable[Message]) -> Iterator[str]:
-    """Everything in messages that a tokenizer sees as text."""
+    """Yield all texts in messages that a tokenizer counts."""
     for part in (part for message in messages for part in message.parts):
         match part:
             case Text(text) | Thinking(text) | Opaque(text=text) | ToolResult(text=text):
@@ -56,16 +56,16 @@ def texts(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def text_ratio(messages: Sequence[Message], estimate: Callable[[str], int], count: Callable[[str], int]) -> float:
-    """Estimated over counted tokens of a conversation's texts, one by one, nothing added for what surrounds them."""
+    """Return estimated over counted tokens of a conversation's texts, without overhead."""
     return sum(map(estimate, texts(messages))) / sum(map(count, texts(messages)))
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """One recorded model call: what the provider counted, and the estimate of the same request.
+    """One recorded model call: the provider's count and the estimate of the same request.
 
     Attributes:
-        view: What tells apart views that grow into one another from others: where the request begins, and the model.
+        view: The start of the request and the model; calls with the same view are growing requests.
     """
 
     counted: int
@@ -73,8 +73,8 @@ class Reported:
     view: tuple[int, str]
 
 
-def reported(session: Mapping[str, Any], estimator: TokenEstimator) -> list[Reported]:
-    """The recorded calls of a conversation; tool schemas counted where they were recorded."""
+def usage_reports(session: Mapping[str, Any], estimator: TokenEstimator) -> list[Reported]:
+    """Return the recorded calls of a conversation; tool schemas are counted if they were recorded."""
     messages: list[Any] = session["messages"]
     sizes = [sum(map(estimator.estimate_message_tokens, OpenAIChatFormat().read(raw))) for raw in messages]
     until = [0, *accumulate(sizes)]
@@ -91,7 +91,7 @@ def reported(session: Mapping[str, Any], estimator: TokenEstimator) -> list[Repo
 
 
 def growths(calls: Sequence[Reported]) -> Iterator[float]:
-    """Estimated over counted growth between two calls of one growing view, whatever hides in front of it."""
+    """Yield estimated over counted growth between two calls of one growing view, independently of hidden prefixes."""
     first: Reported | None = None
     for call in calls:
         if first is None or call.view != first.view or call.counted <= first.counted:
@@ -101,18 +101,18 @@ def growths(calls: Sequence[Reported]) -> Iterator[float]:
             first = call
 
 
-# -- what a session of the package says, before the provider does
+# -- sizes by a session before the request is sent
 
 ENDLESS_WINDOW = 10_000_000
-"""Tokens; nothing is ever due in it."""
+"""In tokens; no compaction is ever due in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """The size of a recorded request as a session knew it before the request was sent.
+    """The size of a recorded request by a session before the request was sent.
 
     Attributes:
-        reports: Usage reports the session had of this growing view before.
+        reports: Number of earlier usage reports of this growing view.
         ratio: The session's tokens over the provider's.
     """
 
@@ -121,13 +121,13 @@ class Projected:
 
 
 def projections(session: Mapping[str, Any], *, reporting: bool = True) -> Iterator[Projected]:
-    """Send the requests of a recorded conversation through a session, each followed by its recorded usage, or by none."""
+    """Send the requests of a recorded conversation through a session, each with or without its recorded usage."""
     chat = _endless_session()
     begin, reports = None, 0
-    for call in _counted_calls(session):
+    for call in _calls_with_usage(session):
         reports = reports if call["context_start"] == begin else 0
         begin = call["context_start"]
-        yield Projected(reports, _projected(chat, session, call) / call["prompt_tokens"])
+        yield Projected(reports, _estimate_request(chat, session, call) / call["prompt_tokens"])
         if reporting:
             chat.report_usage(Usage(input_tokens=call["prompt_tokens"]))
             reports += 1
@@ -136,13 +136,13 @@ def projections(session: Mapping[str, Any], *, reporting: bool = True) -> Iterat
 def projections_after_compaction(
     session: Mapping[str, Any], tokenizer: TokenEstimator, *, keep_tokens: int
 ) -> Iterator[float]:
-    """Compact a recorded conversation at a third, at two thirds and at its end; yield the session's size over the true one."""
-    calls = _counted_calls(session)
+    """Compact a recorded conversation at a third, at two thirds and at its end; yield the session's size over the true size."""
+    calls = _calls_with_usage(session)
     for at in sorted({len(calls) // 3, 2 * len(calls) // 3, len(calls) - 1}):
         if at > 3:
             chat = _endless_session()
             for call in calls[:at]:
-                _projected(chat, session, call)
+                _estimate_request(chat, session, call)
                 chat.report_usage(Usage(input_tokens=call["prompt_tokens"]))
             request = _request(session, calls[at])
             result = chat.compact_sync(request, keep_recent_tokens=keep_tokens, tools=session.get("tools"))
@@ -152,11 +152,10 @@ def projections_after_compaction(
 def _true_size(
     session: Mapping[str, Any], tokenizer: TokenEstimator, calls: Sequence[Mapping[str, Any]], view: Sequence[Any]
 ) -> float:
-    """The size of a view that was made of the last call's request, which nobody has counted.
+    """Return the true size of a view of the last call's request, which no provider has counted.
 
-    It is put together of what was counted: the first request, and the growth from where the kept end begins. What the compaction
-    added to the two or took from them is counted by a real tokenizer, times the provider's count of the last request over the
-    tokenizer's.
+    It is the sum of provider's counts: the first request, and the growth since the start of the kept end. Parts that the compaction
+    added or removed are counted by a real tokenizer, scaled by the provider's count of the last request over the tokenizer's.
     """
     first, last = calls[0], calls[-1]
     request = _request(session, last)
@@ -178,7 +177,7 @@ def _endless_session() -> CompactionSession[Any]:
     return CompactionController(context_window=ENDLESS_WINDOW).session("recorded")
 
 
-def _counted_calls(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _calls_with_usage(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [call for call in session.get("usage") or () if call["prompt_tokens"] > 0 < call["index"]]
 
 
@@ -187,8 +186,8 @@ def _request(session: Mapping[str, Any], call: Mapping[str, Any]) -> list[Any]:
     return messages[call["context_start"] : call["index"]]
 
 
-def _projected(chat: CompactionSession[Any], session: Mapping[str, Any], call: Mapping[str, Any]) -> int:
-    """The session's own size of a recorded request, before it is sent."""
+def _estimate_request(chat: CompactionSession[Any], session: Mapping[str, Any], call: Mapping[str, Any]) -> int:
+    """Return the session's size of a recorded request before it is sent."""
     chat.transform_context_sync(_request(session, call), tools=session.get("tools"))
     return _size(chat)
 

@@ -1,4 +1,4 @@
-"""Writes the windows of current models, `compaction_hooks/tokens/known_windows.py`, from genai-prices. Run by `nox -s windows`."""
+"""Writer of `compaction_hooks/tokens/known_windows.py`, the windows of current models by genai-prices. Run by `nox -s windows`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 TARGET = Path(__file__).resolve().parents[1] / "compaction_hooks" / "tokens" / "known_windows.py"
 MAKERS = ("anthropic", "openai", "google", "deepseek", "x-ai", "mistral", "moonshotai", "minimax", "zai", "meta")
-"""Providers that make models. Other providers serve the same ones, under names that contain these."""
+"""Providers that make models. Other providers serve the same models, under names that contain these."""
 OTHER_KINDS = re.compile(
     r"embed|audio|realtime|transcribe|tts|image|ocr|moderation|search|vision|instruct|live|voxtral|computer|guard|her$"
     r"|claude-2|gpt-3|o1|gemini-(?:1|pro|flash-1)|grok-2|moonshot-v1|0613|1106|16k"
 )
-"""Models that are no agents' models, and those out of use."""
+"""Models not meant for agents, and models out of use."""
 ALIKE = 0.95
-"""Windows this near to each other are one: some makers' numbers are rounded. The smaller counts."""
+"""Windows whose ratio is at least this count as equal, since some makers round. The smaller one is used."""
 UNDATED = re.compile(r"-(?:latest|preview|\d{4}|\d{8}|\d{4}-\d\d-\d\d|0)$")
 HEAD = '''"""Windows of models in tokens, by the beginnings of their names; for machines without genai-prices and litellm.
 
@@ -45,14 +45,14 @@ def windows() -> dict[str, int]:
 
 
 def plain(name: str) -> str:
-    """A model's name as the table has it: Claude's with hyphens only, without a date behind."""
+    """Return a model's name in the form of the table: without a date, Claude's with hyphens only."""
     name = name.lower().rpartition("/")[2]
     name = name.replace(".", "-") if name.startswith("claude") else name
     return UNDATED.sub("", name)
 
 
 def beginnings(table: Mapping[str, int]) -> dict[str, int]:
-    """The fewest beginnings of names that give all of them their windows; each names a version."""
+    """Return the fewest beginnings of names that give every name its window; each includes a version."""
     chosen: dict[str, int] = {}
     for name in sorted(table, key=lambda name: (name.count("-"), name)):
         if is_alike(longest(chosen, name) or 0, table[name]):
@@ -63,7 +63,7 @@ def beginnings(table: Mapping[str, int]) -> dict[str, int]:
 
 
 def prefixes(name: str) -> Iterator[str]:
-    """The shorter beginnings of a name that name a version, the shortest first."""
+    """Yield the shorter beginnings of a name that include a version, the shortest first."""
     words = name.split("-")
     for count in range(1, len(words)):
         if any(map(str.isdigit, "-".join(words[:count]))):

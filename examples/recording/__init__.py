@@ -1,1 +1,1 @@
-"""What `record_session.py` needs: the agent's tools and the form in which a session is written; project and script are TOML."""
+"""Parts of `record_session.py`: the agent's tools and the form of the session file; project and script are TOML."""

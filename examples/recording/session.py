@@ -1,4 +1,4 @@
-"""A recorded session as one normalised record: OpenAI chat messages, tool schemas, and probes derived from what happened."""
+"""A recorded session as one JSON object: OpenAI chat messages, tool schemas, and probes derived from the messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Chat = dict[str, Any]
 
 
 def as_chat(message: AgentMessage) -> Chat:
-    """One message of the agent as an OpenAI chat message."""
+    """Return one message of the agent as an OpenAI chat message."""
     if isinstance(message, UserMessage):
         return {"role": "user", "content": _text(message.content)}
     if isinstance(message, ToolResultMessage):
@@ -42,7 +42,7 @@ def as_chat(message: AgentMessage) -> Chat:
 
 
 def record(system: str, messages: Sequence[AgentMessage], tools: Sequence[Tool], probes: Sequence[Chat]) -> Chat:
-    """The whole session; `probes` are asked in addition to those that follow from the messages."""
+    """Return the whole session; `probes` are added to those derived from the messages."""
     chat: list[Chat] = [{"role": "system", "content": system}, *map(as_chat, messages)]
     return {
         "id": "spendlog-0.8.0",
@@ -52,7 +52,7 @@ def record(system: str, messages: Sequence[AgentMessage], tools: Sequence[Tool],
         "license": "MIT",
         "messages": chat,
         "tools": [_tool(tool) for tool in tools],
-        "probes": [*_derived(chat), *(_located(probe, chat) for probe in probes)],
+        "probes": [*_derive_probes(chat), *(_add_evidence(probe, chat) for probe in probes)],
     }
 
 
@@ -71,9 +71,9 @@ def _tool(tool: Tool) -> Chat:
     return {"type": "function", "function": function}
 
 
-def _derived(chat: Sequence[Chat]) -> list[Chat]:
+def _derive_probes(chat: Sequence[Chat]) -> list[Chat]:
     requests = [index for index, message in enumerate(chat) if message["role"] == "user"]
-    changed = _changed_files(chat)
+    changed = _find_changed_files(chat)
     return [
         {
             "kind": "first_request",
@@ -96,8 +96,8 @@ def _derived(chat: Sequence[Chat]) -> list[Chat]:
     ]
 
 
-def _changed_files(chat: Sequence[Chat]) -> dict[str, list[int]]:
-    """The files that were edited or written with success, in the order of their first change, and by which messages."""
+def _find_changed_files(chat: Sequence[Chat]) -> dict[str, list[int]]:
+    """Return the files edited or written with success, in the order of their first change, and the indexes of these messages."""
     failed = {message["tool_call_id"] for message in chat if message.get("is_error")}
     changed: dict[str, list[int]] = {}
     for index, message in enumerate(chat):
@@ -108,8 +108,8 @@ def _changed_files(chat: Sequence[Chat]) -> dict[str, list[int]]:
     return changed
 
 
-def _located(probe: Mapping[str, Any], chat: Sequence[Chat]) -> Chat:
-    """`probe` with the user's messages that hold its answer."""
+def _add_evidence(probe: Mapping[str, Any], chat: Sequence[Chat]) -> Chat:
+    """Return `probe` with the indexes of the user's messages that contain its answer."""
     evidence = [
         index
         for index, message in enumerate(chat)

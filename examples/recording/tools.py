@@ -1,6 +1,6 @@
-"""The tools of the recorded agent. They work on real files; what they answer is the same on every machine.
+"""The tools of the recorded agent. They work on real files, with the same results on every machine.
 
-A tool that cannot do what it was asked raises `ToolError`, which the agent loop hands to the model as a failed result.
+A tool that fails raises `ToolError`, which the agent loop gives to the model as a failed result.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from pathlib import Path
 from typing import Any
 
 FAKE_ROOT = "/project"
-"""Where the agent believes to be; the temporary folder never shows."""
+"""The folder shown to the agent instead of the temporary folder."""
 
 TESTS_TIMEOUT_SECONDS = 60
 
 
-_UNSETTLED = (
+_VARIABLE_OUTPUT = (
     (re.compile(r"(Ran \d+ tests?) in [\d.]+s"), r"\1 in 0.020s"),
-    # Marks under a line of code, and hints after an error: each version of Python has its own.
+    # Marks under a line of code, and hints after an error: they differ between versions of Python.
     (re.compile(r"^ +[~^]+\n", re.MULTILINE), ""),
     (re.compile(r"(NameError: name '\w+' is not defined)\..*"), r"\1"),
 )
 
 
 class ToolError(Exception):
-    """The tool refuses; the text tells the model why."""
+    """A tool failed; the text tells the model why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool as a model sees it, and the function that does it. Each parameter maps to its JSON type and meaning."""
+    """A tool as a model sees it, and its function. Each parameter maps to its JSON type and meaning."""
 
     name: str
     description: str
@@ -43,13 +43,13 @@ class Tool:
     run: Callable[..., str]
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments."""
+        """Return the JSON schema of the arguments."""
         properties = {name: {"type": kind, "description": meaning} for name, (kind, meaning) in self.parameters.items()}
         return {"type": "object", "properties": properties, "required": list(self.required)}
 
 
 class Project:
-    """The folder the tools work in."""
+    """The working folder of the tools."""
 
     def __init__(self, root: Path, files: Mapping[str, str]) -> None:
         self._root = root.resolve()
@@ -57,7 +57,7 @@ class Project:
             self.write_file(path, content)
 
     def tools(self) -> list[Tool]:
-        """What the agent may do."""
+        """Return the agent's tools."""
         path = ("string", "Path below the project folder")
         return [
             Tool(
@@ -116,17 +116,17 @@ class Project:
         ]
 
     def list_files(self, path: str) -> str:
-        files = self._files(self._existing(path))
-        return "\n".join(f"{file.stat().st_size:>6}  {self._shown(file)}" for file in files)
+        files = self._files(self._require(path))
+        return "\n".join(f"{file.stat().st_size:>6}  {self._display_path(file)}" for file in files)
 
     def read_file(self, path: str, start: int = 1, end: int | None = None) -> str:
-        file = self._existing(path)
+        file = self._require(path)
         if file.is_dir():
-            raise ToolError(f"{self._shown(file)} is a folder: use list_files")
+            raise ToolError(f"{self._display_path(file)} is a folder: use list_files")
         lines = file.read_text(encoding="utf-8").splitlines()
         chosen = list(enumerate(lines, 1))[start - 1 : end]
         if not chosen:
-            raise ToolError(f"{self._shown(file)} has {len(lines)} lines, none from {start} to {end}")
+            raise ToolError(f"{self._display_path(file)} has {len(lines)} lines, none from {start} to {end}")
         return "\n".join(f"{number:>4}\t{line}" for number, line in chosen)
 
     def search(self, pattern: str, path: str = ".") -> str:
@@ -135,31 +135,31 @@ class Project:
         except re.error:
             raise ToolError(f"not a regular expression: {pattern}") from None
         found = [
-            f"{self._shown(file)}:{number}: {line.strip()}"
-            for file in self._files(self._existing(path))
+            f"{self._display_path(file)}:{number}: {line.strip()}"
+            for file in self._files(self._require(path))
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
             if wanted.search(line)
         ]
         return "\n".join(found) or f"nothing found for {pattern}"
 
     def edit_file(self, path: str, old: str, new: str) -> str:
-        file = self._existing(path)
+        file = self._require(path)
         text = file.read_text(encoding="utf-8")
         count = text.count(old)
         if count != 1:
             problem = f"occurs {count} times" if count else "does not occur"
             raise ToolError(
-                f"{self._shown(file)} is unchanged: the old text {problem} in it, it must occur exactly once"
+                f"{self._display_path(file)} is unchanged: the old text {problem} in it, it must occur exactly once"
             )
         file.write_text(text.replace(old, new), encoding="utf-8")
         line = text[: text.index(old)].count("\n") + 1
-        return f"{self._shown(file)}: replaced {_lines(old)} at line {line} with {_lines(new)}"
+        return f"{self._display_path(file)}: replaced {_lines(old)} at line {line} with {_lines(new)}"
 
     def write_file(self, path: str, content: str) -> str:
         file = self._inside(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content, encoding="utf-8")
-        return f"{self._shown(file)}: wrote {_lines(content)}"
+        return f"{self._display_path(file)}: wrote {_lines(content)}"
 
     def run_tests(self, target: str | None = None, verbose: bool = False) -> str:
         command = [sys.executable, "-m", "unittest", *(["-v"] if verbose else []), *([target] if target else [])]
@@ -175,13 +175,13 @@ class Project:
             timeout=TESTS_TIMEOUT_SECONDS,
             check=False,
         )
-        return f"{self._settled(run.stdout)}\nexit code {run.returncode}"
+        return f"{self._stabilize(run.stdout)}\nexit code {run.returncode}"
 
-    def _settled(self, output: str) -> str:
-        """Test output without what differs between runs, machines and versions of Python."""
+    def _stabilize(self, output: str) -> str:
+        """Return test output without parts that differ between runs, machines and versions of Python."""
         output = output.replace(str(self._root), FAKE_ROOT)
-        for what_differs, instead in _UNSETTLED:
-            output = what_differs.sub(instead, output)
+        for pattern, replacement in _VARIABLE_OUTPUT:
+            output = pattern.sub(replacement, output)
         return output.rstrip()
 
     def _inside(self, path: str) -> Path:
@@ -190,16 +190,16 @@ class Project:
             raise ToolError(f"{path} is outside {FAKE_ROOT}")
         return file
 
-    def _existing(self, path: str) -> Path:
+    def _require(self, path: str) -> Path:
         file = self._inside(path)
         if not file.exists():
-            raise ToolError(f"no such file: {self._shown(file)}")
+            raise ToolError(f"no such file: {self._display_path(file)}")
         return file
 
     def _files(self, folder: Path) -> list[Path]:
         return [folder] if folder.is_file() else sorted(file for file in folder.rglob("*") if file.is_file())
 
-    def _shown(self, file: Path) -> str:
+    def _display_path(self, file: Path) -> str:
         return f"{FAKE_ROOT}/{file.relative_to(self._root).as_posix()}"
 
 

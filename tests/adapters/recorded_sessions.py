@@ -8,7 +8,7 @@ import pytest
 
 from compaction_hooks.testing import Script
 from tests.cases import sampled
-from tests.provider.recorded import recorded_scripts
+from tests.provider.recorded import read_scripts
 
 MINIMUM_TOKENS = 40_000
 MOST_ANSWERS = 150
@@ -21,7 +21,7 @@ PATTERNS = sampled(["openhands*", "miniswe*", "kimi*"], 1)
 @cache
 def recorded_script(pattern: str) -> Script:
     """The first long session of a source; skips where it has none."""
-    for _, script in recorded_scripts(pattern, minimum_tokens=MINIMUM_TOKENS):
+    for _, script in read_scripts(pattern, minimum_tokens=MINIMUM_TOKENS):
         if len(script.answers) <= MOST_ANSWERS and max(len(turn.user) for turn in script.turns) < 20_000:
             return script
     pytest.skip(f"no session of {pattern} has {MINIMUM_TOKENS:,} tokens")

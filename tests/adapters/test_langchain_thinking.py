@@ -91,5 +91,5 @@ async def test_no_run_of_an_agent_ends_in_a_refusal(stage: Stage, model: str, re
     assert messages[-1].text == "Done."
     assert middleware.session("thread").state().compaction_count >= 2
     assert len(signer.refusals) == refusals
-    assert signer.kept > 0.1
+    assert signer.reasoning_share > 0.1
     assert sum("thinking" in str(message.content) for message in messages) == STEPS + 1

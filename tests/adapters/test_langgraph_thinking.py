@@ -36,4 +36,4 @@ async def test_no_run_of_a_graph_ends_in_a_refusal(stage: Stage, model: str, ref
     assert said["messages"][-1].text == "Done."
     assert compact.session("thread").state().compaction_count >= 2
     assert len(signer.refusals) == refusals
-    assert signer.kept > 0.1
+    assert signer.reasoning_share > 0.1

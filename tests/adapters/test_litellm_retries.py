@@ -25,7 +25,7 @@ from tests.adapters.litellm_stage import SECRET, WINDOW, Stage, litellm, said, s
 from tests.cases import sampled
 from tests.conversations import Scripted, talk, user
 from tests.provider import WORDINGS, Answer, Rejection
-from tests.provider.wordings import Sizes, openai_error, worded
+from tests.provider.wordings import Sizes, build_rejection, openai_error
 
 pytestmark = litellm_stage.QUIET
 provider, stage = litellm_stage.provider, litellm_stage.stage
@@ -100,7 +100,7 @@ async def test_a_policy_for_bad_requests_does_not_either(stage: Stage, function:
 
 @BOTH
 async def test_an_overflow_after_another_error_ends_the_retries(stage: Stage, function: Any) -> None:
-    too_long = worded("openai", Sizes(WINDOW, 2 * WINDOW, 0))
+    too_long = build_rejection("openai", Sizes(WINDOW, 2 * WINDOW, 0))
     side = stage.side(BAD, too_long, Answer("Ready."), window=BELIEVED)
     answer = await got(compacted(function, BELIEVED)(messages=task(40), num_retries=3, **stage.openai()))
     assert said(answer) == "Ready."

@@ -63,7 +63,7 @@ def test_no_call_of_a_wrapped_function_ends_in_a_refusal(stage: Stage, model: st
         loop.take(completion(**asked(stage, model, loop)))
     assert len(signer.refusals) == refusals
     assert len(signer.sent) >= STEPS
-    assert signer.kept > 0.1
+    assert signer.reasoning_share > 0.1
 
 
 async def test_the_callback_learns_from_a_refusal(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,4 +46,4 @@ async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, persist: bool,
     assert run.output == "Done."
     assert sum(isinstance(event, CompactionFinished) for event in events) >= 2
     assert len(signer.refusals) == refusals
-    assert signer.kept > 0.1  # a small window: each few steps compact
+    assert signer.reasoning_share > 0.1  # a small window: each few steps compact

@@ -28,9 +28,9 @@ from tests.token_accuracy import (
     projections,
     projections_after_compaction,
     read,
-    reported,
     text_ratio,
     texts,
+    usage_reports,
 )
 
 ESTIMATOR = CharacterEstimator()
@@ -77,9 +77,9 @@ def classes_table() -> None:
         (
             kind,
             len(text.text),
-            *(f"{ESTIMATOR.estimate_tokens(text.text * times) / text.counted / times:.2f}" for times in (1, 40)),
+            *(f"{ESTIMATOR.estimate_tokens(text.text * times) / text.larger_count / times:.2f}" for times in (1, 40)),
             f"{ESTIMATOR.estimate_tokens(text.text) / text.o200k:.2f}",
-            f"{len(text.text) / 4 / text.counted:.2f}",
+            f"{len(text.text) / 4 / text.larger_count:.2f}",
         )
         for kind, text in CLASS_TEXTS.items()
     ]
@@ -157,7 +157,7 @@ def provider_tables(recorded: Sequence[Mapping[str, Any]]) -> None:
     ratios_table("Requests before any usage report", by_source(exact, before_any_report))
     ratios_table(
         "Growth by 1,000 estimated tokens or more, before any usage report",
-        by_source(counted, lambda session: growths(reported(session, ESTIMATOR))),
+        by_source(counted, lambda session: growths(usage_reports(session, ESTIMATOR))),
     )
 
 

@@ -17,7 +17,7 @@ from compaction_hooks import CompactionSettings, project
 from compaction_hooks.testing.strategies import histories, hostile_histories, openai_chats
 from compaction_hooks.view.record import CompactionRecord
 from tests.conversations import Scripted, controller, prose, user
-from tests.invariants import estimated, run_and_check
+from tests.invariants import estimate_message, run_and_check
 from tests.sizes import examples
 
 Chat = Mapping[str, Any]
@@ -34,7 +34,7 @@ def test_every_view_keeps_every_promise(messages: list[Chat], window: int, repor
     """Fits, valid, smaller, the same objects, the same result again, a stable prefix."""
     policy = CompactionSettings(clear_tool_results=clears)
     run_and_check(
-        {"messages": messages}, window, estimated, reports_usage=reports_usage, settings=policy, is_hostile=True
+        {"messages": messages}, window, estimate_message, reports_usage=reports_usage, settings=policy, is_hostile=True
     )
 
 

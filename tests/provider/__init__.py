@@ -1,4 +1,4 @@
-"""A loopback provider that behaves like the real ones where it matters to compaction. Needs starlette and uvicorn.
+"""A loopback provider that behaves like real ones in everything relevant to compaction. Needs starlette and uvicorn.
 
 The examples use it, so it needs no pytest.
 """

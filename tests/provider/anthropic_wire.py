@@ -1,4 +1,4 @@
-"""Anthropic messages on the wire, plain and as server-sent events."""
+"""Anthropic responses, plain and as server-sent events."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def system_of(body: Mapping[str, Any]) -> str:
     return "\n".join(str(block.get("text", "")) for block in blocks(body.get("system")))
 
 
-def unauthorized() -> dict[str, Any]:
-    """Return the body for a key that names no conversation."""
+def auth_error() -> dict[str, Any]:
+    """Return the error body for an unknown API key."""
     return anthropic_error("authentication_error", "invalid x-api-key")
 
 
@@ -33,7 +33,7 @@ def message(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def events(reply: Reply, body: Mapping[str, Any]) -> Iterator[str]:
-    """Return the answer as server-sent events; broken off where the reply says so."""
+    """Yield the answer as server-sent events; the stream breaks off if the reply has an error."""
     first = {**_frame(body), "content": [], "stop_reason": None, "usage": {**_usage(reply), "output_tokens": 1}}
     stop = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
     sent = chain(
@@ -73,7 +73,7 @@ def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[str, d
 
 
 def _reasoning_events(index: int, block: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Redacted reasoning comes whole; other reasoning comes as its text, then its signature."""
+    """Yield the events of reasoning: redacted reasoning whole, other reasoning as its text, then its signature."""
     is_open = block["type"] == "thinking"
     start = {**block, "thinking": "", "signature": ""} if is_open else block
     yield "content_block_start", {"index": index, "content_block": start}

@@ -1,4 +1,4 @@
-"""The HTTP of the loopback provider: two endpoints, in an ASGI server that a thread can run. Needs starlette and uvicorn."""
+"""The HTTP endpoints of the loopback provider, in an ASGI server for a thread. Needs starlette and uvicorn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.provider.wordings import Rejection
 
 @dataclass(frozen=True, slots=True)
 class _Wire:
-    """One API: how it reads a request and writes a reply."""
+    """One API: its functions that read a request and write a reply."""
 
     path: str
     wording: str
@@ -30,7 +30,7 @@ class _Wire:
     fault: Callable[[Mapping[str, Any]], Rejection | None]
     whole: Callable[[Reply, Mapping[str, Any]], dict[str, Any]]
     events: Callable[[Reply, Mapping[str, Any]], Iterator[str]]
-    unauthorized: Callable[[], dict[str, Any]]
+    auth_error: Callable[[], dict[str, Any]]
 
 
 _OPENAI = _Wire(
@@ -40,7 +40,7 @@ _OPENAI = _Wire(
     fault=openai_fault,
     whole=openai_wire.completion,
     events=openai_wire.events,
-    unauthorized=openai_wire.unauthorized,
+    auth_error=openai_wire.auth_error,
 )
 _ANTHROPIC = _Wire(
     path="/v1/messages",
@@ -49,12 +49,12 @@ _ANTHROPIC = _Wire(
     fault=anthropic_fault,
     whole=anthropic_wire.message,
     events=anthropic_wire.events,
-    unauthorized=anthropic_wire.unauthorized,
+    auth_error=anthropic_wire.auth_error,
 )
 
 
 class HttpServer:
-    """Answers the requests of these conversations, by API key.
+    """Server for the requests of these conversations, selected by API key.
 
     Args:
         sides: May grow while the server runs.
@@ -78,7 +78,7 @@ class HttpServer:
         asyncio.run(self._server.serve(sockets=[listening]))
 
     def stop(self) -> None:
-        """Have `run` return soon."""
+        """Let `run` return soon."""
         self._server.should_exit = True
 
 
@@ -86,7 +86,7 @@ def _endpoint(wire: _Wire, sides: Mapping[str, Side]) -> Callable[[Request], Awa
     async def endpoint(request: Request) -> Response:
         side = sides.get(_key(request))
         if side is None:
-            return JSONResponse(wire.unauthorized(), 401)
+            return JSONResponse(wire.auth_error(), 401)
         body = await request.json()
         reply = side.answer(request.url.path, body, wire.system_of(body), wire.wording, wire.fault)
         if isinstance(reply, Rejection):

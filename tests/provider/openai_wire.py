@@ -27,7 +27,7 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def unauthorized() -> dict[str, Any]:
+def auth_error() -> dict[str, Any]:
     """Return the body for a key that names no conversation."""
     return openai_error("Incorrect API key provided.", code="invalid_api_key")
 
@@ -46,7 +46,7 @@ def completion(reply: Reply, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def events(reply: Reply, body: Mapping[str, Any]) -> Iterator[str]:
-    """Return the answer as server-sent events; broken off where the reply says so."""
+    """Yield the answer as server-sent events; the stream breaks off if the reply has an error."""
     frame = _frame(body, "chat.completion.chunk")
     deltas = [*_deltas(reply)]
     if reply.error is not None:

@@ -1,4 +1,4 @@
-"""The loopback server: real HTTP in a thread, so that real client libraries can be used."""
+"""The loopback server: real HTTP in a thread, for real client libraries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.provider.wordings import WORDINGS, Rejection
 
 
 class LoopbackProvider:
-    """An OpenAI-like and Anthropic-like provider on 127.0.0.1, as a context manager. One serves any number of conversations."""
+    """A provider like OpenAI and Anthropic on 127.0.0.1, as a context manager, for any number of conversations."""
 
     def __init__(self) -> None:
-        # Here, so that the package can be imported, and its tests skip, where starlette and uvicorn are not installed.
+        # Imported here, so that without starlette and uvicorn the package can be imported and its tests are skipped.
         from tests.provider.app import HttpServer
 
         self._sides: dict[str, Side] = {}
-        # asyncio sends without delay (Nagle: 40 ms a response) only on sockets that say they are TCP.
+        # asyncio disables Nagle's delay (40 ms a response) only on sockets created with IPPROTO_TCP.
         self._socket = socket.socket(proto=socket.IPPROTO_TCP)
         self._server = HttpServer(self._sides)
         self._thread = threading.Thread(
@@ -30,7 +30,7 @@ class LoopbackProvider:
         )
 
     def __enter__(self) -> Self:
-        # Once the socket listens, clients can connect: nothing waits for the thread.
+        # Clients can connect as soon as the socket listens, so there is no need to wait for the thread.
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen(128)
         self._thread.start()
@@ -62,7 +62,7 @@ class LoopbackProvider:
         wording: str | None = None,
         overflow: Overflow = "reject",
     ) -> Side:
-        """Open the conversation of the requests that carry this API key; an earlier one with the key is forgotten."""
+        """Open the conversation of the requests with this API key; it replaces an earlier one."""
         if wording is not None and wording not in WORDINGS:
             raise ValueError(f"wording={wording!r} is not one of {', '.join(WORDINGS)}")
         side = Side(window=window, answers=deque(answers), wording=wording, overflow=overflow)

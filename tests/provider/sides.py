@@ -1,4 +1,4 @@
-"""The provider's side of one conversation: what it was sent, what it answers, and when it refuses."""
+"""The provider's side of one conversation: its requests, answers and rejections."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 from compaction_hooks import Usage
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.testing import Answer
-from tests.provider.counting import cached_tokens, count, pieces_of, text_tokens
+from tests.provider.counting import count, count_cached, pieces_of, text_tokens
 from tests.provider.signing import Signer
 from tests.provider.validation import template_fault
-from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, worded
+from tests.provider.wordings import WORDINGS, Rejection, Sizes, anthropic_error, build_rejection
 
 Overflow: TypeAlias = Literal["reject", "truncate", "length", "stop_reason", "cut"]
 
@@ -26,13 +26,13 @@ SUMMARY_LINE = SYSTEM_PROMPT.splitlines()[0]
 
 @dataclass(slots=True, kw_only=True)
 class Received:
-    """One request.
+    """A received request.
 
     Attributes:
         system: The text of the system prompt or system messages.
-        input_tokens: As the provider counts them.
-        cached_tokens: What of them a prompt cache would have read.
-        status: The HTTP status it was answered with.
+        input_tokens: The provider's count.
+        cached_tokens: The part of them read from a prompt cache.
+        status: The HTTP status of its response.
     """
 
     path: str
@@ -54,28 +54,28 @@ class Received:
 
     @property
     def is_summary(self) -> bool:
-        """Whether a summary is asked for."""
+        """Whether it asks for a summary."""
         return SUMMARY_LINE in self.system
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer is to be streamed."""
+        """Whether it asks for a stream."""
         return bool(self.body.get("stream"))
 
     @property
     def max_tokens(self) -> int:
-        """What the caller allows for the answer; 0 when it does not say."""
+        """The caller's limit for the answer; 0 if there is none."""
         return int(self.body.get("max_completion_tokens") or self.body.get("max_tokens") or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What one request is answered with, whatever the wire.
+    """The response to one request, independently of the API.
 
     Attributes:
-        ids: The ids of the answer's calls.
-        thoughts: Blocks of reasoning and of hosted tools, as Anthropic writes them.
-        error: Sent instead of what follows the first `chunks_before_error` chunks of a stream.
+        ids: The ids of the answer's tool calls.
+        thoughts: Blocks of reasoning and of hosted tools, in Anthropic's form.
+        error: Sent after the first `chunks_before_error` chunks of a stream, instead of the rest.
     """
 
     answer: Answer
@@ -88,28 +88,28 @@ class Reply:
 
 @dataclass(slots=True, kw_only=True)
 class Side:
-    """One conversation, named by its API key. Everything may be changed while the provider runs.
+    """One conversation, selected by its API key. All attributes may be changed while the provider runs.
 
     Attributes:
-        window: Tokens that are accepted.
-        wording: A key of `WORDINGS`; None: that of the API that is called.
-        overflow: What happens above the window. "truncate": the oldest messages are ignored, the usage tells the whole
-            input; "length": an empty answer that stopped for its length; "stop_reason": one with the stop reason
-            "model_context_window_exceeded"; "cut": the input is rejected, but the window ends an answer that it has no room
-            for, as Anthropic says it or, on OpenAI's API, as a stop for its length. That answer is not used up.
-        limit_bytes: A request with a larger body is refused with status 413; None: whatever its size.
-        reject_next: So many of the next model requests are refused as too long, whatever their size; the number that is stated
-            is then at least one above the window.
-        fail_summaries: Summary requests get status 500.
-        summary_text: What summary requests are answered.
-        summarize: Makes it of the request, where it is set.
-        stream_fail_after: The next streamed model request breaks after so many chunks, with the event of `stream_error`.
-            Anthropic's first chunk is "message_start". The answer is not used up.
-        stream_error: None: the wording of an overflow.
-        wants_turns: Requests with chat messages out of turn are refused, as by the chat template of a model.
-        signer: Signs the reasoning of answers, and refuses what it signed for another request. None: answers have no reasoning.
-        blocks: What each answer to a model request holds before its text, as Anthropic writes it: blocks of hosted tools.
-        requests: All that came in, in order.
+        window: Limit for requests, in tokens.
+        wording: A key of `WORDINGS`; None: the API's own.
+        overflow: The response to a request above the window. "truncate": an answer, as if the oldest messages were ignored,
+            with the usage of the whole input; "length": an empty answer with the stop reason for length; "stop_reason": an
+            empty answer with "model_context_window_exceeded"; "cut": a rejection, but an answer without enough room is cut,
+            with Anthropic's stop reason or, on OpenAI's API, the one for length. The cut answer is given again next time.
+        limit_bytes: A request with a larger body is rejected with status 413; None: no limit.
+        reject_next: Number of next model requests to reject as too long, regardless of their size; the stated size is then at
+            least one above the window.
+        fail_summaries: Whether summary requests get status 500.
+        summary_text: The summary in responses to summary requests.
+        summarize: Makes the summary from the request; None: `summary_text`.
+        stream_fail_after: The next streamed model request breaks off after this many chunks, with the event of `stream_error`.
+            Anthropic's first chunk is "message_start". The answer is given again next time.
+        stream_error: The error of a broken stream; None: an overflow.
+        wants_turns: Whether chat messages out of turn are rejected, as by the chat template of a model.
+        signer: Signs the reasoning of answers, and rejects reasoning of other requests. None: answers have no reasoning.
+        blocks: Blocks of hosted tools before the text of each answer to a model request, in Anthropic's form.
+        requests: All requests, in order.
     """
 
     window: int
@@ -132,17 +132,17 @@ class Side:
 
     @property
     def model_requests(self) -> list[Received]:
-        """The requests that are no summary requests."""
+        """The requests other than those for summaries."""
         return [request for request in self.requests if not request.is_summary]
 
     @property
     def rejections(self) -> list[Received]:
-        """The requests that were refused."""
+        """The rejected requests."""
         return [request for request in self.requests if request.status >= 400]
 
     @property
     def remaining(self) -> int:
-        """Answers not yet given."""
+        """Number of answers not yet given."""
         return len(self.answers)
 
     def answer(
@@ -153,16 +153,16 @@ class Side:
         wording: str,
         fault: Callable[[Mapping[str, Any]], Rejection | None],
     ) -> Reply | Rejection:
-        """Take one request in and say what it is answered with.
+        """Record a request and return its response.
 
         Args:
             system: The request's system prompt.
-            wording: That of the API that is called.
-            fault: Finds what this API refuses.
+            wording: The API's own wording.
+            fault: Returns the rejection of a malformed request.
         """
         messages: Sequence[Mapping[str, Any]] = body.get("messages") or ()
         pieces = pieces_of(body.get("tools"), system, [one for one in messages if one.get("role") not in SYSTEM_ROLES])
-        cached = cached_tokens(pieces, self._read)
+        cached = count_cached(pieces, self._read)
         received = Received(path=path, body=body, system=system, input_tokens=count(pieces), cached_tokens=cached)
         decided = fault(body) or self._refusal(body) or self._decide(received, self.wording or wording)
         if isinstance(decided, Rejection):
@@ -182,33 +182,37 @@ class Side:
             return Rejection(413, anthropic_error("request_too_large", "Request exceeds the maximum size"))
         if not received.is_summary and self.reject_next > 0:
             self.reject_next -= 1
-            return self._pretended(received, wording)
+            return self._fake_overflow(received, wording)
         if self._is_too_long(received, wording) and self.overflow != "truncate":
             sizes = Sizes(self.window, received.input_tokens, received.max_tokens)
-            return worded(wording, sizes) if self.overflow in ("reject", "cut") else self._empty(received)
+            return build_rejection(wording, sizes) if self.overflow in ("reject", "cut") else self._empty(received)
         if received.is_summary:
             return self._summary(received)
         if received.is_stream and self.stream_fail_after is not None:
             chunks, self.stream_fail_after = self.stream_fail_after, None
             reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
-            error = self.stream_error or self._pretended(received, wording)
+            error = self.stream_error or self._fake_overflow(received, wording)
             return replace(reply, error=error, chunks_before_error=chunks) if isinstance(reply, Reply) else reply
         reply = self._reply(received, self.answers[0] if self.answers else LAST_ANSWER)
         if self.overflow == "cut" and isinstance(reply, Reply):
             room = self.window - received.input_tokens
             if reply.usage.output_tokens > room:
-                return self._cut(reply, room, "model_context_window_exceeded" if wording == "anthropic" else "length")
+                return self._shorten(
+                    reply, room, "model_context_window_exceeded" if wording == "anthropic" else "length"
+                )
         if self.answers:
             self.answers.popleft()
         return reply
 
-    def _cut(self, reply: Reply, room: int, stop: str) -> Reply:
+    def _shorten(self, reply: Reply, room: int, stop: str) -> Reply:
         text = reply.answer.text[: len(reply.answer.text) * room // reply.usage.output_tokens]
         return Reply(answer=Answer(text, stop=stop), usage=replace(reply.usage, output_tokens=room))
 
-    def _pretended(self, received: Received, wording: str) -> Rejection:
-        """An overflow of a request that may well fit: what it states lies above the window."""
-        return worded(wording, Sizes(self.window, max(received.input_tokens, self.window + 1), received.max_tokens))
+    def _fake_overflow(self, received: Received, wording: str) -> Rejection:
+        """Return an overflow of a request that may fit; the stated size is above the window."""
+        return build_rejection(
+            wording, Sizes(self.window, max(received.input_tokens, self.window + 1), received.max_tokens)
+        )
 
     def _is_too_long(self, received: Received, wording: str) -> bool:
         needed = received.input_tokens + (received.max_tokens if WORDINGS[wording].counts_output else 0)

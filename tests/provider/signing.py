@@ -1,4 +1,4 @@
-"""Signed reasoning as Anthropic binds it: a block is good only behind what stood before it when the model made it.
+"""Signed reasoning as bound by Anthropic: a block is valid only after the same content as when the model made it.
 
 The rules are those of https://platform.claude.com/docs/en/build-with-claude/preserved-thinking, read 2026-11.
 """
@@ -24,7 +24,7 @@ class _Placed(NamedTuple):
     """A block of reasoning in a request.
 
     Attributes:
-        before: The digest of all that stands before it, reasoning left out.
+        before: The digest of everything before it, without reasoning.
     """
 
     message: int
@@ -34,23 +34,23 @@ class _Placed(NamedTuple):
 
     @property
     def seal(self) -> str:
-        """What was made for it: `<digest of the block before it>.<signature>`."""
+        """Its signature: `<digest of the block before it>.<signature>`."""
         return str(self.block.get("signature") or self.block.get("data") or "")
 
     @property
     def path(self) -> str:
-        """Its name in error texts."""
+        """Its path in error texts."""
         return f"messages.{self.message}.content.{self.place}"
 
 
 @dataclass(slots=True)
 class Signer:
-    """Signs the reasoning of answers, and refuses what was signed for something else.
+    """Signs the reasoning of answers, and rejects reasoning of other requests.
 
     Attributes:
-        redacted_every: Each so-manieth answer has a redacted block behind its thinking; 0: none has.
-        refusals: The paths of the blocks that were refused.
-        sent: By request that was accepted, the answers in it with their reasoning, and all answers in it.
+        redacted_every: Every so many answers, one has a redacted block after its thinking; 0: none.
+        refusals: The paths of rejected blocks.
+        sent: For each accepted request, the number of answers with reasoning, and of all answers in it.
     """
 
     thought: str = THOUGHT
@@ -61,24 +61,24 @@ class Signer:
     _together: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def kept(self) -> float:
-        """The part of the answers in the requests that had their reasoning."""
+    def reasoning_share(self) -> float:
+        """Share of the answers in requests that had their reasoning."""
         return sum(whole for whole, _ in self.sent) / max(1, sum(answers for _, answers in self.sent))
 
     def refusal(self, body: Mapping[str, Any]) -> Rejection | None:
-        """Return what is said of the first block that is bound to something else; None when all are good."""
+        """Return the rejection of the first block of another request; None if all are valid."""
         placed, _ = _read(body)
         stale = self._first_stale(placed)
         if stale is not None:
-            return None if _drops(body) else self._refused(placed[stale], _BOUND)
+            return None if _drops(body) else self._reject(placed[stale], _BOUND)
         broken = self._broken_run(placed, body)
         if broken is not None:
-            return self._refused(broken, _CHANGED)
+            return self._reject(broken, _CHANGED)
         answers = sum(message["role"] == "assistant" for message in body["messages"])
         self.sent.append((len({one.message for one in placed}), answers))
         return None
 
-    def _refused(self, block: _Placed, why: str) -> Rejection:
+    def _reject(self, block: _Placed, why: str) -> Rejection:
         self.refusals.append(block.path)
         return Rejection(400, anthropic_error("invalid_request_error", f"{block.path}: {why}"))
 
@@ -100,14 +100,14 @@ class Signer:
         last = ""
         for number, one in enumerate(placed):
             previous = one.seal.partition(".")[0]
-            # Reasoning may be left out from the start: then a block has none before it.
+            # Reasoning may be left out at the start, so the first block may lack the one before it.
             if one.seal != _seal(one.before, previous) or (last and previous != last):
                 return number
             last = _name(one.seal)
         return None
 
     def _broken_run(self, placed: list[_Placed], body: Mapping[str, Any]) -> _Placed | None:
-        """The reasoning of the latest answer, where a part of it is missing."""
+        """Return the reasoning of the latest answer if a part of it is missing."""
         answers = [index for index, message in enumerate(body["messages"]) if message["role"] == "assistant"]
         latest = [one for one in placed if answers and one.message == answers[-1]]
         if not latest or tuple(one.seal for one in latest) == self._together[latest[0].seal]:
@@ -134,7 +134,7 @@ def _drops(body: Mapping[str, Any]) -> bool:
 def _read(body: Mapping[str, Any]) -> tuple[list[_Placed], str]:
     """Return the reasoning in a request, and the digest of the whole request.
 
-    Digested are the system prompt, the tools, and blocks by speaker, whatever messages they are cut into.
+    The digest is of the system prompt, the tools, and blocks by speaker, independently of message borders.
     """
     digest = hashlib.sha256(_json([[_plain(block) for block in blocks(body.get("system"))], body.get("tools") or []]))
     found, speaker = list[_Placed](), ""

@@ -1,4 +1,4 @@
-"""Agents on the providers' clients, with a controller that was told nothing of their messages: every request is accepted."""
+"""Agents on the providers' clients, with a controller without `format=`: every request is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent on OpenAI's client, on a server whose chat template wants user and assistant in turn."""
+"""An agent on OpenAI's client, with a server whose chat template requires user and assistant in turn."""
 
 from __future__ import annotations
 

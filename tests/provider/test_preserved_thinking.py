@@ -1,4 +1,4 @@
-"""Models that bind their reasoning to what stood before it, over real HTTP with Anthropic's own client: no request is refused."""
+"""Models that bind reasoning to the content before it, over real HTTP with Anthropic's client: no request is rejected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def provider() -> Iterator[LoopbackProvider]:
 
 
 class Run:
-    """An agent's loop around Anthropic's client, with a session that keeps it inside the window."""
+    """An agent's run with Anthropic's client, and a session that keeps it inside the window."""
 
     def __init__(self, provider: LoopbackProvider, model: str) -> None:
         answers = [Answer(f"Step {step}.", (Call("read", {"part": step}),)) for step in range(STEPS)]
@@ -60,7 +60,7 @@ class Run:
         )
 
     def step(self) -> None:
-        """Make one model call, and run the tools it asks for."""
+        """Make one model call, and run its tool calls."""
         answer = self.session.call_sync(self.messages, self.send, model=self.model)
         self.messages.append({"role": "assistant", "content": answer.content})
         results = [
@@ -77,15 +77,15 @@ class Run:
 
 @pytest.fixture
 def start(provider: LoopbackProvider) -> Iterator[Callable[[str], Run]]:
-    """Starts a run of a model, whose client is closed in the end."""
+    """Return a function that starts a run of a model; close the clients at the end."""
     with ExitStack() as stack:
 
-        def started(model: str) -> Run:
+        def start_run(model: str) -> Run:
             run = Run(provider, model)
             stack.enter_context(run.client)
             return run
 
-        yield started
+        yield start_run
 
 
 Start: TypeAlias = Callable[[str], Run]
@@ -101,7 +101,7 @@ def test_a_long_run_with_cleared_results_summaries_pins_and_an_undo_is_never_ref
     assert any(event.record.reductions for event in run.events)
     assert any(event.record.rendered and event.record.pins for event in run.events)
     assert run.signer.refusals == []
-    assert run.signer.kept > 0.2  # all that was made since the newest compaction
+    assert run.signer.reasoning_share > 0.2  # all that was made since the newest compaction
 
 
 def test_behind_a_gateway_that_hides_the_model_one_refusal_is_recovered_and_teaches(start: Start) -> None:
@@ -114,14 +114,14 @@ def test_behind_a_gateway_that_hides_the_model_one_refusal_is_recovered_and_teac
 def test_what_the_host_catches_itself_is_recovered_by_recover(start: Start) -> None:
     run = start(HIDDEN)
     run.steps(30)
-    error = refused(run)
+    error = provoke_rejection(run)
     view = run.session.recover_sync(error, run.messages, model=HIDDEN)
     assert run.send(view).content
     assert run.session.transform_context_sync(run.messages, model=HIDDEN) == view
 
 
-def refused(run: Run) -> anthropic.BadRequestError:
-    """Send something else before the reasoning, and return the provider's error."""
+def provoke_rejection(run: Run) -> anthropic.BadRequestError:
+    """Change the content before the reasoning, send it, and return the provider's error."""
     with pytest.raises(anthropic.BadRequestError) as caught:
         run.send([{"role": "user", "content": "Something else."}, *run.messages[1:]])
     return caught.value

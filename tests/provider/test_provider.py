@@ -1,4 +1,4 @@
-"""The loopback provider behaves like the real ones: seen by plain HTTP, and by the clients of openai and anthropic."""
+"""The loopback provider behaves like real ones, for plain HTTP and for the clients of openai and anthropic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 class Caller:
-    """Asks as one conversation, with no client library between."""
+    """Sends requests of one conversation without a client library."""
 
     def __init__(self, provider: LoopbackProvider, client: httpx.Client) -> None:
         self.provider = provider

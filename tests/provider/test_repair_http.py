@@ -1,4 +1,4 @@
-"""Over real HTTP: a broken history is rejected, the mended one accepted, and the run goes on."""
+"""Over real HTTP: a broken history is rejected, the repaired one accepted, and the run continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 class Sender:
-    """Sends a history in its dialect to the side of the provider that speaks it."""
+    """Sends a history in its dialect to the provider's endpoint for it."""
 
     def __init__(self, provider: LoopbackProvider, client: httpx.Client, dialect: Dialect) -> None:
         provider.conversation("key", window=1_000_000)
@@ -89,7 +89,7 @@ def test_broken_histories_of_every_kind_are_accepted_once_mended(sender: Sender)
 
 
 def test_a_controller_that_mends_hands_out_what_the_provider_accepts(sender: Sender) -> None:
-    """`repair=True`: the run that crashed goes on, the host's list is as it was, and each call gives the same list."""
+    """`repair=True`: a crashed run continues, the host's list is unchanged, and each call gives the same list."""
     hooks = CompactionController(
         context_window=100_000, format=sender.dialect.format, settings=CompactionSettings(repair=True)
     )

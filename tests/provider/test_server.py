@@ -1,4 +1,4 @@
-"""The loopback server starts at once and leaves nothing behind; the examples find their model there."""
+"""The loopback server starts at once and stops completely; the examples use it as their model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_provider_stops_while_a_client_stays_connected() -> None:
 
 @pytest.fixture
 def endpoint_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """examples/model_endpoint.py, with `sys.path` as it was afterwards."""
+    """Import examples/model_endpoint.py; restore `sys.path` afterwards."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name in ("MODEL", "API_KEY", "BASE_URL"):
         monkeypatch.delenv(f"COMPACTION_EXAMPLE_{name}", raising=False)

@@ -1,4 +1,4 @@
-"""What the two APIs refuse whatever its length, with their own words."""
+"""Rejections of malformed requests by the two APIs, in their own words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPENAI_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def openai_fault(body: Body) -> Rejection | None:
-    """Return OpenAI's rejection of a malformed chat completions request; None when it is well formed."""
+    """Return OpenAI's rejection of a malformed chat completions request; None if it is well formed."""
     for message, param in _openai_faults(body.get("messages") or []):
         return Rejection(400, openai_error(message, param))
     return None
@@ -62,13 +62,13 @@ def _openai_pair_faults(messages: Messages) -> Iterator[tuple[str, str]]:
                 )
             open_ids.pop(str(message.get("tool_call_id")), None)
             continue
-        yield from _unanswered(open_ids, index)
+        yield from _missing_results(open_ids, index)
         open_ids = {call["id"]: None for call in message.get("tool_calls") or ()}
         has_calls = bool(open_ids)
-    yield from _unanswered(open_ids, len(messages))
+    yield from _missing_results(open_ids, len(messages))
 
 
-def _unanswered(ids: Mapping[str, None], index: int) -> Iterator[tuple[str, str]]:
+def _missing_results(ids: Mapping[str, None], index: int) -> Iterator[tuple[str, str]]:
     if ids:
         yield (
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
@@ -78,9 +78,9 @@ def _unanswered(ids: Mapping[str, None], index: int) -> Iterator[tuple[str, str]
 
 
 def template_fault(body: Body) -> Rejection | None:
-    """Return vLLM's rejection of chat messages that Mistral's template cannot write; None when user and assistant take turns.
+    """Return vLLM's rejection of chat messages that Mistral's template rejects; None if user and assistant take turns.
 
-    The template takes a system message first, and passes over calls and their results.
+    The template accepts a system message first, and ignores tool calls and their results.
     """
     speakers = [
         message["role"]
@@ -94,7 +94,7 @@ def template_fault(body: Body) -> Rejection | None:
 
 
 def anthropic_fault(body: Body) -> Rejection | None:
-    """Return Anthropic's rejection of a malformed messages request; None when it is well formed."""
+    """Return Anthropic's rejection of a malformed messages request; None if it is well formed."""
     for message in _anthropic_faults(body):
         return Rejection(400, anthropic_error("invalid_request_error", message))
     return None
@@ -118,7 +118,7 @@ def _anthropic_faults(body: Body) -> Iterator[str]:
         yield 'messages: first message must use the "user" role'
     if messages[-1]["role"] != "user":
         yield "This model does not support assistant message prefill. The conversation must end with a user message."
-    yield from _anthropic_pair_faults(_merged(messages))
+    yield from _anthropic_pair_faults(_merge(messages))
 
 
 def _empty_faults(index: int, message: Mapping[str, Any], *, is_last: bool) -> Iterator[str]:
@@ -139,8 +139,8 @@ def blocks(content: object) -> list[dict[str, Any]]:
     return content if isinstance(content, list) else []
 
 
-def _merged(messages: Messages) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Messages as Anthropic reads them: consecutive ones of a role are one."""
+def _merge(messages: Messages) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the messages as read by Anthropic: consecutive ones of a role are one."""
     return [
         (role, [block for message in group for block in blocks(message.get("content"))])
         for role, group in groupby(messages, key=lambda message: str(message["role"]))
@@ -152,7 +152,7 @@ def _anthropic_pair_faults(turns: Sequence[tuple[str, list[dict[str, Any]]]]) ->
     open_ids: list[str] = []
     for index, (_, content) in enumerate(turns):
         answered = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        # Results must stand before any other block of their turn.
+        # Results must come before any other block of their turn.
         leading = [block["tool_use_id"] for block in takewhile(lambda block: block["type"] == "tool_result", content)]
         missing = [id for id in open_ids if id not in leading]
         if missing:

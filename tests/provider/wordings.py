@@ -1,4 +1,4 @@
-"""What providers say when a request is too long: status, body and sentence of each, as in real reports."""
+"""Rejections of too long requests by providers: status, body and text, from real reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An error response. Among the answers of a conversation it is given in place of an answer."""
+    """An error response. Among the answers of a conversation it takes the place of an answer."""
 
     status: int
     body: object
@@ -32,11 +32,11 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """One provider's sentence and what surrounds it.
+    """One provider's error text and its surroundings.
 
     Attributes:
-        counts_output: The requested output must fit as well.
-        shape: How the error stands in the body.
+        counts_output: Whether the requested output must fit as well.
+        shape: The form of the body around the error.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Wording:
     shape: Literal["openai", "anthropic", "flat", "list", "empty"] = "openai"
     counts_output: bool = False
     numbers: Mapping[str, str] = field(default_factory=dict)
-    """Fields that hold a number, each with the name of it in `Sizes`."""
+    """Fields with numbers, each with its name in `Sizes`."""
 
 
 _TOO_LONG = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
@@ -135,7 +135,7 @@ WORDINGS: dict[str, Wording] = {
 }
 
 
-def worded(name: str, sizes: Sizes) -> Rejection:
+def build_rejection(name: str, sizes: Sizes) -> Rejection:
     """Return the rejection a provider gives for a request of these sizes."""
     wording = WORDINGS[name]
     numbers = {key: getattr(sizes, key) for key in ("limit", "input", "output", "total")}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.data import needs_data, sessions
-from tests.invariants import counted, run
+from tests.invariants import measure_by, run
 from tests.soak.figures import Figures
 from tests.token_accuracy import real_tokenizer
 
@@ -22,7 +22,7 @@ Note = Callable[[str, Figures], None]
 
 
 def replay(window: int, *, reports_usage: bool, first: int, every: int) -> Figures:
-    measure = counted(real_tokenizer("cl100k_base").estimate_tokens)
+    measure = measure_by(real_tokenizer("cl100k_base").estimate_tokens)
     figures = Figures()
     for record in list(sessions())[first::every]:
         report = run(record, window, measure, reports_usage=reports_usage)

@@ -19,7 +19,7 @@ from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, 
 from tests.cases import sampled
 from tests.data import needs_data
 from tests.provider import LoopbackProvider
-from tests.provider.recorded import recorded_scripts
+from tests.provider.recorded import read_scripts
 from tests.testing.plain import Body, Chat, PlainConversation, PlainHarness
 
 FACTS = {str(fact): fact for fact in ADAPTER_FACTS}
@@ -79,7 +79,7 @@ def test_a_session_that_fits_the_window_shows_nothing(provider: LoopbackProvider
 
 @needs_data
 def test_recorded_sessions_run_to_their_end(provider: LoopbackProvider) -> None:
-    scripts = [script for _, script in recorded_scripts("openhands*", minimum_tokens=20_000)]
+    scripts = [script for _, script in read_scripts("openhands*", minimum_tokens=20_000)]
     assert len(scripts) > 5
     for script in scripts:
         check_session(PlainHarness(), provider, script)
