@@ -18,11 +18,11 @@ from compaction_hooks import (
 )
 from compaction_hooks.errors import FormatError, RecordError
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import steps, user
+from tests.conversations import Chat, steps, user
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 LONG = [user("Port the parser."), *steps(60, 2_000)]
-THINKING: list[dict[str, Any]] = [
+THINKING: list[Chat] = [
     user("Hello."),
     {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]},
     user("Go on."),
@@ -79,7 +79,7 @@ def test_a_system_prompt_larger_than_the_window_is_named() -> None:
 def test_the_words_of_a_gateway_are_recognized_once_they_are_told() -> None:
     sent: list[int] = []
 
-    def send(view: list[dict[str, Any]]) -> str:
+    def send(view: list[Chat]) -> str:
         sent.append(len(view))
         if len(sent) == 1:
             raise RuntimeError("E77: beyond the permitted payload")
@@ -108,7 +108,7 @@ def test_the_breaker_opens_and_one_success_closes_it(caplog: pytest.LogCaptureFi
         settings=CompactionSettings(clear_tool_results=False),
         on_event=lambda event: skipped.append(getattr(event, "why", "")),
     )
-    messages: list[dict[str, Any]] = [user("Port the parser."), *steps(11, 5_000)]
+    messages = [user("Port the parser."), *steps(11, 5_000)]
     for _ in range(4):
         controller.transform_context_sync(messages := [*messages, user("Go on.")])
     assert controller.state().breaker == "open: TimeoutError: down"
@@ -137,14 +137,10 @@ def test_records_that_are_not_loaded_are_named() -> None:
     assert is_named(str(raised.value))
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [*LONG[:3], {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "x", "input": {}}]}],
-        [object()],
-    ],
-    ids=["two providers", "objects"],
-)
+FOREIGN: list[Chat] = [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "x", "input": {}}]}]
+
+
+@pytest.mark.parametrize("messages", [[*LONG[:3], *FOREIGN], [object()]], ids=["two providers", "objects"])
 def test_a_foreign_message_is_named(messages: Sequence[Any]) -> None:
     controller: CompactionController[Any] = CompactionController(context_window=SMALL)
     with pytest.raises(FormatError) as raised:
@@ -165,7 +161,7 @@ def test_user_messages_in_a_row_are_sent_as_one() -> None:
 def test_refused_reasoning_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     sent: list[str] = []
 
-    def send(view: list[dict[str, Any]]) -> str:
+    def send(view: list[Chat]) -> str:
         sent.append(json.dumps(view))
         if "thinking" in sent[-1]:
             raise RuntimeError(
