@@ -39,6 +39,13 @@ def test_there_are_thirteen_nouns() -> None:
     assert len(rows("Thirteen nouns")) == 13
 
 
+def test_every_noun_is_in_the_glossary() -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^\| ([a-z][a-z ]+) \|", glossary, re.MULTILINE)[1:]
+    assert words == sorted(words)
+    assert {noun for noun, *_ in rows("Thirteen nouns")} <= {*words}
+
+
 def test_every_step_of_the_trace_is_in_its_module() -> None:
     steps = re.findall(r"^ *([\w.]+)\(.*?\)(?: -> \w+)? {2,}([\w/.]+)", section("One call"), re.MULTILINE)
     assert len(steps) == 12
