@@ -60,6 +60,7 @@ _FAILED_JSON = re.compile(
 )
 _FAILED_END = re.compile(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*$", re.IGNORECASE)
 _PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
+_NO_FILE = re.compile(r"\n|://|/\Z")
 _DIRECTORY_VIEW = "files and directories"
 
 
@@ -216,7 +217,7 @@ def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
     patches = [text for text in texts if "*** Begin Patch" in text or text.startswith(("--- ", "diff --git"))]
     if patched := [path for patch in patches for path in patched_files(patch)]:
         return [Touch(path, True) for path in patched]
-    paths = [path for path in _paths(plain) if _is_file(path)]
+    paths = [path for path in _paths(plain) if 0 < len(path) <= MAX_PATH_CHARS and not _NO_FILE.search(path)]
     if not paths:
         return []
     modified = _is_edit(tool, plain)
@@ -241,12 +242,6 @@ def _paths(plain: Mapping[str, object]) -> Iterator[str]:
             for item in as_items(value) or ():
                 row = {"path": item} if (fields := as_fields(item)) is None else _plain_keys(fields)
                 yield from (path.strip() for name, path in row.items() if name in PATH_KEYS and isinstance(path, str))
-
-
-def _is_file(path: str) -> bool:
-    return (
-        bool(path) and len(path) <= MAX_PATH_CHARS and "\n" not in path and "://" not in path and not path.endswith("/")
-    )
 
 
 def _plain_keys(fields: Mapping[str, object]) -> dict[str, object]:

@@ -20,17 +20,16 @@ def to_json(value: object) -> str:
     except (ValueError, TypeError, RecursionError):
         text = None
     if text is None or (may_be_nested(text) and is_nested(value)):
-        return " ".join(str(leaf) for _, leaf in _leaves(value, _keys_and_values))
+        return " ".join(
+            str(leaf)
+            for _, leaf in _leaves(value, lambda fields: [("", either) for pair in fields.items() for either in pair])
+        )
     return text
 
 
 def _jsonable(value: object) -> object:
     fields = fields_of(value)
     return str(value) if fields is None else fields
-
-
-def _keys_and_values(fields: Fields) -> list[tuple[str, object]]:
-    return [("", either) for pair in fields.items() for either in pair]
 
 
 def _leaves(value: object, children: Callable[[Fields], list[tuple[str, object]]]) -> Iterator[tuple[str, object]]:

@@ -47,7 +47,7 @@ _STATUS_LINE = re.compile(
     re.IGNORECASE,
 )
 _STATUS_LINE_CHARS: Final = 80
-"""More than a status line has; it bounds the search."""
+"""More than a status line has ("413 status code (no body)"); it bounds the search."""
 _HEADROOM_RATIO: Final = 0.05
 """Of the limit, what must be left beside the requested answer for a shorter conversation to fit at all."""
 
@@ -238,15 +238,12 @@ class _Verdict:
     def _is_bodyless_overflow(self) -> bool:
         names = " ".join(self.evidence.providers).lower()
         statuses = {status for provider, taken in _BODYLESS.items() if provider in names for status in taken}
-        return bool(self.evidence.statuses & statuses) and all(map(_is_status_line, self.evidence.texts))
+        return bool(self.evidence.statuses & statuses) and all(
+            len(text) <= _STATUS_LINE_CHARS and not _STATUS_LINE.sub("", text) for text in self.evidence.texts
+        )
 
 
 def _occurs(pattern: str | re.Pattern[str], text: str) -> bool:
     if isinstance(pattern, str):
         return bool(pattern) and pattern.casefold() in text.casefold()
     return pattern.search(text) is not None
-
-
-def _is_status_line(text: str) -> bool:
-    """Whether a text is nothing but a status: "API returned error: 400 - ", "413 status code (no body)"."""
-    return len(text) <= _STATUS_LINE_CHARS and not _STATUS_LINE.sub("", text)

@@ -50,13 +50,11 @@ class Plan:
         dropped: Parts that go.
         ids: New ids of calls and of their results.
         results: The result of each call that has one, wherever it stands.
-        calls: The same, the other way about.
     """
 
     dropped: set[Place] = field(default_factory=set[Place])
     ids: dict[Place, str] = field(default_factory=dict[Place, str])
     results: dict[Place, Place] = field(default_factory=dict[Place, Place])
-    calls: dict[Place, Place] = field(default_factory=dict[Place, Place])
 
 
 def plan_of(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None) -> Plan:
@@ -122,7 +120,6 @@ def _match(plan: Plan, result: Place, waiting: list[tuple[int, deque[Place]]] | 
     if not waiting[-1][1]:
         waiting.pop()
     plan.results[call] = result
-    plan.calls[result] = call
 
 
 def _tell_calls_apart(pieces: Pieces, plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:

@@ -36,6 +36,7 @@ class Rebuilder(Generic[M]):
         self._format = format
         self._rules = rules
         self._plan = plan
+        self._calls = {result: call for call, result in plan.results.items()}
         self._ids: dict[int, dict[PartAddress, str]] = {}
         for place, id_ in plan.ids.items():
             self._ids.setdefault(place.host, {})[place.piece, place.part] = id_
@@ -78,7 +79,7 @@ class Rebuilder(Generic[M]):
         """Gather the results that stand where they belong; others were, or will be, written behind their calls."""
         here: list[Place] = []
         for place in kept:
-            call = self._plan.calls[place]
+            call = self._calls[place]
             if call in self._waiting or "detached_result" not in self._rules:
                 here.append(place)
             self._waiting.pop(call, None)

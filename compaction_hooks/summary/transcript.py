@@ -195,8 +195,6 @@ _QUIET = bytes(code for code in range(0x100) if code in b"\t\n\r" or (code >= 0x
 """Bytes of UTF-8 that are no noise; 0xC2 begins the controls above ASCII, 0xED the halves of surrogate pairs."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
-_quoted = json.encoder.encode_basestring
-"""Does for text what `_as_json` does."""
 
 
 def _block(message: Message, caps: _Caps) -> _Block:
@@ -251,7 +249,7 @@ def _call(call: ToolCall, max_chars: int) -> str:
 
 def _value(value: object, max_chars: int) -> str:
     if isinstance(value, str):
-        return _quoted(_limited(_clean(value), max_chars))
+        return _as_json(_limited(_clean(value), max_chars))
     return _limited(_clean(_as_json(value)), max_chars)
 
 

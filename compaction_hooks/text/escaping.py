@@ -92,11 +92,6 @@ def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
     return any(pattern.match(_packed(unshown.sub("", text))) for unshown in (_SEQUENCES, _COLOURS))
 
 
-def _any_of(words: Iterable[str]) -> str:
-    """A pattern for the skeletons of these words."""
-    return "|".join(re.escape(_packed(word)) for word in words)
-
-
 # -- where to look closely
 
 _PLAIN = r"\x00-\x1a\x1c-$'-\[\]-\x7f"
@@ -153,7 +148,7 @@ _TURN_WORDS = ("startofturn", "endofturn", "sys")
 _LABEL_WORDS = ("toolcall", "tooluse", "toolresult", "tool", "function", "other", "inst", "conversationsummary")
 _BEFORE_WORDS = ("new", "latest", "current", "next", "real")
 # fmt: on
-_ROLES = _any_of(_ROLE_WORDS)
+_ROLES = "|".join(re.escape(_packed(word)) for word in _ROLE_WORDS)
 _BEFORE, _AFTER = f"(?:{'|'.join(_BEFORE_WORDS)})?", "(?:message|input|request|instructions?|prompt|says|said|turn)?"
 _NAMED = rf"{_BEFORE}(?:{_ROLES}){_AFTER}(?:\([^()]{{0,40}}\))?"
 """`User`, `Latest user message`, `Assistant (admin)`."""

@@ -83,7 +83,8 @@ class Calibration(NamedTuple):
             return self._replace(pending_estimated=estimated, pending_counted=counted)
         grown, counted_growth = self.grown_estimated + estimated, self.grown_counted + counted
         fade = min(1.0, MEMORY_TOKENS / grown)
-        ratio = self._moved(counted_growth / grown)
+        lesson = _bounded(counted_growth / grown)
+        ratio = max(lesson, self.ratio + FALL_RATE * (lesson - self.ratio))
         seen_at = self.overhead_seen_at
         return self._replace(
             ratio=ratio,
@@ -93,11 +94,6 @@ class Calibration(NamedTuple):
             pending_estimated=0,
             pending_counted=0,
         )
-
-    def _moved(self, lesson: float) -> float:
-        """The ratio after a lesson: at once to a higher one, part of the way to a lower one."""
-        lesson = _bounded(lesson)
-        return lesson if lesson > self.ratio else self.ratio + FALL_RATE * (lesson - self.ratio)
 
     def to_dict(self) -> dict[str, float]:
         """Return plain JSON to save beside a conversation. It is true of one model and one estimator: save their names with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
@@ -52,16 +52,13 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
     frequency = Counter(term for found in terms for term in found)
     items: list[Item] = []
     for index, (section, group, sentence) in enumerate(told):
-        value = _telling(sentence, section, _rarity(terms[index], frequency, len(told)))
+        # How unlike the other sentences it is, for its length; 0 for one without words.
+        rarity = sum(math.log((len(told) + 1) / frequency[term]) for term in terms[index]) / (len(terms[index]) + 4)
+        value = _telling(sentence, section, rarity)
         if value > 0:
             age = 0.7 + 0.3 * index / len(told)
             items.append(Item(section=section, text=quote(sentence, SENTENCE_CHARS), value=value * age, group=group))
     return items
-
-
-def _rarity(terms: set[str], frequency: Mapping[str, int], total: int) -> float:
-    """Return how unlike the other sentences one is, for its length; 0 for one without words."""
-    return sum(math.log((total + 1) / frequency[term]) for term in terms) / (len(terms) + 4)
 
 
 def _telling(sentence: str, section: Section, rarity: float) -> float:

@@ -44,7 +44,9 @@ class _Budget:
             return
         cost = self._cost(item)
         spent = self._spent.get(item.section, 0.0)
-        if cost > self._left or spent + cost > section_limit or self._is_said(item):
+        # A request is one of its own, however short: "yes".
+        is_said = item.section is not Section.GOAL and item.text in self._text
+        if cost > self._left or spent + cost > section_limit or is_said:
             return
         self.chosen.add(index)
         self._left -= cost
@@ -52,10 +54,6 @@ class _Budget:
         self._groups.add((item.section, item.group))
         self._parents.add(PARENTS.get(item.section))
         self._text += item.text + "\n"
-
-    def _is_said(self, item: Item) -> bool:
-        """Whether an item's text stands in one already chosen. A request is one of its own, however short: "yes"."""
-        return item.section is not Section.GOAL and item.text in self._text
 
     def _cost(self, item: Item) -> float:
         """Size of an item with the bullet, the key and the headings it brings along."""

@@ -132,17 +132,13 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
             is_answer = not message.calls
             for index, sentence in enumerate(spoken_sentences(message.text)):
                 cues = len(_DECISION.findall(sentence.lower()))
-                if (cues or (is_answer and index == 0)) and _concludes(sentence):
+                is_statement = is_prose(sentence) and not sentence.endswith(("?", "？", ":", "："))
+                if (cues or (is_answer and index == 0)) and is_statement and not is_small_talk(sentence):
                     found[quote(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
     return [
         Item(section=Section.DECISIONS, text=text, value=weight * (0.4 + 1.6 * index / len(found)))
         for index, (text, weight) in enumerate(found.items())
     ]
-
-
-def _concludes(sentence: str) -> bool:
-    """Whether a sentence may be a conclusion: prose, no small talk, no question, no head of a list."""
-    return is_prose(sentence) and not is_small_talk(sentence) and not sentence.endswith(("?", "？", ":", "："))
 
 
 def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
