@@ -327,8 +327,8 @@ def _new_texts(
     A part of the `known` needs no digest to be seen to be one, unless a second result answers the same call.
     """
     texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
-    runs = sorted({run for _, run, _ in wanted if history.base <= run < history.run_count})
-    found = [(place, (place.kind, run, place.ordinal)) for run in runs for place in places(history, run)]
+    runs = {run for _, run, _ in wanted}
+    found = [(place, (place.kind, run, place.ordinal)) for run, place in places(history, runs)]
     times = Counter(name for _, name in found)
     for place, name in found:
         reduction = wanted.get(name)

@@ -204,13 +204,18 @@ class Rewritten(NamedTuple, Generic[M]):
     alone: tuple[int, int] | None
 
 
-def places(history: History[M], run: int) -> Iterator[Place]:
-    """Return the results, call arguments and texts of a run in order. A result whose call is not there has ordinal -1.
+def places(history: History[M], runs: Collection[int]) -> Iterator[tuple[int, Place]]:
+    """Yield the results, call arguments and texts of these runs in order, as far as the history has them, each with its run.
+
+    A result whose call is not there has ordinal -1.
 
     Texts of what no digest covers (system messages, our own summary and its pins) are left out, empty ones too: frameworks
     differ in whether they write them.
     """
-    return (place for found in _runs(history, run, run + 1) for place in _run_places(found))
+    first, end = min(runs, default=0), min(max(runs, default=-1) + 1, history.run_count)
+    return (
+        (found[0], place) for found in _runs(history, first, end) if found[0] in runs for place in _run_places(found)
+    )
 
 
 _Run: TypeAlias = tuple[int, int, Sequence[Piece], Mapping[str, int]]
@@ -324,9 +329,7 @@ def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Re
     """Return the reductions of texts that stand in this history: in full, or as they are shown."""
     texts = {
         (place.kind, run, place.ordinal): part_digest(place.kind, place.text)
-        for run in {item.run for item in reductions}
-        if history.base <= run < history.run_count
-        for place in places(history, run)
+        for run, place in places(history, {item.run for item in reductions})
     }
     return tuple(
         item

@@ -39,15 +39,14 @@ def removable_media(
     """
     in_force = by_place(reductions)
     found: list[Removable] = []
-    for run in range(max(first_run, history.base), history.run_count):
-        reduced: set[tuple[int, int]] = set()
-        for place in places(history, run):
-            if (place.kind, run, place.ordinal) in in_force:
-                reduced.add((place.piece, place.number))
-            is_free = place.piece != history.request and place.piece not in spared
-            is_assistants = history.piece(place.piece).message.role == "assistant"
-            if place.kind == "media" and is_free and not is_assistants and (place.piece, place.number) not in reduced:
-                found.append(_removable(place, run, estimate))
+    reduced: set[tuple[int, int]] = set()
+    for run, place in places(history, range(first_run, history.run_count)):
+        if (place.kind, run, place.ordinal) in in_force:
+            reduced.add((place.piece, place.number))
+        is_free = place.piece != history.request and place.piece not in spared
+        is_assistants = history.piece(place.piece).message.role == "assistant"
+        if place.kind == "media" and is_free and not is_assistants and (place.piece, place.number) not in reduced:
+            found.append(_removable(place, run, estimate))
     return found
 
 

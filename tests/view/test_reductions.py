@@ -171,9 +171,7 @@ def test_the_place_of_a_text_is_the_same_in_every_format() -> None:
     """Frameworks differ in empty texts and in how messages are cut; the texts themselves count."""
     one = history([user("go"), assistant("", call("1")), tool("1", "r"), user("a"), user("b")])
     two = history([user("go"), assistant(None, call("1")), tool("1", "r"), {"role": "user", "content": TWO_TEXTS}])
-    names = [
-        [(run, p.ordinal, p.text) for run in range(3) for p in places(h, run) if p.kind == "text"] for h in (one, two)
-    ]
+    names = [[(run, p.ordinal, p.text) for run, p in places(h, range(3)) if p.kind == "text"] for h in (one, two)]
     assert names[0] == names[1] == [(0, 0, "go"), (2, 0, "a"), (2, 1, "b")]
 
 
