@@ -1,4 +1,4 @@
-"""What importing the package adds to a program, in milliseconds: the table of imports in docs/benchmarks.md.
+"""What importing the package adds to a program, in milliseconds.
 
     python -m tests.benchmarks.imports [--rounds 15]
 

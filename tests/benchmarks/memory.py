@@ -1,4 +1,4 @@
-"""What is kept in memory beside the host's messages, and what one call allocates: the figures of the README.
+"""What is kept in memory beside the host's messages, and what one call allocates.
 
     python -m tests.benchmarks.memory [--messages 10000]
 

@@ -106,6 +106,15 @@ def test_the_list_of_pages_has_four_kinds() -> None:
     assert kinds == ["Learn", "Do", "Look up", "Understand"]
 
 
+def test_every_module_that_a_page_runs_is_there() -> None:
+    modules = {name for page in PAGES for name in re.findall(r"python -m (tests[.\w]*\w)", text(page))}
+    paths = [ROOT / name.replace(".", "/") for name in modules]
+    assert len(paths) > 5
+    assert not [
+        path for path in paths if not path.with_suffix(".py").is_file() and not (path / "__main__.py").is_file()
+    ]
+
+
 def test_every_program_of_a_page_is_run_by_a_test() -> None:
     assert {page for page in PAGES if programs(page)} - {"README.md"} == set(RUN_BY)
     assert not [test for test in RUN_BY.values() if not (ROOT / "tests" / test).is_file()]
