@@ -12,7 +12,6 @@ from compaction_hooks.engine.call import Call
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import (
@@ -73,8 +72,6 @@ class ConversationFlow(Attempts[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
-        if keep_recent_tokens is not None and keep_recent_tokens < 0:
-            raise ConfigurationError(f"keep_recent_tokens={keep_recent_tokens} must not be negative")
         yield from self.catch_up(before_paying=True)
         yield from self._tell_missing_pins(call)
         others_end = yield from self.wait_for_others()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -54,17 +55,14 @@ def results_to_clear(
     """
     results = [part for part in parts if part.kind == "result"]
     chosen: list[Reducible] = []
-    newer_tokens = 0
-    newer_of_tool: dict[str, int] = {}
+    newer_tokens, newer_of_tool = 0, Counter[str]()
     for part in reversed(results):
         rule = rules.get(part.tool)
-        seen = newer_of_tool.get(part.tool, 0)
-        newer_of_tool[part.tool] = seen + 1
-        is_protected = newer_tokens < protect_tokens if rule != "first" else False
+        is_kept = rule == "never" or (isinstance(rule, int) and newer_of_tool[part.tool] < rule)
+        is_protected = rule != "first" and newer_tokens < protect_tokens
+        newer_of_tool[part.tool] += 1
         newer_tokens += part.tokens
-        if part.run >= last_run or rule == "never" or is_protected or part.ordinal < 0:
-            continue
-        if isinstance(rule, int) and seen < rule:
+        if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
         marker_chars = len(cleared(part.text))
         # What is shown as its marker was cleared before; short results and few tokens gain nothing.

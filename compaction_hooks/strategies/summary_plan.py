@@ -143,7 +143,9 @@ def _gather(
     start = history.run_start(cut)
     pinned = pinned_pieces(snapshot, start)
     foreign = _foreign_summary(snapshot)
-    covered = [i for i in _newly_covered(snapshot, start) if i != foreign]
+    first = history.run_start(snapshot.covered_runs) if snapshot.covered_runs else 0
+    new = enumerate(history.pieces(first, start), first)
+    covered = [i for i, piece in new if piece.message.role != "system" and i != foreign]
     if set(pinned).issuperset(covered):
         return None
     previous = _previous_summary(snapshot, foreign)
@@ -154,7 +156,9 @@ def _gather(
     messages = [history.piece(i).message for i in covered]
     calls = calls_made(messages)
     touched = touched_files(calls)
-    files = merge(merge(_known_files(snapshot), goal.host_files), touched)
+    record = snapshot.record
+    known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
+    files = merge(merge(known, goal.host_files), touched)
     tags = file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     return SummaryPlan(
         cut=cut,
@@ -172,11 +176,6 @@ def _gather(
         + (snapshot.record.compacted_message_count if snapshot.record and history.base else 0),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
-
-
-def _newly_covered(snapshot: Snapshot[M], start: int) -> list[int]:
-    first = snapshot.history.run_start(snapshot.covered_runs) if snapshot.covered_runs else 0
-    return [i for i, piece in enumerate(snapshot.history.pieces(first, start), first) if piece.message.role != "system"]
 
 
 def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_prefix: int) -> int:
@@ -237,12 +236,6 @@ def _previous_summary(snapshot: Snapshot[M], foreign: int | None) -> str | None:
         return None
     text = snapshot.history.piece(foreign).message.text
     return parse_summary(text) or text
-
-
-def _known_files(snapshot: Snapshot[M]) -> FileOperations:
-    if snapshot.record is None:
-        return FileOperations()
-    return FileOperations(read=snapshot.record.read_files, modified=snapshot.record.modified_files)
 
 
 def _hidden(snapshot: Snapshot[M]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.prices import Prices, find_prices
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.reductions import Reduction, by_place, still_true
+from compaction_hooks.view.reductions import Reduction, still_true
 
 
 class ViewKey(NamedTuple):
@@ -137,13 +137,10 @@ class Snapshot(NamedTuple, Generic[M]):
         """The parts that the active view shows smaller; not those that it showed before a rewind or an edit."""
         if self.record is None:
             return ()
-        listed = self.projection.reductions
-        if len(listed) == len(self.record.reductions):
-            return self.record.reductions  # each of them is shown
-        shown = by_place(listed)
-        unsure = [item for item in self.record.reductions if shown.get((item.kind, item.run, item.ordinal)) is not item]
-        gone = by_place(unsure).keys() - by_place(still_true(self.history, unsure)).keys()
-        return tuple(item for item in self.record.reductions if (item.kind, item.run, item.ordinal) not in gone)
+        shown = {*self.projection.reductions}
+        unsure = [item for item in self.record.reductions if item not in shown]
+        gone = {*unsure} - {*still_true(self.history, unsure)}
+        return tuple([item for item in self.record.reductions if item not in gone])
 
     @property
     def estimated(self) -> int:
