@@ -11,7 +11,7 @@ from typing import Generic
 
 from compaction_hooks.engine.call import Call, Shared
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import KnownOverflow
+from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
 from compaction_hooks.engine.measuring import look
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import ask_again, write
@@ -62,8 +62,7 @@ class Compaction(Generic[M]):
         self._failure: SummaryFailed | None = None
         self._spent: Usage | None = None
         self._summary: str | None = None
-        self._rejections: list[str] = []
-        self._rejected: list[Candidate[M]] = []
+        self._rejected: list[tuple[Candidate[M], str]] = []
         self._passing: list[Candidate[M]] = []
         self.last_sent: LastSent[M] | None = None
         """What the caller of `run` gets to send, once it has ended."""
@@ -110,10 +109,10 @@ class Compaction(Generic[M]):
             goal = replace(goal, start=candidate, may_send_start=passes)
             if passes and (candidate.tokens <= goal.budget.target or candidate.is_enough):
                 return (yield from self._commit(candidate, start))
-        tried, self._rejections = self._rejections, []
+        tried, self._rejected = self._rejected, []
         for candidate in postponed:
             self._passes(candidate)
-        self._rejections += tried
+        self._rejected += tried
         best = min(self._passing, key=self._rank, default=None)
         if best is not None:
             return (yield from self._commit(best, start))
@@ -186,14 +185,14 @@ class Compaction(Generic[M]):
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
         """Count an answer for or against the summarizer."""
-        breaker = self._conversation.cooldown.breaker
+        cooldown = self._conversation.cooldown
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
             self._failure = answer
-            breaker.record_failure(described(answer.error), self._settings.breaker_failures, now.monotonic)
+            cooldown.breaker.record_failure(described(answer.error), self._settings.breaker_failures, now.monotonic)
             logger.warning("summariser failed (%s)", described(answer.error))
         else:
-            breaker.record_success()
+            cooldown.breaker = Breaker()
 
     def _passes(self, candidate: Candidate[M]) -> bool:
         budget = self._budget
@@ -201,8 +200,7 @@ class Compaction(Generic[M]):
         if why is None:
             self._passing.append(candidate)
         else:
-            self._rejections.append(why)
-            self._rejected.append(candidate)
+            self._rejected.append((candidate, why))
         return why is None
 
     def _rank(self, candidate: Candidate[M]) -> tuple[int, bool, int]:
@@ -280,9 +278,9 @@ class Compaction(Generic[M]):
         if self._can_wait:
             rest_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
             self._conversation.cooldown.begin(rest_until, "no gain", self._budget.window)
-            if not self._rejections:
+            if not self._rejected:
                 return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarise"))
-            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejections[-1]))
+            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejected[-1][1]))
         window = self._budget.window
         for candidate in self._within_window(goal):
             if rejection(self._snapshot, candidate, limit=window, window=window) is None:
@@ -293,11 +291,11 @@ class Compaction(Generic[M]):
 
     def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
         """Yield the rejected candidates, the best first, then what shortening by force makes of them, if a strategy shortens."""
-        rejected = sorted(self._rejected, key=self._rank)
+        rejected = sorted((candidate for candidate, _ in self._rejected), key=self._rank)
         yield from rejected
         for start in (rejected or (None,)) if self._may_shorten else ():
             for candidate in last_resort(self._snapshot, replace(goal, start=start)):
-                self._rejected.append(candidate)
+                self._rejected.append((candidate, ""))  # why is told by the error
                 yield candidate
 
     @property
@@ -307,7 +305,7 @@ class Compaction(Generic[M]):
     def overflow_error(self) -> ContextOverflowError:
         """Return the error that names the part that cannot shrink."""
         part, size = largest_fixed_part(self._snapshot)
-        smallest = min([self._snapshot.tokens, *(candidate.tokens for candidate in self._rejected)])
+        smallest = min([self._snapshot.tokens, *(candidate.tokens for candidate, _ in self._rejected)])
         window = self._budget.window
         what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
         why, fix = f", of which {what} takes about {min(size, smallest):,}", f"shorten {what}"

@@ -38,10 +38,6 @@ class Breaker:
         if self.failures >= limit:
             self.opened_at = now
 
-    def record_success(self) -> None:
-        """Close the breaker."""
-        self.failures, self.opened_at, self.why = 0, None, ""
-
     def allows(self, now: float, cooldown_seconds: float) -> bool:
         """Whether the summariser may be asked at `now`: closed, or open long enough for one trial."""
         return self.opened_at is None or now - self.opened_at >= cooldown_seconds

@@ -21,13 +21,11 @@ class GuardedTrigger:
         """Return the answer of the host's trigger, or that of `ReserveTrigger`; the first failure is logged."""
         try:
             due = cast("object", self._trigger.due(snapshot))
+            if due is None or isinstance(due, Due):
+                return due
+            why = f"due() answered {type(due).__name__}, neither Due(...) nor None"
         except Exception as error:  # noqa: BLE001 - a host's trigger may raise anything
-            return self._fall_back(snapshot, described(error))
-        if due is None or isinstance(due, Due):
-            return due
-        return self._fall_back(snapshot, f"due() answered {type(due).__name__}, neither Due(...) nor None")
-
-    def _fall_back(self, snapshot: SnapshotFigures, why: str) -> Due | None:
+            why = described(error)
         self._warn(type(self._trigger).__name__, why)
         return ReserveTrigger().due(snapshot)
 

@@ -157,12 +157,9 @@ class Snapshot(NamedTuple, Generic[M]):
         if not self.user_pins:
             return False
         names = message_names(self.history.piece(piece).message)
-        name = next((name for name in names if name in self.user_pins), None)
-        if name is None:
-            return False
-        run = self.user_pins[name]
+        found = [(name, self.user_pins[name]) for name in names if name in self.user_pins][:1]
         # Messages after a summary at the head of a list, or after an edit, have lost their place: there the content alone decides.
-        return self.history.run_of(piece) == run or not self._is_in_run(run, name)
+        return any(self.history.run_of(piece) == run or not self._is_in_run(run, name) for name, run in found)
 
     def _is_in_run(self, run: int, name: str) -> bool:
         """Whether a run of this list holds a message with this digest."""
