@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from compaction_adapters.kit import ControllerKeywords, controller_from
 from compaction_adapters.litellm.answers import usage_of
-from compaction_adapters.litellm.calls import OWN_CALL, Arguments, Callee, mapping, messages_of, options_of
+from compaction_adapters.litellm.calls import OWN_CALL, Arguments, Callee, as_mapping, messages_of, options_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
 from compaction_adapters.litellm.imports import imported, local_table
 from compaction_adapters.litellm.summaries import call_options
@@ -87,7 +87,7 @@ class CompactionCallback(CustomLogger):
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: object) -> dict[str, Any] | None:
         """Called by litellm when it is known which model of which provider is asked: change the messages."""
-        return None if OWN_CALL.get() else await self._changed(kwargs, call_type, None, owner=None)
+        return None if OWN_CALL.get() else await self._change(kwargs, call_type, None, owner=None)
 
     async def async_pre_call_hook(
         self,
@@ -98,9 +98,9 @@ class CompactionCallback(CustomLogger):
     ) -> dict[str, Any] | None:
         """Called by the proxy for each request, before its router looks for a deployment: change the messages."""
         router = getattr(sys.modules.get(_PROXY), "llm_router", None)
-        return await self._changed(data, call_type, router, owner=user_api_key_dict.api_key or "")
+        return await self._change(data, call_type, router, owner=user_api_key_dict.api_key or "")
 
-    async def _changed(
+    async def _change(
         self, arguments: dict[str, Any], call_type: object, router: Any, owner: str | None
     ) -> dict[str, Any] | None:
         """Return the arguments with the view for messages; None where those go on as they are.
@@ -170,7 +170,7 @@ class CompactionCallback(CustomLogger):
 
 def _is_counted(arguments: Arguments) -> bool:
     """Whether the usage of an answer is the provider's: where a stream is not asked for it, litellm makes up its own."""
-    return not arguments.get("stream") or bool(mapping(arguments.get("stream_options")).get("include_usage"))
+    return not arguments.get("stream") or bool(as_mapping(arguments.get("stream_options")).get("include_usage"))
 
 
 def _call_id(arguments: Arguments) -> str:

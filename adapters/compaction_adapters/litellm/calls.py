@@ -73,7 +73,7 @@ class Callee:
             ConfigurationError: it turns out to be async after all.
         """
         if self.is_async:
-            return self._awaited(arguments)
+            return self._call_async(arguments)
         with _own_call():
             response = self._function(**arguments)
         if inspect.iscoroutine(response):
@@ -83,7 +83,7 @@ class Callee:
             )
         return response
 
-    async def _awaited(self, arguments: Arguments) -> object:
+    async def _call_async(self, arguments: Arguments) -> object:
         with _own_call():
             return await self._function(**arguments)
 
@@ -118,7 +118,7 @@ def _own_call() -> Generator[None]:
 # -- what the arguments say
 
 
-def mapping(value: object) -> Arguments:
+def as_mapping(value: object) -> Arguments:
     """Return a mapping among the arguments; an empty one for anything else."""
     return cast("Arguments", value) if isinstance(value, Mapping) else {}
 
@@ -167,7 +167,7 @@ def known_of_model(arguments: Arguments) -> Iterator[Arguments]:
     The table also has what `litellm.register_model` added. It is read directly, because `litellm.get_model_info` prints, and
     raises for models it does not know.
     """
-    own = mapping(arguments.get("model_info"))
+    own = as_mapping(arguments.get("model_info"))
     yield own
     table: Mapping[str, Arguments] = getattr(sys.modules.get("litellm"), "model_cost", {})
     for name in (arguments.get("base_model"), own.get("base_model"), arguments.get("model")):

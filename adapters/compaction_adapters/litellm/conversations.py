@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from compaction_adapters.kit import Sessions
-from compaction_adapters.litellm.calls import Arguments, mapping
+from compaction_adapters.litellm.calls import Arguments, as_mapping
 from compaction_hooks import CompactionController, CompactionSession
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Opaque, Text
@@ -44,11 +44,11 @@ class Conversations(Sessions[ChatMessage]):
     ) -> CompactionSession[ChatMessage]:
         """Return the session of a call."""
         given = self._session_id(arguments) if callable(self._session_id) else self._session_id
-        return self.owned(given or _named(arguments) or opening_key(messages), owner)
+        return self.owned(given or _find_id(arguments) or opening_key(messages), owner)
 
 
-def _named(arguments: Arguments) -> str | None:
-    metadata = [mapping(arguments.get(name)) for name in ("metadata", "litellm_metadata")]
+def _find_id(arguments: Arguments) -> str | None:
+    metadata = [as_mapping(arguments.get(name)) for name in ("metadata", "litellm_metadata")]
     ids = [*(fields.get(key) for key in _KEYS for fields in metadata), arguments.get("litellm_session_id")]
     return next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
 

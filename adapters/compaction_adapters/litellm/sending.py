@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from compaction_adapters.kit import Flow, Twin
 from compaction_adapters.litellm.answers import AnswerReader
-from compaction_adapters.litellm.calls import Arguments, Callee, mapping
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping
 from compaction_hooks import ContextOverflowError, is_context_overflow
 
 logger = logging.getLogger("compaction_hooks")
@@ -48,7 +48,7 @@ class Sender:
         own = {"logger_fn": reader} if callee.is_litellms else {}
         self._arguments = {**(_without(arguments, *_RETRIES, *_FALLBACKS) if callee.is_sdk else arguments), **own}
 
-    def sending(self, view: object) -> Flow[object]:
+    def send(self, view: object) -> Flow[object]:
         """Send a view and return the response."""
         arguments, left, wait_seconds = {**self._first_arguments(), "messages": view}, None, 0.0
         while True:
@@ -65,7 +65,7 @@ class Sender:
                     raise
             left -= 1
             yield Twin(time.sleep, asyncio.sleep, wait_seconds)
-            arguments |= _bare()
+            arguments |= _no_retries()
 
     def _first_arguments(self) -> Arguments:
         """The arguments of the first attempt to send a view."""
@@ -75,7 +75,7 @@ class Sender:
         everywhere: int | None = sys.modules["litellm"].num_retries if self._callee.is_sdk else None
         if everywhere:  # litellm resets it when a call fails
             self._number = everywhere if self._number is None else self._number
-            return {**self._arguments, **_bare()}
+            return {**self._arguments, **_no_retries()}
         if not self._callee.is_sdk or self._number is None:
             return self._arguments
         # litellm makes the number that of the provider's client too, which waits as long as the server says, and repeats only
@@ -93,7 +93,7 @@ class Sender:
         return cast("int", (self._number or 0) if by_policy is None else by_policy)
 
 
-def _bare() -> Arguments:
+def _no_retries() -> Arguments:
     """The arguments by which nothing is retried: against the number of the process a sync call is helped by an empty policy
     only, an async one by a zero only.
     """
@@ -116,12 +116,12 @@ def next_request(arguments: Arguments, error: Exception, patterns: Sequence[str]
     """
     is_overflow = isinstance(error, ContextOverflowError) or is_context_overflow(error, patterns=patterns)
     model, fallbacks = str(arguments.get("model")), arguments.get("fallbacks")
-    larger = mapping(arguments.get("context_window_fallback_dict"))
+    larger = as_mapping(arguments.get("context_window_fallback_dict"))
     if is_overflow and model in larger:
         changes: Arguments = {"model": larger[model], "context_window_fallback_dict": _without(larger, model)}
     elif isinstance(fallbacks, list | tuple) and fallbacks:
         first, *rest = cast("Sequence[object]", fallbacks)
-        changes = {**(mapping(first) or {"model": first}), "fallbacks": rest}
+        changes = {**(as_mapping(first) or {"model": first}), "fallbacks": rest}
     else:
         return None
     logger.warning("falling back to %s (%s)", changes.get("model", model), type(error).__name__)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from compaction_adapters.kit import asker
 from compaction_adapters.litellm.answers import summary_of
-from compaction_adapters.litellm.calls import Arguments, Callee, known_of_model, mapping, options_of
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, known_of_model, options_of
 from compaction_adapters.litellm.imports import imported
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 
@@ -41,10 +41,10 @@ def summarizer(model: str, **connection: object) -> Summarizer:
     kept = {"model": model, **connection}
 
     def ask(request: SummaryRequest) -> object:
-        return _asked(Callee(imported().completion), kept, request)
+        return _ask(Callee(imported().completion), kept, request)
 
     async def ask_async(request: SummaryRequest) -> object:
-        return await _asked(Callee(imported().acompletion), kept, request)
+        return await _ask(Callee(imported().acompletion), kept, request)
 
     return asker(ask, ask_async, summary_of)
 
@@ -57,21 +57,21 @@ def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
-        return summary_of(await _asked(callee, kept, request))
+        return summary_of(await _ask(callee, kept, request))
 
     def ask_sync(request: SummaryRequest) -> Summary:
-        return summary_of(_asked(callee, kept, request))
+        return summary_of(_ask(callee, kept, request))
 
     return {**options_of(arguments, callee.router), "summarizer": ask if callee.is_async else ask_sync}
 
 
-def _asked(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
+def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
     """Call for a summary. A model that reasons gets no limit, for that would bound its reasoning too."""
     extra: dict[str, object] = {}
     if callee.takes("max_tokens") and not _reasons(kept):
         extra["max_tokens"] = request.max_tokens
     if callee.is_litellms:
-        extra |= {"num_retries": 0, "metadata": {**mapping(kept.get("metadata")), **MARK}}
+        extra |= {"num_retries": 0, "metadata": {**as_mapping(kept.get("metadata")), **MARK}}
     messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}]
     return callee.call({**kept, **extra, "messages": messages})
 

@@ -82,8 +82,8 @@ def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) 
     options = call_options(callee, arguments)
     model = options.get("model")
     sender = Sender(callee, arguments, lambda error: conversations.is_curable(error, model))
-    call = functools.partial(session.call_sync, messages, lambda view: run(sender.sending(view)))
-    call_async = functools.partial(session.call, messages, lambda view: run_async(sender.sending(view)))
+    call = functools.partial(session.call_sync, messages, lambda view: run(sender.send(view)))
+    call_async = functools.partial(session.call, messages, lambda view: run_async(sender.send(view)))
     try:
         return (yield Twin(call, call_async, answer=sender.read, **options))
     except Exception as error:

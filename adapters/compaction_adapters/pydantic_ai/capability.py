@@ -16,7 +16,7 @@ from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.tools import AgentDepsT
 
 from compaction_adapters.kit import ControllerKeywords, Settings, controller_from, settings_from
-from compaction_adapters.pydantic_ai.events import telling
+from compaction_adapters.pydantic_ai.events import tell_run
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn, is_continuation
 from compaction_adapters.pydantic_ai.requests import (
@@ -29,7 +29,7 @@ from compaction_adapters.pydantic_ai.requests import (
     replaced_by_provider,
     request_model,
 )
-from compaction_adapters.pydantic_ai.summarizing import asked, counted_in, summarizer, writes_text
+from compaction_adapters.pydantic_ai.summarizing import ask_model, counted_in, summarizer, writes_text
 from compaction_hooks import (
     CallOptions,
     CompactionController,
@@ -174,10 +174,10 @@ class Compaction(AbstractCapability[AgentDepsT]):
         self._seen = len(messages)
         is_own = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
         if self.persist and not is_own:
-            whole = await self._turned(ctx, self._session, list(ctx.messages), model, options, ctx.messages)
+            whole = await self._open_turn(ctx, self._session, list(ctx.messages), model, options, ctx.messages)
             whole.keep(whole.view)
         own = ctx.messages if is_own else None
-        turn = self._turn = await self._turned(ctx, self._session, messages, model, options, own)
+        turn = self._turn = await self._open_turn(ctx, self._session, messages, model, options, own)
         if turn.view is not turn.messages:
             request_context.messages = turn.everything
             turn.keep(turn.view)
@@ -248,7 +248,8 @@ class Compaction(AbstractCapability[AgentDepsT]):
             session = self.session(name)
             model, options = self._last_calls.get(session, (None, CallOptions()))
             writer = self._writer(model)
-            options = {**options, "summarizer": None if writer is None else summarizer(writer)}
+            options = options.copy()
+            options["summarizer"] = None if writer is None else summarizer(writer)
         kept = replaced_by_provider(messages, model)
         pin_evidence(session, messages)
         try:
@@ -270,12 +271,12 @@ class Compaction(AbstractCapability[AgentDepsT]):
             return messages
         session = self._sessions.of(ctx, messages)
         pin_evidence(session, messages)
-        turn = await self._turned(ctx, session, messages, ctx.model, options_in(ctx, messages))
+        turn = await self._open_turn(ctx, session, messages, ctx.model, options_in(ctx, messages))
         return messages if turn.view is turn.messages else turn.everything
 
     # -- parts
 
-    async def _turned(
+    async def _open_turn(
         self,
         ctx: RunContext[AgentDepsT],
         session: CompactionSession[ModelMessage],
@@ -305,12 +306,12 @@ class Compaction(AbstractCapability[AgentDepsT]):
             run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
             return await self._summarize(run, request.system, request.prompt, request.max_tokens)
 
-        return {**options, "on_event": telling(ctx), "summarizer": None if self._writer(model) is None else ask}
+        return {**options, "on_event": tell_run(ctx), "summarizer": None if self._writer(model) is None else ask}
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:
         """Ask the model that writes summaries."""
-        return await asked(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens, ctx)
+        return await ask_model(cast("Model[Any] | str", self._writer(ctx.model)), system, prompt, max_tokens, ctx)
 
 
 HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]

@@ -40,7 +40,7 @@ def status_of(event: CompactionEvent) -> CompactionStatusEvent:
     return CompactionStatusEvent(**asdict(kit.status_of(event)))
 
 
-def telling(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]]:
+def tell_run(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]]:
     """Return a handler that puts the controller's events into a run's stream and its compactions into the trace."""
 
     async def tell(event: CompactionEvent) -> None:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from operator import is_
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic_ai.messages import (
     AudioUrl,
@@ -352,7 +352,8 @@ def _part(item: Item) -> Part:
 
 def _media(item: object) -> Media | None:
     """Read media; the detail asked for is OpenAI's notion, kept under its name by the framework."""
-    is_low = (getattr(item, "vendor_metadata", None) or {}).get("detail") == "low"
+    details: Mapping[str, Any] = getattr(item, "vendor_metadata", None) or {}
+    is_low = details.get("detail") == "low"
     match item:
         case BinaryContent():
             base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()

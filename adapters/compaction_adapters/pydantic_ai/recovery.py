@@ -143,7 +143,7 @@ class RecoveringModel(WrapperModel):
         async def send(prepared: list[ModelMessage]) -> ModelResponse:
             return await self.wrapped.request(prepared, model_settings, model_request_parameters)
 
-        return await self._sent(send, messages, model_settings, model_request_parameters)
+        return await self._send(send, messages, model_settings, model_request_parameters)
 
     @asynccontextmanager
     async def request_stream(
@@ -160,9 +160,9 @@ class RecoveringModel(WrapperModel):
                 stream = self.wrapped.request_stream(prepared, model_settings, model_request_parameters, run_context)
                 return await stack.enter_async_context(stream)
 
-            yield await self._sent(send, messages, model_settings, model_request_parameters)
+            yield await self._send(send, messages, model_settings, model_request_parameters)
 
-    async def _sent(
+    async def _send(
         self,
         send: Callable[[list[ModelMessage]], Awaitable[R]],
         messages: list[ModelMessage],

@@ -41,7 +41,7 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
         )
 
     async def ask(request: SummaryRequest) -> Summary:
-        return await asked(model, request.system, request.prompt, request.max_tokens, _RUN.get())
+        return await ask_model(model, request.system, request.prompt, request.max_tokens, _RUN.get())
 
     return ask
 
@@ -56,7 +56,7 @@ def counted_in(ctx: RunContext[Any] | None) -> Generator[None]:
         _RUN.reset(token)
 
 
-async def asked(
+async def ask_model(
     model: Model[Any] | str, system: str, prompt: str, max_tokens: int, ctx: RunContext[Any] | None
 ) -> Summary:
     """Ask a model once, in a run of its own whose events no handler of the user sees.
