@@ -314,6 +314,23 @@ def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reas
     assert asked.count == 2
 
 
+def test_a_history_changed_while_its_second_summary_is_written_does_not_get_that_one() -> None:
+    messages, writable = mutable()
+    asked = Numbered()
+
+    def editing(request: SummaryRequest) -> str:
+        if asked.count == 1:
+            writable[-1]["content"] = "edited meanwhile"
+        return asked(request)
+
+    hooks = summarising(editing)
+    hooks.transform_context_sync(messages)
+    view = hooks.compact_sync([*messages, *steps(14, 300, first=50)], keep_recent_tokens=500).messages
+    assert writable[-1] not in view
+    assert "summary number 2" not in texts(view)
+    assert "summary number 3" in texts(view)
+
+
 def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
     """Queued in order, and never lost."""
     messages = long()
