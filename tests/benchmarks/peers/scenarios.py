@@ -159,11 +159,12 @@ async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usa
 
     Args:
         history: More than `size` messages.
-        size: The live messages of the first call, at least.
+        size: The live messages of the first call, at least, as the history counts them: a peer may write several as one.
         usage: Whether each answer from there on carries what the provider counted.
     """
     messages = peer.convert(history)
-    first = next(number for number, message in enumerate(messages) if number >= size and peer.is_answer(message))
+    least = size * len(messages) // len(history)
+    first = next(number for number, message in enumerate(messages) if number >= least and peer.is_answer(message))
     conversation = peer.open(UNLIMITED)
     for message in messages[:first]:
         conversation.append(message, None)
