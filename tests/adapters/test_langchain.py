@@ -14,7 +14,6 @@ from compaction_adapters.langchain import CompactionMiddleware, LangChainFormat,
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
-    HumanInTheLoopMiddleware,
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
 )
@@ -25,7 +24,6 @@ from langchain_core.language_models.fake_chat_models import FakeMessagesListChat
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from compaction_hooks import (
@@ -128,15 +126,6 @@ async def test_the_state_keeps_every_message_while_the_model_gets_a_view_of_the_
     assert [request.status for request in side.model_requests] == [200]
 
 
-@both_clients
-async def test_the_model_that_is_called_writes_the_summary_when_none_is_given(stage: Stage, client: str) -> None:
-    side = stage.side()
-    agent = create_agent(getattr(stage, client)(), middleware=[CompactionMiddleware()])
-    await run(agent, [*spoken(30), HumanMessage("And now?")])
-    assert kinds_of(side.requests) == [True, False]
-    assert SECRET in texts(side.model_requests[0].messages)
-
-
 async def test_another_model_writes_the_summary_when_it_is_given(stage: Stage) -> None:
     own, cheap = stage.side(), stage.side(key="cheap")
     agent = create_agent(
@@ -146,14 +135,6 @@ async def test_another_model_writes_the_summary_when_it_is_given(stage: Stage) -
     await run(agent, [*spoken(30), HumanMessage("And now?")])
     assert kinds_of(own.requests) == [False]
     assert kinds_of(cheap.requests) == [True]
-
-
-async def test_a_callable_of_the_users_own_writes_the_summary_when_it_is_given(stage: Stage) -> None:
-    side, summarizer = stage.side(), CountingSummarizer()
-    agent = create_agent(stage.openai(), middleware=[CompactionMiddleware(summarizer=summarizer)])
-    await run(agent, [*spoken(30), HumanMessage("And now?")])
-    assert len(summarizer.asked) == 1
-    assert not [request for request in side.requests if request.is_summary]
 
 
 class Report(BaseModel):
@@ -375,16 +356,6 @@ async def test_a_structured_answer_comes_through(stage: Stage, form: Any) -> Non
     assert result["structured_response"] == City(name="Oslo")
     (request,) = side.model_requests
     assert SECRET in texts(request.messages)
-
-
-async def test_a_human_in_the_loop_may_approve_after_a_compaction(stage: Stage) -> None:
-    side = stage.side(reads("a.py"), Answer("Read."))
-    middleware: list[Any] = [CompactionMiddleware(), HumanInTheLoopMiddleware(interrupt_on={"read_file": True})]
-    agent: Any = create_agent(stage.openai(), [file_tool(10)], middleware=middleware, checkpointer=InMemorySaver())
-    agent.invoke({"messages": [*spoken(30), HumanMessage("Read a.py.")]}, thread())
-    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
-    assert result["messages"][-1].text == "Read."
-    assert kinds_of(side.requests) == [True, False, False]
 
 
 @both_ways

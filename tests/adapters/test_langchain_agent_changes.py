@@ -13,12 +13,10 @@ pytest.importorskip("langgraph.checkpoint.sqlite")
 from compaction_adapters.langchain import CompactionMiddleware
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ModelFallbackMiddleware
-from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from compaction_hooks.stores import SQLiteStore
 from tests.adapters import graph_changes, langchain_core_stage
@@ -37,7 +35,7 @@ from tests.adapters.changes_stage import (
 )
 from tests.adapters.graph_changes import LOOK, opened
 from tests.adapters.langchain_core_stage import Stage, thread
-from tests.provider import Answer, Call
+from tests.provider import Answer
 
 provider = langchain_core_stage.provider
 stage = langchain_core_stage.stage
@@ -120,21 +118,6 @@ async def test_a_tool_that_raises(stage: Stage) -> None:
         talk.graph.invoke({"messages": [HumanMessage(marked())]}, talk.config)
     talk.say_until_summarised()
     talk.say()
-    check_never_rejected(talk.side)
-
-
-class Total(BaseModel):
-    """The total of the ledger."""
-
-    total: str
-
-
-async def test_structured_output(stage: Stage) -> None:
-    answers = [Answer(marked("a"), (Call("Total", {"total": f"t{n:04}"}),)) for n in range(9_000, 9_020)]
-    talk = opened(an_agent, stage, *answers, response_format=ToolStrategy(Total))
-    talk.say_until_summarised()
-    talk.say(2)
-    assert talk.graph.get_state(talk.config).values["structured_response"].total.startswith("t90")
     check_never_rejected(talk.side)
 
 

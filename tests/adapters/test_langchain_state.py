@@ -27,7 +27,6 @@ from compaction_hooks.stores import SQLiteStore
 from tests.adapters import langchain_core_stage
 from tests.adapters.langchain_core_stage import (
     SECRET,
-    WINDOW,
     CountingSummarizer,
     Stage,
     file_tool,
@@ -155,38 +154,6 @@ async def test_a_summary_is_kept_when_middleware_inside_interrupts(stage: Stage,
 
 
 # -- the user's own hand
-
-
-async def test_what_is_undone_stays_undone_in_another_process(stage: Stage) -> None:
-    side, saver = stage.side(window=10 * WINDOW), InMemorySaver()
-    middleware = CompactionMiddleware(context_window=5 * WINDOW)
-    agent = agent_of(stage, middleware, checkpointer=saver)
-    agent.invoke({"messages": spoken(8)}, thread())
-    session = middleware.session("thread")
-    await session.compact(agent.get_state(thread()).values["messages"])
-    agent.invoke(NEXT, thread())
-    assert len(records_of(agent)) == 1
-    assert len(side.requests[-1].messages) < 16
-    assert session.undo() is not None
-    for process in (
-        agent,
-        agent_of(stage, CompactionMiddleware(context_window=5 * WINDOW), checkpointer=saver),
-    ):
-        process.invoke(NEXT, thread())
-        assert len(side.requests[-1].messages) > 16
-        assert not any(record["summary"] for record in records_of(agent))
-
-
-async def test_a_compaction_by_hand_is_in_the_state_after_the_next_call(stage: Stage) -> None:
-    side = stage.side()
-    middleware = CompactionMiddleware(summarizer=CountingSummarizer())
-    agent = agent_of(stage, middleware, checkpointer=InMemorySaver())
-    agent.invoke({"messages": spoken(4)}, thread())
-    result = await middleware.session("thread").compact(agent.get_state(thread()).values["messages"], focus="vouchers")
-    assert result.record is not None
-    agent.invoke(NEXT, thread())
-    assert SECRET in texts(side.requests[-1].messages)
-    assert [record["id"] for record in records_of(agent)] == [result.record.id]
 
 
 async def test_a_record_of_a_later_version_is_left_where_it_is(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:

@@ -144,13 +144,6 @@ class Whole(MessagesState, CompactionState):
     pass
 
 
-async def test_an_async_graph_is_trimmed_too() -> None:
-    graph = chat_graph(node_of(CountingSummarizer(), trim=True), Model(), Whole, checkpointer=InMemorySaver())
-    result = await graph.ainvoke({"messages": [*spoken(30), HumanMessage("And now?")]}, thread())
-    assert len(result["messages"]) < 30
-    assert messages_of(result["messages"])[-2:] == ["And now?", "Answer 1."]
-
-
 # -- records in a store
 
 

@@ -101,20 +101,6 @@ def test_strict_serialisation_works(tmp_path: Path, trim: bool) -> None:
     assert second == ["0", "summary"]
 
 
-# -- time travel
-
-
-def test_a_manual_compaction_goes_into_the_next_checkpoint() -> None:
-    node, model = node_of(CountingSummarizer()), Model()
-    graph = chat_graph(node, model, checkpointer=InMemorySaver())
-    for number in range(4):
-        graph.invoke(question(number), thread())
-    node.session("thread").compact_sync(graph.get_state(thread()).values["messages"], keep_recent_tokens=500)
-    graph.invoke(said("And now?"), thread())
-    assert messages_of(model.sent[-1])[0] == "summary"
-    assert len(records_in(graph)) == 1
-
-
 # -- interrupts
 
 

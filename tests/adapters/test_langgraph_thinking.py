@@ -21,13 +21,12 @@ stage = langchain_core_stage.stage
 STEPS = 24
 
 
-@pytest.mark.parametrize(("model", "refusals"), [("claude-sonnet-5-5", 0), ("my-gateway-model", 1)])
-async def test_no_run_of_a_graph_ends_in_a_refusal(stage: Stage, model: str, refusals: int) -> None:
+async def test_one_refusal_teaches_that_a_model_binds_its_thinking(stage: Stage) -> None:
     side = stage.side(*(reads(f"src/{step}.py", text=f"Step {step}.") for step in range(STEPS)), Answer("Done."))
     signer = side.signer = Signer()
     compact = CompactionNode(settings=CompactionSettings(keep_recent_tokens=3_000))
     graph = react_agent(
-        compact.wrap(stage.anthropic(model_name=model)),
+        compact.wrap(stage.anthropic(model_name="my-gateway-model")),
         [file_tool(100)],
         pre_model_hook=compact,
         checkpointer=InMemorySaver(),
@@ -35,5 +34,5 @@ async def test_no_run_of_a_graph_ends_in_a_refusal(stage: Stage, model: str, ref
     said = await graph.ainvoke({"messages": [("user", "Read all files.")]}, {**thread(), "recursion_limit": 4 * STEPS})
     assert said["messages"][-1].text == "Done."
     assert compact.session("thread").state().compaction_count >= 2
-    assert len(signer.refusals) == refusals
+    assert len(signer.refusals) == 1
     assert signer.reasoning_share > 0.1

@@ -87,19 +87,6 @@ async def test_a_prompt_of_ones_own_says_how_the_summary_is_written(stage: Stage
     assert all("In French, please." in summary for summary in summaries)
 
 
-async def test_the_summary_reaches_the_model_in_the_users_voice(stage: Stage) -> None:
-    """Behind the system prompt, and without a frame of the framework's, which it would explain in one more system message."""
-    side = stage.side(*steps(30))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE), system_prompt="Read.")
-    await agent.run("Read everything.")
-    system, summary, request = side.model_requests[-1].messages[:3]
-    assert (system["role"], system["content"]) == ("system", "Read.")
-    assert summary["role"] == "user"
-    assert summary["content"].startswith("[Conversation summary]")
-    assert SECRET in summary["content"]
-    assert (request["role"], request["content"]) == ("user", "Read everything.")
-
-
 async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
     """Cost and identity: the framework hands over the same objects each time, and gets them back."""
     stage.side(*steps(30))
@@ -111,17 +98,6 @@ async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
     for whole, view in zip(after.own, after.seen, strict=True):
         suffix = view[2:] if len(view) < len(whole) else view
         assert [id(message) for message in suffix] == [id(message) for message in whole[-len(suffix) :]]
-
-
-async def test_between_two_compactions_requests_only_grow(stage: Stage) -> None:
-    """What was sent stays byte for byte, so that prompt caches hold."""
-    side = stage.side(*steps(30))
-    await reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE)).run("Read everything.")
-    pairs = list(zip(side.model_requests, side.model_requests[1:], strict=False))
-    grown = [later for earlier, later in pairs if later.messages[: len(earlier.messages)] == earlier.messages]
-    compactions = len(side.requests) - len(side.model_requests)
-    assert len(grown) == len(pairs) - compactions
-    assert compactions > 0
 
 
 async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

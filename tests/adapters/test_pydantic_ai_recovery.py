@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
-from compaction_adapters.pydantic_ai import Compaction, CompactionStatusEvent, ModelContextOverflowError
+from compaction_adapters.pydantic_ai import Compaction, ModelContextOverflowError
 from pydantic_ai import Agent, CapabilityEvent, RunContext, capabilities
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
@@ -164,15 +164,6 @@ async def test_an_overflow_in_the_middle_of_a_run_keeps_the_tool_work(way: Any, 
     assert (output, ran) == ("All read.", ["a.py", "b.py", "c.py"])
     assert [request.status for request in side.model_requests] == [200, 200, 400, 200, 200]
     assert "contents of b.py" in texts(side.model_requests[3].messages)
-
-
-async def test_a_recovery_at_the_last_request_is_persisted_too(stage: Stage) -> None:
-    side = stage.side(Answer("Done."))
-    side.reject_next = 1
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, persist=True))
-    result = await agent.run("Go on.", message_history=spoken(6))
-    assert SECRET in texts(result.all_messages())
-    assert len(result.all_messages()) < 13
 
 
 @KINDS
@@ -441,29 +432,6 @@ async def test_a_smaller_model_that_the_framework_moves_on_to_gets_what_fits_it(
     assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
     assert not small.rejections
     assert SECRET in texts(small.model_requests[-1].messages)
-
-
-async def test_the_limit_in_the_error_is_the_window_from_then_on(stage: Stage) -> None:
-    """With no window known anywhere, the first overflow teaches it."""
-    side = stage.side(*steps(14), window=6_000)
-    agent = reader(stage.openai(), Compaction(), tokens=400)
-    result = await agent.run("Go on.", message_history=spoken(2))
-    assert result.output == "All read."
-    assert len(side.rejections) == 1
-
-
-async def test_events_of_a_recovery_reach_a_streamed_run(stage: Stage) -> None:
-    side = stage.side(*steps(1))
-    side.reject_next = 1
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-    heard: list[tuple[str, str]] = []
-
-    @agent.on_event(CompactionStatusEvent)
-    async def listen(_: RunContext[None], event: CompactionStatusEvent) -> None:
-        heard.append((event.stage, event.reason))
-
-    await agent.run("Go on.", message_history=spoken(6))
-    assert heard == [("started", "overflow"), ("finished", "overflow")]
 
 
 async def test_a_worker_that_does_not_know_the_run_recovers_the_request_alone(stage: Stage) -> None:

@@ -104,13 +104,6 @@ async def test_an_overflow_in_the_middle_of_tool_work_is_gone_on_with(
     assert "was compacted" not in shown(stage.agent.state.messages)
 
 
-async def test_the_limit_that_an_error_states_holds_from_then_on(begun: Stage) -> None:
-    await begun.hook.prompt(begun.agent, SECOND.user)
-    begun.side.reject_next = 1
-    await begun.hook.prompt(begun.agent, "And?")
-    assert begun.hook.session.state().context_window == WINDOW
-
-
 async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: Stage) -> None:
     """Exactly one resend; afterwards the agent's state is as if the call had never been made."""
     begun.side.reject_next, sent = 2, len(begun.side.model_requests)
