@@ -20,10 +20,8 @@ def to_json(value: object) -> str:
     except (ValueError, TypeError, RecursionError):
         text = None
     if text is None or (may_be_nested(text) and is_nested(value)):
-        return " ".join(
-            str(leaf)
-            for _, leaf in _leaves(value, lambda fields: [("", either) for pair in fields.items() for either in pair])
-        )
+        leaves = _leaves(value, lambda fields: [("", either) for pair in fields.items() for either in pair])
+        return " ".join(str(leaf) for _, leaf in leaves)
     return text
 
 

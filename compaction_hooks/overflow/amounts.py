@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from compaction_hooks.overflow.words import Word
@@ -49,9 +49,7 @@ def read_amounts(words: list[Word], source: str) -> Amounts:
         return NOTHING
     if _is_code(words, letters, source):
         return NOTHING
-    reader = _Reader(words, letters, source)
-    reader.read()
-    return reader.amounts()
+    return _Reader(words, letters, source).read()
 
 
 def _is_code(words: list[Word], letters: str, source: str) -> bool:
@@ -62,30 +60,27 @@ def _is_code(words: list[Word], letters: str, source: str) -> bool:
     return source[start - 1 : start] == "(" and letters.rstrip(".").endswith("N")
 
 
-@dataclass(slots=True)
 class _Reader:
     """Walks the words, knowing at each number what the words before it announced."""
 
-    words: list[Word]
-    letters: str
-    source: str
-    role: _Role = None
-    names_input: bool = False
-    is_lower_bound: bool = False
-    begins_with_output: bool = False
-    limits: list[int] = field(default_factory=list[int])
-    totals: list[int] = field(default_factory=list[int])
-    inputs: list[int] = field(default_factory=list[int])
-    outputs: list[int] = field(default_factory=list[int])
-    unnamed: list[int] = field(default_factory=list[int])
+    def __init__(self, words: list[Word], letters: str, source: str) -> None:
+        self.words, self.letters, self.source = words, letters, source
+        self.role: _Role = None
+        self.names_input = self.is_lower_bound = self.begins_with_output = False
+        self.limits: list[int] = []
+        self.totals: list[int] = []
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self.unnamed: list[int] = []
 
-    def read(self) -> None:
+    def read(self) -> Amounts:
         for place, word in enumerate(self.words):
             if word.tag in "NU":
                 self._assign(place, word)
                 self.role, self.names_input = None, False
             else:
                 self._listen(word.tag, self.letters[place - 1 : place])
+        return self._amounts()
 
     def _listen(self, tag: str, before: str) -> None:
         """Take from one word, and the tag before it, what the next number will be."""
@@ -155,7 +150,7 @@ class _Reader:
         self.begins_with_output |= not (self.totals or self.inputs)
         self.outputs.append(value)
 
-    def amounts(self) -> Amounts:
+    def _amounts(self) -> Amounts:
         limit, output = _first(self.limits), _first(self.outputs)
         total, input_tokens = _first(self.totals), _first(self.inputs)
         if total is None and input_tokens is not None:

@@ -11,7 +11,6 @@ import json
 import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
 
@@ -65,7 +64,6 @@ _STATUS_CHARS: Final = 200
 _OTHER_TROUBLE = re.compile(r"timeout|cancel|connect|interrupt", re.IGNORECASE)
 
 
-@dataclass(slots=True)
 class Evidence:
     """What one error says, apart from the errors it wraps.
 
@@ -78,12 +76,13 @@ class Evidence:
         wrapped: The errors it was raised from, or while handling which it was raised.
     """
 
-    texts: list[str] = field(default_factory=list[str])
-    codes: list[str] = field(default_factory=list[str])
-    statuses: set[int] = field(default_factory=set[int])
-    providers: list[str] = field(default_factory=list[str])
-    members: list[object] = field(default_factory=list[object])
-    wrapped: list[object] = field(default_factory=list[object])
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.codes: list[str] = []
+        self.statuses: set[int] = set()
+        self.providers: list[str] = []
+        self.members: list[object] = []
+        self.wrapped: list[object] = []
 
     def add_code(self, code: str) -> None:
         """Take a code; one of three digits is a status as well (OpenRouter: "code": 429)."""
@@ -102,7 +101,6 @@ class Evidence:
 def read_evidence(error: object) -> Evidence:
     """Return what an error says. Never raises, whatever the object's attributes do, and reads at most `_VALUES` of them."""
     reader = _Reader(error)
-    reader.queue.append((_ROOT_KEY, error))
     if isinstance(error, BaseException):
         reader.add_exception(error)
     for _ in range(_VALUES):
@@ -111,13 +109,13 @@ def read_evidence(error: object) -> Evidence:
     return reader.evidence
 
 
-@dataclass(slots=True)
 class _Reader:
     """Walks one error's values breadth first, so that what stands outermost is read before a bound is met."""
 
-    error: object
-    evidence: Evidence = field(default_factory=Evidence)
-    queue: deque[tuple[str, object]] = field(default_factory=deque[tuple[str, object]])
+    def __init__(self, error: object) -> None:
+        self._error = error
+        self.evidence = Evidence()
+        self.queue: deque[tuple[str, object]] = deque([(_ROOT_KEY, error)])
 
     def add_exception(self, error: BaseException) -> None:
         """Add what only exceptions have: their text, their classes, and other exceptions."""
@@ -168,7 +166,7 @@ class _Reader:
                 self._queue(_plain(name), item)
         elif isinstance(value, list | tuple):
             self.queue.extend((key, item) for item in cast("list[object]", value)[:_ITEMS])
-        elif isinstance(value, BaseException) and value is not self.error:
+        elif isinstance(value, BaseException) and value is not self._error:
             self.evidence.wrapped.append(value)
         else:
             for name in _ATTRIBUTES:

@@ -84,6 +84,7 @@ class Calibration(NamedTuple):
         grown, counted_growth = self.grown_estimated + estimated, self.grown_counted + counted
         fade = min(1.0, MEMORY_TOKENS / grown)
         lesson = _bounded(counted_growth / grown)
+        # Up at once, down a part of the way.
         ratio = max(lesson, self.ratio + FALL_RATE * (lesson - self.ratio))
         seen_at = self.overhead_seen_at
         return self._replace(
