@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
@@ -33,7 +33,7 @@ class KeyValueStore:
 
     def load(self, session_id: str) -> Sequence[str] | Awaitable[Sequence[str]]:
         """Return the session's records, in any order."""
-        return _then(self._store.values(self._folder(session_id)), _texts)
+        return _then(self._store.values(self._folder(session_id)), lambda values: [*map(text_of, values)])
 
     def append(self, session_id: str, record_id: str, record: str) -> Awaitable[None] | None:
         """Add a record unless its id is there already."""
@@ -67,10 +67,6 @@ def _then(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
         return make(await answer)
 
     return awaited()
-
-
-def _texts(values: Iterable[str | bytes]) -> Sequence[str]:
-    return [text_of(value) for value in values]
 
 
 def text_of(value: str | bytes) -> str:

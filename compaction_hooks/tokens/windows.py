@@ -12,10 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -188,42 +185,26 @@ def _positive(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-class _GenaiModel(Protocol):
-    context_window: int | None
-
-    def get_prices(self, request_timestamp: datetime, /) -> object: ...
-
-
-class _GenaiPrices(Protocol):
-    def find_provider_model(
-        self, model_ref: str, provider: None, provider_id: str | None, provider_api_url: None, /
-    ) -> tuple[object, _GenaiModel]: ...
-
-
 @cache
-def _genai_prices() -> _GenaiPrices | None:
+def _genai_prices() -> Any:
     try:
-        snapshot: _GenaiPrices = importlib.import_module("genai_prices.data_snapshot").get_snapshot()
+        return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
     except (ModuleNotFoundError, AttributeError):
         return None
-    return snapshot
 
 
-def genai_prices_of(name: str, read: Callable[[_GenaiModel], T]) -> T | None:
+def genai_prices_of(name: str, read: Callable[[Any], T]) -> T | None:
     """Return the value that `read` finds in genai-prices' entry of a model; None if it is not installed or has no such entry."""
-    table = _genai_prices()
-    if table is None:
-        return None
     provider, _, bare = name.rpartition("/")
     try:
-        return read(table.find_provider_model(bare, None, provider or None, None)[1])
+        return read(_genai_prices().find_provider_model(bare, None, provider or None, None)[1])
     except (LookupError, AttributeError, TypeError, ValueError):
-        # It does not know the model, or its interface has changed, which is no reason to fail an agent.
+        # It is not there, does not know the model, or its interface has changed, which is no reason to fail an agent.
         return None
 
 
 def _genai_prices_tokens(name: str) -> int | None:
-    return genai_prices_of(name, lambda model: _positive(model.context_window))
+    return genai_prices_of(name, lambda entry: _positive(entry.context_window))
 
 
 @cache

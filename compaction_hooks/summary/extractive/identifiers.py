@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message, Part, Text, ToolCall, ToolResult
@@ -92,12 +94,8 @@ class Mention:
         return math.log2(1 + self.weight) * (1 + self.last)
 
 
-class Mentions(dict[str, Mention]):
-    """Values worth carrying, in the order they were first named."""
-
-    def __missing__(self, value: str) -> Mention:
-        mention = self[value] = Mention()
-        return mention
+Mentions: TypeAlias = defaultdict[str, Mention]
+"""Values worth carrying, in the order they were first named."""
 
 
 def collect(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
@@ -106,7 +104,7 @@ def collect(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Seq
     A name that only results have counts from the second result on, or under a key that says that it names something; a
     programmer's symbol if it was spoken of.
     """
-    mentions = Mentions()
+    mentions: Mentions = defaultdict(Mention)
     _recall(earlier, mentions)
     arguments = {id(made.call): made for made in calls}
     for position, message, part in _parts(messages):
