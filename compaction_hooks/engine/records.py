@@ -7,7 +7,7 @@ from collections.abc import Iterable, Set
 from compaction_hooks.history import History, Known
 from compaction_hooks.messages import M
 from compaction_hooks.view.notes import pin_note
-from compaction_hooks.view.projection import is_true, newest_true
+from compaction_hooks.view.projection import is_true
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionReason,
@@ -53,7 +53,7 @@ class Records:
 
     def active(self, history: History[M]) -> CompactionRecord | None:
         """Return the newest record that is true of a history, or None."""
-        return newest_true(history, self.all)
+        return next((record for record in reversed(self.all) if is_true(history, record)), None)
 
     def newest(self) -> CompactionRecord | None:
         """Return the record that was made last, or None."""

@@ -15,7 +15,7 @@ class MovedMark(NamedTuple, Generic[M]):
     Attributes:
         host: Index of that message.
         mark: The mark.
-        find: Finds the mark of a message.
+        find: Finds the mark of a message: a host that moves it on counts one less there.
         marked, unmarked: The summary with the mark and without it.
     """
 
@@ -24,10 +24,6 @@ class MovedMark(NamedTuple, Generic[M]):
     find: Callable[[M], object]
     marked: M
     unmarked: M
-
-    def is_still_at(self, message: M) -> bool:
-        """Whether the covered message still has the mark: a host that moved it on counts one less, and providers allow few."""
-        return self.find(message) == self.mark
 
 
 def move_mark(history: History[M], format: MessageFormat[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:

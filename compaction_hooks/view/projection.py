@@ -31,15 +31,6 @@ OF_A_REQUEST: Final[Collection[PartKind]] = ("text", "media")
 """The kinds of parts that the current request may have: those it has are always shown in full."""
 
 
-def newest_true(history: History[M], records: Sequence[CompactionRecord]) -> CompactionRecord | None:
-    """Return the newest record that is true of this history: what it covers is there, word for word.
-
-    Args:
-        records: In the order of `precedence`, of one conversation with all its forks.
-    """
-    return next((record for record in reversed(records) if is_true(history, record)), None)
-
-
 def is_true(history: History[M], record: CompactionRecord) -> bool:
     """Whether the history begins with exactly what the record covers, and goes on after it."""
     if not FIRST_RULE <= record.digest_rule <= DIGEST_RULE:
@@ -87,20 +78,13 @@ class Projection(NamedTuple, Generic[M]):
         """Whether the view is the host's own list."""
         return not self.prefix and self.rest == 0
 
-    def view(self, history: History[M]) -> list[M]:
-        """Return the list to send: a new list; what is kept are the objects of the host."""
-        return [*self._prefix_for(history.host), *history.hosts(self.rest)]
-
-    def view_of(self, messages: Sequence[M]) -> list[M]:
+    def view(self, messages: Sequence[M]) -> list[M]:
         """Return the list to send for the list that the history was read from, which may hold copies of the same messages."""
-        return [*self._prefix_for(messages.__getitem__), *messages[self.rest :]]
-
-    def _prefix_for(self, host: Callable[[int], M]) -> Sequence[M]:
-        """The prefix, in which the summary has a cache mark only while the covered message still has it: providers allow few."""
-        moved = self.moved_mark
-        if moved is None or moved.is_still_at(host(moved.host)):
-            return self.prefix
-        return [moved.unmarked if message is moved.marked else message for message in self.prefix]
+        prefix, moved = self.prefix, self.moved_mark
+        # Providers allow few cache marks: the summary has one only while the covered message still has it.
+        if moved is not None and moved.find(messages[moved.host]) != moved.mark:
+            prefix = [moved.unmarked if message is moved.marked else message for message in prefix]
+        return [*prefix, *messages[self.rest :]]
 
     @property
     def reductions(self) -> list[Reduction]:
@@ -375,7 +359,7 @@ def project(
     if record is None or not is_true(history, record):
         return list(messages)
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else 0
-    return apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(history)
+    return apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(messages)
 
 
 _KINDS = {

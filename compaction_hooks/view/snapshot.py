@@ -92,7 +92,7 @@ class Snapshot(NamedTuple, Generic[M]):
     @property
     def view(self) -> list[M]:
         """The view, its user messages unmerged: the very list that came in while nothing is compacted."""
-        return self.messages if self.projection.is_identity else self.projection.view_of(self.messages)
+        return self.messages if self.projection.is_identity else self.projection.view(self.messages)
 
     @property
     def window(self) -> int:

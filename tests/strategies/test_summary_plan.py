@@ -203,7 +203,7 @@ def test_a_list_that_begins_with_our_summary_counts_the_messages_under_it() -> N
 
 def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]:
     now, _ = situation(messages, records=[record])
-    return now.projection.view(now.history)
+    return now.projection.view(now.history.hosts())
 
 
 @pytest.mark.parametrize(

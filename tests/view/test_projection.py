@@ -158,7 +158,7 @@ def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> N
     history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, Known())
     earlier = apply_record(history, first, format, estimate)
     fresh, grown = (apply_record(history, both, format, estimate, before) for before in (None, earlier))
-    assert grown.view(history) == fresh.view(history) != earlier.view(history)
+    assert grown.view(history.hosts()) == fresh.view(history.hosts()) != earlier.view(history.hosts())
     assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
 
 
@@ -191,9 +191,13 @@ def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
     history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
     earlier = apply_record(history, cleared, chat, estimate)
     same, other = (apply_record(history, record, chat, estimate, earlier) for record in (again, shortened))
-    assert same.view(history) == earlier.view(history)
+    assert same.view(history.hosts()) == earlier.view(history.hosts())
     assert all(same.rewritten[host] is shown for host, shown in earlier.rewritten.items())
-    assert other.view(history) == apply_record(history, shortened, chat, estimate).view(history) != same.view(history)
+    assert (
+        other.view(history.hosts())
+        == apply_record(history, shortened, chat, estimate).view(history.hosts())
+        != same.view(history.hosts())
+    )
 
 
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
