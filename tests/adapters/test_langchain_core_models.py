@@ -12,11 +12,9 @@ import pytest
 pytest.importorskip("langchain_core")
 
 from compaction_adapters.langchain_core.models import (
-    bound_arguments,
     chat_model_in,
-    max_input_tokens,
     max_output_tokens,
-    model_name,
+    model_options,
     summarizer,
     summary_config,
 )
@@ -211,10 +209,12 @@ async def test_name_window_and_limit_are_found_inside_what_is_around_a_model(sta
     ]
     for one in around:
         assert chat_model_in(one) is model
-        assert (model_name(one), max_input_tokens(one), max_output_tokens(one)) == ("gpt-4.1", 9_000, 700)
+        told = model_options(one)
+        assert (told.get("model"), told.get("context_window"), told.get("max_output_tokens")) == ("gpt-4.1", 9_000, 700)
     assert max_output_tokens(model, {"max_tokens": 50}) == 50
     assert max_output_tokens(model.bind(max_tokens=60)) == 60
-    assert [tool["function"]["name"] for tool in bound_arguments(around[1])["tools"]] == ["_tool"]  # type: ignore[attr-defined]
+    told_tools: Any = model_options(around[1]).get("tools")
+    assert [tool["function"]["name"] for tool in told_tools] == ["_tool"]
 
 
 async def test_a_limit_that_the_user_did_not_set_is_not_one(stage: Stage) -> None:
@@ -232,8 +232,9 @@ async def test_a_limit_that_the_user_did_not_set_is_not_one(stage: Stage) -> Non
 def test_what_holds_no_model_has_no_facts() -> None:
     around = RunnableLambda(lambda x: x)
     assert chat_model_in(around) is None
-    assert (model_name(around), max_input_tokens(around), max_output_tokens(around)) == (None, None, None)
-    assert max_input_tokens(FakeMessagesListChatModel(responses=[])) is None
+    assert model_options(around) == {}
+    assert max_output_tokens(around) is None
+    assert model_options(FakeMessagesListChatModel(responses=[])).get("context_window", 1) is None
 
 
 async def test_the_answer_of_a_summary_is_not_consumed_by_the_conversation(stage: Stage) -> None:

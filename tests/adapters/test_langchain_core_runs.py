@@ -238,7 +238,7 @@ def carrying(conversations: Conversations) -> list[dict[str, Any]]:
     """Compact a conversation, and return its records."""
     made = conversation(conversations, "T", talk())
     made.session.transform_context_sync(made.messages)
-    conversations.kept(made)
+    conversations.keep(made)
     return made.session.export_records()
 
 

@@ -26,7 +26,7 @@ from compaction_adapters.langchain.records import CHANNEL, RUN_CHANNEL, Compacti
 from compaction_adapters.langchain.requests import call_options, with_view
 from compaction_adapters.langchain.sizes import controller_keywords
 from compaction_adapters.langchain.streaming import HandlerWatch
-from compaction_adapters.langchain_core import FORMAT, Conversations, Task, ThreadMethods, calling
+from compaction_adapters.langchain_core import FORMAT, Conversations, Task, ThreadMethods, make_call
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.errors import ConfigurationError
 
@@ -139,21 +139,18 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], Any]
     ) -> Flow[ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]]:
         task = Task(_current_config())
-        conversation = self._sessions.of(
-            task, cast("list[BaseMessage]", request.messages)
-        )  # of its subclasses; never changed
+        messages = cast("list[BaseMessage]", request.messages)  # a list of its subclasses; never changed
+        conversation = self._sessions.of(task, messages)
         options = call_options(request, task)
         self._sessions.remember_call(conversation.session, options)
-        watch = HandlerWatch()
 
         def send(view: list[BaseMessage]) -> Twin:
             return Twin(handler, handler, with_view(request, view))
 
         try:
-            with watch.watching():
-                response = yield from calling(conversation, send, watch, options, _model_message)
+            response = yield from make_call(conversation, send, HandlerWatch(), options, _model_message)
         finally:
-            update = self._sessions.kept(conversation)
+            update = self._sessions.keep(conversation)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
 

@@ -12,14 +12,23 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from compaction_adapters.kit import tool_schema
-from compaction_adapters.langchain_core import Task, chat_model_in, model_of_run, model_options, without_response_ids
+from compaction_adapters.langchain_core import (
+    Task,
+    chat_model_in,
+    model_of_run,
+    model_options,
+    summarizer,
+    without_response_ids,
+)
 from compaction_hooks import CallOptions
 
 
 def call_options(request: ModelRequest[Any], task: Task) -> CallOptions:
-    """Return what counts next to the messages, which model is meant, who writes a summary for it, and where events go."""
+    """Return the options of a call: its model, its summariser, everything that counts next to the messages, its event handler."""
+    model: Any = model_of_run(request.model, task.config)
     return {
-        **model_options(model_of_run(request.model, task.config), request.model_settings),
+        **model_options(model, request.model_settings),
+        "summarizer": summarizer(model),
         "system": request.system_message.content if request.system_message is not None else None,
         "tools": [*map(_tool_schema, request.tools), *_answer_schemas(request.response_format)],
         "on_event": task.on_event,

@@ -30,11 +30,6 @@ class HandlerWatch(TokenWatch):
         if TAG_NOSTREAM not in (tags or ()):
             super().on_llm_new_token(token, **seen)
 
-    def on_stream_event(self, event: Any, *, tags: list[str] | None = None, **seen: Any) -> None:
-        """Note that a call gave an event (`astream_events(version="v3")`)."""
-        if TAG_NOSTREAM not in (tags or ()):
-            super().on_stream_event(event, **seen)
-
 
 _WATCH: Final[ContextVar[HandlerWatch | None]] = ContextVar("compaction_handler_watch", default=None)
 register_configure_hook(_WATCH, inheritable=False)

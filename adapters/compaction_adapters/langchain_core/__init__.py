@@ -4,7 +4,7 @@ from compaction_adapters.kit import require
 
 require(__name__, "langchain_core", "langchain-core", "langchain")
 
-from compaction_adapters.langchain_core.calls import ModelContextOverflowError, TokenWatch, calling
+from compaction_adapters.langchain_core.calls import ModelContextOverflowError, TokenWatch, make_call
 from compaction_adapters.langchain_core.conversations import Conversation, Conversations
 from compaction_adapters.langchain_core.messages import FORMAT, LangChainFormat, without_response_ids
 from compaction_adapters.langchain_core.models import (
@@ -14,7 +14,6 @@ from compaction_adapters.langchain_core.models import (
     model_of_run,
     model_options,
     summarizer,
-    summary_config,
 )
 from compaction_adapters.langchain_core.records import records_update, union_records
 from compaction_adapters.langchain_core.tasks import Task
@@ -29,15 +28,14 @@ __all__ = [
     "Task",
     "ThreadMethods",
     "TokenWatch",
-    "calling",
     "chat_model_in",
     "is_configurable",
+    "make_call",
     "max_output_tokens",
     "model_of_run",
     "model_options",
     "records_update",
     "summarizer",
-    "summary_config",
     "union_records",
     "without_response_ids",
 ]

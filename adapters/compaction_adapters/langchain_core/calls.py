@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -45,6 +46,10 @@ class TokenWatch(BaseCallbackHandler):
         self.has_broken = False
         """Whether a call failed after its first chunk."""
 
+    def watching(self) -> AbstractContextManager[object]:
+        """Return a context of each request, for a watch that is no callback of it."""
+        return nullcontext()
+
     @property
     def has_tokens(self) -> bool:
         """Whether a call gave at least one chunk."""
@@ -57,9 +62,9 @@ class TokenWatch(BaseCallbackHandler):
         """Note that a call gave a chunk."""
         self._streamed.add(run_id)
 
-    def on_stream_event(self, event: Any, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - the signature is langchain's
+    def on_stream_event(self, event: Any, **seen: Any) -> None:
         """Note that a call gave an event (`astream_events(version="v3")`)."""
-        self._streamed.add(run_id)
+        self.on_llm_new_token(event, **seen)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - likewise
         """Note that a call failed."""
@@ -76,7 +81,7 @@ class _PassedOn:
     raised: Exception
 
 
-def calling(
+def make_call(
     conversation: Conversation,
     request: Callable[[list[BaseMessage]], Twin],
     watch: TokenWatch,
@@ -97,7 +102,8 @@ def calling(
 
     def sending(view: list[BaseMessage]) -> Flow[Any]:
         try:
-            return (yield request(view))
+            with watch.watching():
+                return (yield request(view))
         except Exception as error:
             if _is_passed_on(error, watch):
                 return _PassedOn(error)

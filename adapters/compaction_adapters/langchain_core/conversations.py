@@ -123,8 +123,8 @@ class Conversations(Sessions[BaseMessage]):
             alike = [record for other, record in self._records.values() if other == beginning]
         session.import_records([record.to_dict() for record in alike if _is_true(record, messages)])
 
-    def kept(self, conversation: Conversation) -> dict[str, Any]:
-        """Return the update of the channels after a call; keep the records for conversations that begin alike."""
+    def keep(self, conversation: Conversation) -> dict[str, Any]:
+        """Keep the records for conversations that begin alike; return the update of the channels after a call."""
         session = conversation.session
         if made := _own_records(session):
             beginning = _beginning(conversation.messages)
@@ -136,7 +136,9 @@ class Conversations(Sessions[BaseMessage]):
                     self._records.popitem(last=False)
         records = records_update(session, conversation.held)
         values: dict[str, Any] = {self.records_key: records} if records else {}
-        return values if conversation.run is None else {**values, self._run_key: conversation.run}
+        if conversation.run is not None and conversation.run is not conversation.task.held(self._run_key):
+            values[self._run_key] = conversation.run
+        return values
 
     def drop(self, session: CompactionSession[BaseMessage]) -> None:
         """Keep the records of a session no longer."""

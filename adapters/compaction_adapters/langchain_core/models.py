@@ -43,7 +43,9 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
         ConfigurationError: `model` is neither.
         MissingExtraError: a name is given and langchain is not installed.
     """
-    asked = _without_tools(_runnable(model))
+    asked = _runnable(model)
+    if isinstance(asked, RunnableBinding) and "tools" in asked.kwargs:
+        asked = cast(ModelLike, asked.bound)
     limit = _limit_name(chat_model_in(model))
 
     def arguments(request: SummaryRequest) -> dict[str, Any]:
@@ -64,18 +66,15 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
 def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
     """Return the configuration of a call that writes a summary: no token of it reaches `stream_mode="messages"`."""
     given = config or {}
+    # What `langchain.agents` marks the inner calls of a middleware with; nothing where no agent has loaded it.
+    module: Any = sys.modules.get("langchain.agents.middleware.internal_call_transformer")
+    marks: Mapping[str, object] = module.internal_call_metadata() if module else {}
     return {
         "run_name": "compaction_summary",
         **given,
         "tags": [*(given.get("tags") or ()), NO_STREAM_TAG],
-        "metadata": {**(given.get("metadata") or {}), "lc_source": SUMMARY_SOURCE, **_internal_call_metadata()},
+        "metadata": {**(given.get("metadata") or {}), "lc_source": SUMMARY_SOURCE, **marks},
     }
-
-
-def _internal_call_metadata() -> Mapping[str, object]:
-    """What `langchain.agents` marks the inner calls of a middleware with; nothing where no agent has loaded it."""
-    module: Any = sys.modules.get("langchain.agents.middleware.internal_call_transformer")
-    return cast("Mapping[str, object]", module.internal_call_metadata()) if module else {}
 
 
 def _runnable(model: ModelLike | str) -> ModelLike:
@@ -88,12 +87,6 @@ def _runnable(model: ModelLike | str) -> ModelLike:
             raise MissingExtraError(f"the model name {model!r}", "langchain", "langchain") from error
     if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever a user gave
         raise ConfigurationError(f"a summariser needs a chat model or its name, not {type(model).__name__}")
-    return model
-
-
-def _without_tools(model: ModelLike) -> ModelLike:
-    if isinstance(model, RunnableBinding) and "tools" in model.kwargs:
-        return cast(ModelLike, model.bound)
     return model
 
 
@@ -132,13 +125,6 @@ def chat_model_in(model: object) -> BaseChatModel | None:
     return next((part for part in found if part is not None), None)
 
 
-def model_name(model: object) -> str | None:
-    """Return the name by which the provider knows a model; None when it has none."""
-    inner = chat_model_in(model)
-    names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
-    return next((name for name in names if isinstance(name, str) and name), None)
-
-
 def model_options(model: object, settings: Mapping[str, object] | None = None) -> CallOptions:
     """Return what a session is told of every call of this model; nothing where there is no chat model.
 
@@ -148,18 +134,14 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
     inner = chat_model_in(model)
     if inner is None:
         return {}
+    names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
     return {
-        "model": model_name(inner),
-        "context_window": max_input_tokens(inner),
+        "model": next((name for name in names if isinstance(name, str) and name), None),
+        "context_window": positive(_profile(inner).get("max_input_tokens")),
         "max_output_tokens": max_output_tokens(model, settings),
-        "tools": bound_arguments(model).get("tools"),
+        "tools": _bound_arguments(model).get("tools"),
         "summarizer": summarizer(inner),
     }
-
-
-def max_input_tokens(model: object) -> int | None:
-    """Return the window a model's profile states, in tokens; None when unknown."""
-    return positive(_profile(model).get("max_input_tokens"))
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
@@ -168,7 +150,7 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     Args:
         settings: Arguments of the very call (`ModelRequest.model_settings`), which win over what is bound or configured.
     """
-    bound = {**bound_arguments(model), **(settings or {})}
+    bound = {**_bound_arguments(model), **(settings or {})}
     for source in (bound, _set_by_user(chat_model_in(model))):
         for key in ("max_completion_tokens", *_LIMITS):
             if limit := positive(source.get(key)):
@@ -176,11 +158,11 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
     return None
 
 
-def bound_arguments(model: object) -> Mapping[str, object]:
+def _bound_arguments(model: object) -> Mapping[str, object]:
     """Return the arguments bound to a model: tools, limits, whatever `bind` was given."""
     bound = getattr(model, "bound", None)
     own = cast("Mapping[str, object]", getattr(model, "kwargs", {}))
-    return {} if bound is None else {**bound_arguments(bound), **own}
+    return {} if bound is None else {**_bound_arguments(bound), **own}
 
 
 def _set_by_user(model: BaseChatModel | None) -> Mapping[str, object]:
@@ -192,8 +174,8 @@ def _set_by_user(model: BaseChatModel | None) -> Mapping[str, object]:
     return {name: limit for name, limit in given.items() if limit != filled_in}
 
 
-def _profile(model: object) -> Mapping[str, object]:
-    profile = getattr(chat_model_in(model), "profile", None)
+def _profile(model: BaseChatModel) -> Mapping[str, object]:
+    profile = getattr(model, "profile", None)
     return cast("Mapping[str, object]", profile) if isinstance(profile, Mapping) else {}
 
 

@@ -55,7 +55,7 @@ class Task:
 
     @property
     def on_event(self) -> EventHandler | None:
-        """What writes each event to the custom stream, as a dict of numbers and names without message text."""
+        """A handler that writes each event to the custom stream, as a dict of numbers and names without message text."""
         write = getattr(self.runtime, "stream_writer", None)
         return None if write is None else lambda event: write(fields_of(event))
 

@@ -137,7 +137,7 @@ class ThreadMethods(ABC, Generic[S]):
         return Conversation(Task(config), session, messages, held, run=None)
 
     def _writing(self, graph: Any, config: RunnableConfig, thread: Conversation) -> Flow[None]:
-        update = self._sessions.kept(thread)
+        update = self._sessions.keep(thread)
         if update:
             yield Twin(graph.update_state, graph.aupdate_state, config, update)
 

@@ -18,8 +18,8 @@ from compaction_adapters.langchain_core import (
     Conversation,
     Task,
     TokenWatch,
-    calling,
     chat_model_in,
+    make_call,
     max_output_tokens,
     model_of_run,
     model_options,
@@ -90,7 +90,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
     ) -> Flow[Any]:
         """Return the answer or the stream of it; write the records into the graph's channel."""
         config, watch = ensure_config(config), TokenWatch()
-        conversation = self._conversations.asked(Task(config), _messages(input))
+        conversation = self._conversations.of_call(Task(config), _messages(input))
         options = self._options(conversation, arguments)
         # The session itself sees the chunks of a stream.
         watched = config if is_stream else merge_configs(config, {"callbacks": [watch]})
@@ -105,9 +105,9 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
             return Twin(*forms, [*conversation.prefix, *sent], watched, **arguments)
 
         try:
-            return (yield from calling(conversation, send, watch, options))
+            return (yield from make_call(conversation, send, watch, options))
         finally:
-            conversation.task.write(self._conversations.kept(conversation))
+            conversation.task.write(self._conversations.keep(conversation))
 
     def _options(self, conversation: Conversation, arguments: Mapping[str, Any]) -> CallOptions:
         given, model = self._given, model_of_run(self._model, conversation.task.config)

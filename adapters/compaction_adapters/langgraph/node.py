@@ -191,7 +191,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         puts_view = takes_view(task, key, is_found=is_found)
         view = yield from self._transforming(conversation, state)
-        update = self._sessions.kept(conversation)
+        update = self._sessions.keep(conversation)
         if key is not None and (puts_view or task.get(key)):
             # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
             update[key] = view if puts_view else []
@@ -202,7 +202,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
     def _viewing(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[list[BaseMessage]]:
         conversation = self._conversation(state, config)
         view = yield from self._transforming(conversation, state)
-        conversation.task.write(self._sessions.kept(conversation))
+        conversation.task.write(self._sessions.keep(conversation))
         return view
 
 

@@ -32,7 +32,7 @@ class NodeConversations(Conversations):
         whole = conversation.messages
         self._handed_out[conversation.session] = ((view, whole), (whole, whole))
 
-    def asked(self, task: Task, messages: list[BaseMessage]) -> Conversation:
+    def of_call(self, task: Task, messages: list[BaseMessage]) -> Conversation:
         """Return the conversation of a task that calls the model with these messages.
 
         A session follows one list: that of the state, or the one a node has handed out a view of. It goes on with that list when
