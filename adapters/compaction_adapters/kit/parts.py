@@ -58,6 +58,15 @@ class PartsFormat(ABC, Generic[N, P]):
         """Return a copy without these parts."""
         return self._changed(message, dict.fromkeys(parts), lambda _part, _: None)
 
+    def take(self, message: N, pieces: Sequence[int], /) -> N:
+        """Return a copy with these pieces only; the message itself when they are all."""
+        own = self.pieces_of(message)
+        if len(pieces) >= len(own):
+            return message
+        return self.with_pieces(
+            message, [piece if index in pieces else [None] * len(piece) for index, piece in enumerate(own)]
+        )
+
     def call_at(self, message: N, call: PartAddress) -> ToolCall:
         """Return the tool call at an address.
 

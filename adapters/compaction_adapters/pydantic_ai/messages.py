@@ -114,12 +114,6 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         returned = ToolReturnPart(part.name, text, part.id, timestamp=said, outcome="interrupted")
         return ModelRequest(parts=[returned])
 
-    def take(self, message: ModelMessage, pieces: Sequence[int], /) -> ModelMessage:
-        """Return a request with these parts only; the message itself when these are all."""
-        if isinstance(message, ModelResponse) or len(pieces) >= len(message.parts):
-            return message
-        return replace(message, parts=[message.parts[index] for index in pieces])
-
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
         """Return the parts of a response as one piece; of a request each part, or what is in a user's prompt."""
         if isinstance(message, ModelResponse):

@@ -63,10 +63,6 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
         content: list[TextContent | ImageContent] = [TextContent(text=text)]
         return ToolResultMessage(tool_call_id=part.id, tool_name=part.name, content=content, is_error=True)
 
-    def take(self, message: AgentMessage, pieces: Sequence[int], /) -> AgentMessage:  # noqa: ARG002 - there is one piece
-        """Return the message itself: each holds what one speaker said."""
-        return message
-
     def pieces_of(self, message: AgentMessage, /) -> Pieces[Item]:
         """Return the blocks of what is said; any other message is its only part."""
         if isinstance(message, AssistantMessage | UserMessage):
