@@ -48,7 +48,7 @@ BARE = (
     "test_architecture.py",
     "engine/test_controller.py",
     "docs/test_docs_settings.py",
-    "runtime/test_drivers.py",
+    "internal/runtime/test_drivers.py",
     "test_missing_extras.py",
     "docs/test_readme.py",
     "session/test_session.py",

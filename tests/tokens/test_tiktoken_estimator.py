@@ -19,8 +19,8 @@ from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.tokens.estimator import MESSAGE_TOKENS, TOOL_CALL_TOKENS
 from tests.class_texts import CLASS_TEXTS
+from tests.internal.tokens.test_text_classes import COUNTED
 from tests.token_accuracy import real_tokenizer
-from tests.tokens.test_text_classes import COUNTED
 
 RANKS_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 

@@ -14,8 +14,7 @@ from compaction_hooks.files.tags import file_tags
 from compaction_hooks.text.escaping import neutralised, without_labels
 from compaction_hooks.view.summary_message import parse_summary, render_summary
 from tests.injection_attacks import ATTACKS, BREAKS, CANARY, labels_seen, tags_seen
-from tests.sizes import examples
-from tests.text.test_injection import (
+from tests.internal.text.test_injection import (
     HARMLESS,
     OTHERS,
     PLACES,
@@ -28,6 +27,7 @@ from tests.text.test_injection import (
     summarise,
     unmarked,
 )
+from tests.sizes import examples
 
 PIECES = [
     *(

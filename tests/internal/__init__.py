@@ -1,0 +1,1 @@
+"""Tests of modules that are no part of the API, by room: a refactoring may change them."""
