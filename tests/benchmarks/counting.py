@@ -1,4 +1,4 @@
-"""What a provider would count: a real tokenizer over whatever is sent, each message counted once."""
+"""Token counts as by a provider: a real tokenizer over every request, each message counted once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Chat: TypeAlias = Mapping[str, Any]
 
 MESSAGE_TOKENS = 3
 REPLY_TOKENS = 3
-"""What surrounds each message, and begins the answer: OpenAI's cookbook, "How to count tokens with tiktoken"."""
+"""Overhead of each message, and of the answer's start: OpenAI's cookbook, "How to count tokens with tiktoken"."""
 
 
 class Counter:
-    """Counts chat messages exactly, in cl100k; a message is counted when it is first seen.
+    """Exact token counts of chat messages in cl100k, cached by message object.
 
-    It remembers by identity and keeps the messages alive, so messages must not change while it counts.
+    It keeps the messages alive, and they must not change while it counts.
 
     Raises:
         LookupError: the tokenizer's rank file is not on this machine.
@@ -30,7 +30,7 @@ class Counter:
         self._counted: dict[int, tuple[Chat, int]] = {}
 
     def message_tokens(self, message: Chat) -> int:
-        """Return the tokens of one message, what surrounds it included."""
+        """Return the tokens of one message, including its overhead."""
         known = self._counted.get(id(message))
         if known is None:
             tokens = MESSAGE_TOKENS + sum(map(self._tokenizer.estimate_tokens, _texts(message)))
@@ -43,7 +43,7 @@ class Counter:
 
 
 def broken_pairs(view: Sequence[Chat]) -> int:
-    """Return how many tool calls lack their result in the messages right after them, and results their call right before."""
+    """Return the number of tool calls without a result right after them, and of results without a tool call right before."""
     broken = 0
     open_calls: set[str] = set()
     for message in view:

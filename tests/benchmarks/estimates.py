@@ -1,4 +1,4 @@
-"""How good and how fast the estimate by characters is: the tables of docs/tokens.md.
+"""Accuracy and speed of the estimate by characters: the tables of docs/tokens.md.
 
     python -m tests.benchmarks.estimates [--rounds 15]
 
@@ -36,32 +36,32 @@ from tests.token_accuracy import (
 ESTIMATOR = CharacterEstimator()
 ENCODINGS = ("cl100k_base", "o200k_base")
 KEPT_TOKENS = (2_000, 8_000)
-"""What the compactions keep of a session, in tokens: its last step, and a few of them."""
+"""Tokens kept by the compactions: the last step, and a few steps."""
 SIZES = (50, 200, 500, 1_000, 2_000, 10_000, 100_000, 1_000_000)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many percent are not above."""
+    """Return the percentile of some values."""
     ordered = sorted(values)
     return ordered[round((len(ordered) - 1) * percent / 100)]
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table as Markdown, its first column to the left."""
+    """Print a Markdown table with a left-aligned first column."""
     print(f"\n{title}\n\n| {' | '.join(columns)} |\n|---|" + "--:|" * (len(columns) - 1))
     for row in rows:
         print(f"| {' | '.join(map(str, row))} |")
 
 
 def ratios_table(title: str, found: Mapping[str, Sequence[float]]) -> None:
-    """Print estimated over counted: how it is spread, and how far from 1."""
+    """Print the distribution of estimated over counted tokens, and its distance from 1."""
     print_table(
         title, ("source", "n", "5 %", "median", "95 %", "off by: median", "95 %"), map(ratios_row, found.items())
     )
 
 
 def ratios_row(found: tuple[str, Sequence[float]]) -> tuple[object, ...]:
-    """A row of `ratios_table`."""
+    """Return a row of `ratios_table`."""
     source, ratios = found
     off = [abs(ratio - 1) for ratio in ratios]
     spread = (f"{percentile(ratios, percent):.3f}" for percent in (5, 50, 95))
@@ -72,7 +72,7 @@ def ratios_row(found: tuple[str, Sequence[float]]) -> tuple[object, ...]:
 
 
 def classes_table() -> None:
-    """Print each class of text, once and repeated to forty times its length, beside four characters for a token."""
+    """Print each class of text, once and forty times in a row, compared with four characters for a token."""
     rows = [
         (
             kind,
@@ -88,7 +88,7 @@ def classes_table() -> None:
 
 
 def conversations_table(recorded: Sequence[Mapping[str, Any]]) -> None:
-    """Print the text of whole conversations against tokenizers, nothing added for what surrounds messages."""
+    """Print the text of whole conversations against tokenizers, without the overhead of messages."""
     counts = [TiktokenEstimator(encoding).estimate_tokens for encoding in ENCODINGS]
     found: defaultdict[str, list[list[float]]] = defaultdict(list)
     for session in recorded:
@@ -119,7 +119,7 @@ def conversations_table(recorded: Sequence[Mapping[str, Any]]) -> None:
 def by_source(
     recorded: Iterable[Mapping[str, Any]], measure: Callable[[Mapping[str, Any]], Iterable[float]]
 ) -> dict[str, list[float]]:
-    """What a measure yields for each session, by source and model; sources with fewer than 20 figures are left out."""
+    """Return a measure's figures by source and model; sources with fewer than 20 figures are left out."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for session in recorded:
         model = str(session.get("model")).rpartition("/")[2]
@@ -128,24 +128,24 @@ def by_source(
 
 
 def after_three_reports(session: Mapping[str, Any]) -> Iterator[float]:
-    """The projected size of each request, from the fourth of a view on, over what the provider counted for it."""
+    """Yield the projected size over the provider's count for each request, from the fourth of a view on."""
     return (projected.ratio for projected in projections(session) if projected.reports >= 3)
 
 
 def before_any_report(session: Mapping[str, Any]) -> Iterator[float]:
-    """The same of all requests where no usage is ever reported."""
+    """Yield the same for all requests without any reported usage."""
     return (projected.ratio for projected in projections(session, reporting=False))
 
 
 def after_compaction(session: Mapping[str, Any]) -> Iterator[float]:
-    """The projected size of the first request after compactions at several places, over the true one."""
+    """Yield the projected size over the true size of the first request after compactions at several places."""
     tokenizer = TiktokenEstimator(ENCODINGS[0])
     for kept in KEPT_TOKENS:
         yield from projections_after_compaction(session, tokenizer, keep_tokens=kept)
 
 
 def provider_tables(recorded: Sequence[Mapping[str, Any]]) -> None:
-    """Print what sessions of the package say against the providers' counts."""
+    """Print the sizes by sessions of the package against the providers' counts."""
     counted = [session for session in recorded if session.get("usage")]
     exact = [session for session in counted if session.get("usage_scope") == "exact"]
     title = "The next request after three usage reports, over the provider's count"
@@ -165,7 +165,7 @@ def provider_tables(recorded: Sequence[Mapping[str, Any]]) -> None:
 
 
 def least_seconds(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least CPU time of each work, which take turns."""
+    """Return the least CPU time of each function; they run in turns."""
     least = dict.fromkeys(works, float("inf"))
     for _ in range(rounds):
         for name, work in works.items():
@@ -175,8 +175,8 @@ def least_seconds(works: Mapping[str, Callable[[], object]], rounds: int) -> dic
     return least
 
 
-def repeated(work: Callable[[], object], times: int) -> Callable[[], None]:
-    """A work that does another so many times."""
+def repeat_work(work: Callable[[], object], times: int) -> Callable[[], None]:
+    """Return a function that calls another one `times` times."""
 
     def repeat() -> None:
         for _ in range(times):
@@ -189,8 +189,8 @@ def _sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def speed_table(rounds: int) -> None:
-    """Print the time of one estimate by size, beside SHA-256 of the same text."""
+def print_speed_table(rounds: int) -> None:
+    """Print the time of one estimate by size, and of SHA-256 of the same text."""
     english, chinese = CLASS_TEXTS["English"].text, CLASS_TEXTS["Chinese"].text
     rows: list[tuple[object, ...]] = []
     for size in SIZES:
@@ -199,8 +199,8 @@ def speed_table(rounds: int) -> None:
             text = (sample * (size // len(sample) + 1))[:size]
             times = max(10, 1_000_000 // size // 2)
             works = {
-                "estimate": repeated(partial(ESTIMATOR.estimate_tokens, text), times),
-                "sha256": repeated(partial(_sha256, text), times),
+                "estimate": repeat_work(partial(ESTIMATOR.estimate_tokens, text), times),
+                "sha256": repeat_work(partial(_sha256, text), times),
             }
             least = {name: seconds / times * 1e6 for name, seconds in least_seconds(works, rounds).items()}
             row += [f"{least['estimate']:.2f}", f"{least['sha256']:.2f}", f"{least['estimate'] / least['sha256']:.1f}"]
@@ -211,7 +211,7 @@ def speed_table(rounds: int) -> None:
 
 
 def session_table(rounds: int) -> None:
-    """Print the time for all messages of a generated session of 10,000, beside SHA-256 of their texts."""
+    """Print the time for all messages of a generated session of 10,000, and of SHA-256 of their texts."""
     chat = OpenAIChatFormat()
     messages = [piece for message in grow(10_000) for piece in chat.read(message)]
     encoded = [text.encode() for text in texts(messages)]
@@ -232,7 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds: int = parser.parse_args().rounds
-    speed_table(rounds)
+    print_speed_table(rounds)
     session_table(rounds)
     classes_table()
     recorded = list(sessions())

@@ -20,12 +20,12 @@ class Figures:
 
     Attributes:
         peer: Its name in the tables.
-        usage: Whether answers carried what the provider counted.
-        idle: Seconds of one call when nothing is due, by the number of live messages; one figure a round.
-        sent: What it sent in the generated session, as `scenarios.Sent`.
-        spent: What that cost, as `scenarios.Spent`; one a round.
-        peak: The most bytes it held in that session beyond the history; None where it was not measured.
-        recorded: By the name of a recorded session: the same two for that one.
+        usage: Whether answers had the provider's token counts.
+        idle: Seconds of one call when nothing is due, by the number of live messages; one figure for each round.
+        sent: Its requests in the generated session, as `scenarios.Sent`.
+        spent: Their times, as `scenarios.Spent`; one for each round.
+        peak: Peak memory in that session beyond the history, in bytes; None if not measured.
+        recorded: Requests and times of recorded sessions, by name.
     """
 
     peer: str
@@ -45,7 +45,7 @@ class Figures:
         return median(float(spent["total"]) for spent in self.spent)
 
     def compaction_seconds(self) -> float | None:
-        """Return the median over the rounds; None where nothing was compacted."""
+        """Return the median over the rounds; None if nothing was compacted."""
         found = [spent["compaction"] for spent in self.spent if spent["compaction"] is not None]
         return median(found) if found else None
 
@@ -62,12 +62,12 @@ class Run:
     Attributes:
         date: In UTC.
         machine: Processor, cores, Python.
-        command: What made it.
+        command: The command line.
         messages: Length of the generated session; its tokens, by a real tokenizer; its model calls.
-        window: Of that session, in tokens.
-        recorded_window: Of the recorded ones.
-        recorded: By name: messages of the recorded sessions.
-        peers: What each worker says about itself, by name.
+        window: Window of that session, in tokens.
+        recorded_window: Window of the recorded sessions, in tokens.
+        recorded: Number of messages of the recorded sessions, by name.
+        peers: Description of each worker, by name.
         missing: Peers that could not be run.
     """
 
@@ -85,11 +85,11 @@ class Run:
     figures: list[Figures] = field(default_factory=list)
 
     def of(self, peer: str, *, usage: bool) -> Figures | None:
-        """Return a peer's figures, or None when it was not run so."""
+        """Return a peer's figures; None if it was not run this way."""
         return next((found for found in self.figures if found.peer == peer and found.usage is usage), None)
 
     def sizes(self) -> list[int]:
-        """Return the numbers of live messages that calls were timed at, ascending."""
+        """Return the numbers of live messages of timed calls, ascending."""
         return sorted({size for found in self.figures for size in found.idle})
 
     def by_total(self, *, usage: bool) -> Iterator[Figures]:
@@ -103,11 +103,11 @@ class Run:
 
 
 def load(path: Path) -> Run:
-    """Read what `Run.save` wrote."""
+    """Read a file of `Run.save`."""
     stored = json.loads(path.read_text(encoding="utf-8"))
     return Run(**stored | {"figures": list(map(_figures, stored["figures"]))})
 
 
 def _figures(stored: dict[str, Any]) -> Figures:
-    # JSON knows texts as keys only.
+    # Keys in JSON are texts.
     return Figures(**stored | {"idle": {int(size): seconds for size, seconds in stored["idle"].items()}})

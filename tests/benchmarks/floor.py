@@ -1,7 +1,7 @@
 """The least a compaction hook can do: the floor that the benchmarks measure against.
 
-It adds up sizes of new messages only, verifies in one comparison that the old ones are still the same, and finds the cut by
-bisection. It decides nothing else: no pins, no validity of what it is given, no undo, no records, no failure of a summariser.
+It adds up sizes of new messages only, checks with one comparison that the old ones are unchanged, and finds the cut by
+bisection. It has no other feature: no pins, no validity checks, no undo, no records, no handling of summariser failures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Chat: TypeAlias = dict[str, Any]
 RESERVE_TOKENS = 16_384
 KEEP_RECENT_TOKENS = 20_000
 CHARS_PER_TOKEN = 3
-"""Fewer than English or Python have, so that nothing is sent over the window; lists and JSON have about as many."""
+"""Characters for a token: fewer than in English or Python, so that no request exceeds the window; about as in lists and JSON."""
 
 
 class Floor:
@@ -27,7 +27,7 @@ class Floor:
         self._start_over()
 
     async def transform_context(self, messages: list[Chat]) -> list[Chat]:
-        """Return what to send: the list itself, or system prompt, summary and what came after it."""
+        """Return the list to send: the list itself, or system prompt, summary and later messages."""
         self._append(messages)
         if self._live != (messages[self._start :] if self._start else messages):
             self._start_over()
@@ -37,7 +37,7 @@ class Floor:
         return [*self._head, *self._live] if self._start else messages
 
     def report_usage(self, input_tokens: int) -> None:
-        """Take the size of what was last sent from the provider instead of from its characters."""
+        """Use the provider's size of the last request instead of its characters."""
         self._counted, self._counted_at = input_tokens, len(self._live)
 
     def _start_over(self) -> None:

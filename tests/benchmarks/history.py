@@ -37,7 +37,7 @@ class Sizes:
 ROUNDS = 12
 """Tool rounds in one turn of the user, on average."""
 PARALLEL_CALLS = {1: 78, 2: 15, 3: 5, 4: 2}
-"""Of 100 tool rounds, how many have so many calls."""
+"""Number of tool rounds in 100, by their number of tool calls."""
 LARGE_RESULTS = 0.10
 SYSTEM_CHARS = 8_000
 REQUEST = Sizes(median=300, spread=0.8)
@@ -50,7 +50,7 @@ LARGE_RESULT = Sizes(median=12_300, spread=0.6)
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What an agent calls: its name, its share of all calls, what it is given and what it returns."""
+    """A tool: its name, its share of all tool calls, its arguments and results."""
 
     name: str
     weight: int
@@ -68,7 +68,9 @@ def _request(rng: Random) -> dict[str, object]:
 
 
 TOOLS = (
-    Tool("read_file", 30, lambda rng: {"path": texts.path(rng), "offset": rng.randrange(400)}, texts.numbered_python),
+    Tool(
+        "read_file", 30, lambda rng: {"path": texts.path(rng), "offset": rng.randrange(400)}, texts.python_with_numbers
+    ),
     Tool("search", 14, lambda rng: {"pattern": texts.words(rng)["function"], "path": "src"}, texts.listing),
     Tool("run_tests", 10, lambda rng: {"command": f"pytest -x {texts.path(rng)}"}, texts.suite_output),
     Tool("read_log", 16, lambda rng: {"command": f"journalctl -u {texts.words(rng)['noun']}"}, texts.log),

@@ -1,11 +1,11 @@
-"""What importing the package adds to a program, in milliseconds.
+"""Milliseconds that importing the package adds to a program.
 
     python -m tests.benchmarks.imports [--rounds 15]
 
-Every figure is the CPU time of fresh processes with warm bytecode (as an installed package has it), the programs taking turns. In
-each, what a program imports anyway is imported first, then ours, and only ours is timed; what is there by then is kept from the
-garbage collector, whose full run through a framework's objects would otherwise fall into one import or the other by chance.
-Frameworks that are not installed are left out.
+Every figure is the CPU time of fresh processes with warm bytecode, as in an installed package; the programs take turns. Each
+program first imports its other dependencies, then ours, and only ours is timed. Earlier objects are frozen, since a full garbage
+collection of a framework's objects would otherwise happen in one import or another by chance. Frameworks that are not installed
+are left out.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ print(between - start, time.process_time() - begin)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program that imports ours after what it needs anyway.
+    """A program that imports ours after its other dependencies.
 
     Attributes:
-        needs: The distribution's top module, without which the program cannot run.
-        before: What it imports anyway.
-        ours: What it imports of ours.
+        needs: The top module of its framework; without it the program is left out.
+        before: Imports of its other dependencies.
+        ours: Imports of ours.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Program:
     ours: str
 
     def run(self, environment: Mapping[str, str]) -> tuple[float, float]:
-        """Run it once and return milliseconds: what it imports anyway, and ours on top."""
+        """Run it once and return the milliseconds of its other imports and of ours."""
         child = [sys.executable, "-c", CHILD.format(before=self.before, ours=self.ours)]
         done = subprocess.run(child, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
         before, ours = map(float, done.stdout.split())
@@ -100,8 +100,8 @@ PROGRAMS = (
 )
 
 
-def measured(rounds: int) -> dict[Program, list[tuple[float, float]]]:
-    """Run every program that can run `rounds` times, in turns; a first round only writes the bytecode."""
+def run_programs(rounds: int) -> dict[Program, list[tuple[float, float]]]:
+    """Run every installed program `rounds` times, in turns; the first extra round only writes the bytecode."""
     programs = [program for program in PROGRAMS if find_spec(program.needs)]
     found: defaultdict[Program, list[tuple[float, float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as bytecode:
@@ -120,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     print("| import | after what takes | adds, least | adds, median | at most | met |\n|---|--:|--:|--:|--:|---|")
-    for program, times in measured(parser.parse_args().rounds).items():
+    for program, times in run_programs(parser.parse_args().rounds).items():
         before = statistics.median(before for before, _ in times)
         ours = statistics.median(ours for _, ours in times)
         least = min(ours for _, ours in times)

@@ -1,9 +1,9 @@
-"""What is kept in memory beside the host's messages, and what one call allocates.
+"""Memory used in addition to the host's messages, and allocations of one call.
 
     python -m tests.benchmarks.memory [--messages 10000]
 
-Measured with tracemalloc, which counts the bytes that Python's allocator was asked for while it ran. The messages are made before
-it starts, so that what the host holds is not counted.
+Measured with tracemalloc, which counts the bytes allocated while it runs. The messages are made before it starts, so that they
+are not counted.
 """
 
 from __future__ import annotations
@@ -26,25 +26,31 @@ from tests.benchmarks import history
 
 Chat: TypeAlias = Mapping[str, object]
 
-HUGE_WINDOW = 1_000_000_000  # tokens; nothing is ever due
+HUGE_WINDOW = 1_000_000_000  # in tokens; no compaction is ever due
 WINDOW = 200_000
 KEPT_TOKENS = 10_000
 CALLS = 32
-SEEDS = 5  # conversations of which the worst is told
-_SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)  # of the program, not of one conversation
+SEEDS = 5  # number of conversations; the worst one is printed
+_SHARED = (
+    type,
+    ModuleType,
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+)  # belong to the program, not to a conversation
 
 
 @dataclass(slots=True)
 class Traced:
-    """What a block of code allocated, in bytes: what is left of it at its end, and the most at any moment."""
+    """Allocations of a block of code, in bytes: those left at its end, and the peak."""
 
     left: int = 0
     peak: int = 0
 
 
 @contextmanager
-def traced() -> Generator[Traced]:
-    """Measure what the block under `with` allocates."""
+def trace() -> Generator[Traced]:
+    """Measure the allocations of a with block."""
     found = Traced()
     gc.collect()
     tracemalloc.start()
@@ -58,29 +64,29 @@ def traced() -> Generator[Traced]:
 
 
 def grow(count: int, seed: int = 0) -> list[Chat]:
-    """Return a realistic conversation of so many messages."""
+    """Return a realistic conversation of `count` messages."""
     return [*history.grow(count, seed=seed)]
 
 
 def instant(request: SummaryRequest) -> str:
-    """Summarise at once: a text of some length, the same for every request."""
+    """Return the same summary for every request, at once."""
     return "## Goal\n" + "Port the parser.\n" * 40
 
 
 def reading(request: SummaryRequest) -> str:
-    """Summarise at once, having read the prompt as a model does."""
+    """Return the same summary after building the prompt, as for a model."""
     assert request.prompt
     return instant(request)
 
 
-def opened(window: int = HUGE_WINDOW, summarizer: Summarizer | None = instant) -> CompactionSession[Chat]:
-    """Return a session of a new controller that summarises whenever something is due."""
+def open_session(window: int = HUGE_WINDOW, summarizer: Summarizer | None = instant) -> CompactionSession[Chat]:
+    """Return a session of a new controller that summarises at every compaction."""
     settings = CompactionSettings(clear_tool_results=False)
     return CompactionController(context_window=window, summarizer=summarizer, settings=settings).session("one")
 
 
-def handed_over(session: CompactionSession[Chat], messages: Sequence[Chat], step: int = 20) -> list[Chat]:
-    """Hand a list over that grows by `step` messages a call, as an agent does, and return it at its end."""
+def send_all(session: CompactionSession[Chat], messages: Sequence[Chat], step: int = 20) -> list[Chat]:
+    """Send a list that grows by `step` messages a call, as an agent's does, and return the whole list."""
     live: list[Chat] = []
     for start in range(0, len(messages), step):
         live += messages[start : start + step]
@@ -89,7 +95,7 @@ def handed_over(session: CompactionSession[Chat], messages: Sequence[Chat], step
 
 
 def reachable(*roots: object, without: Mapping[int, object] | None = None) -> dict[int, object]:
-    """Return by id whatever the roots hold, directly or not, but for `without` and what belongs to the program."""
+    """Return by id all objects reachable from the roots, except `without` and the program's own."""
     found: dict[int, object] = {}
     waiting = list(roots)
     while waiting:
@@ -103,7 +109,7 @@ def reachable(*roots: object, without: Mapping[int, object] | None = None) -> di
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table; `most` is what it may be at most, in the same unit."""
+    """One line of the table; `most` is the limit, in the same unit."""
 
     name: str
     value: float
@@ -111,7 +117,7 @@ class Figure:
     most: float | None = None
 
     def row(self) -> str:
-        """The line as Markdown."""
+        """Return the line as Markdown."""
         limit, verdict = (
             ("", "") if self.most is None else (f"{self.most:,.0f}", "yes" if self.value <= self.most else "NO")
         )
@@ -119,11 +125,11 @@ class Figure:
 
 
 def state_per_message(count: int) -> Iterator[Figure]:
-    """What a session holds of messages, by tracemalloc and by walking it; and of messages that a record covers."""
+    """Yield the state for each message, by tracemalloc and by walking the session; also after compactions."""
     messages = grow(count)
-    with traced() as grown:
-        session = opened()
-        live = handed_over(session, messages)
+    with trace() as grown:
+        session = open_session()
+        live = send_all(session, messages)
     yield Figure("state beside the messages", (grown.left - sys.getsizeof(live)) / count, "B/message", 400)
     kinds: Counter[str] = Counter()
     for value in reachable(session, without=reachable(live)).values():
@@ -131,48 +137,50 @@ def state_per_message(count: int) -> Iterator[Figure]:
     yield Figure("the same, by walking what the session holds", kinds.total() / count, "B/message")
     for kind, size in kinds.most_common(6):
         yield Figure(f"&nbsp;&nbsp;of it {kind}", size / count, "B/message")
-    opened().compact_sync(messages[:200])  # what is imported and compiled on first use stays for the whole process
+    open_session().compact_sync(
+        messages[:200]
+    )  # imports and compiled patterns of the first use stay for the whole process
     yield Figure("after many compactions, records left out", _after_growth(count) / count, "B/message", 400)
 
 
 def _after_growth(count: int) -> int:
-    """State of a session, its records left out, whose list grew to `count` messages in a window of 200k tokens, in bytes."""
+    """Return the bytes of a session without its records, after its list grew to `count` messages in a window of 200k tokens."""
     messages = grow(count)
-    with traced() as held:
-        session = opened(WINDOW)
-        live = handed_over(session, messages)
+    with trace() as held:
+        session = open_session(WINDOW)
+        live = send_all(session, messages)
     assert session.state().compaction_count > 1
     return held.left - sys.getsizeof(live) - _record_bytes(session, messages)
 
 
 def _record_bytes(session: CompactionSession[Chat], messages: list[Chat]) -> int:
-    """What the records themselves hold, which is what a store would hold of them."""
+    """Return the bytes of the records, as a store would keep them."""
     records = session.engine.conversation.records.all
     return sum(map(sys.getsizeof, reachable(records, without=reachable(messages)).values()))
 
 
 async def _nothing_due(session: CompactionSession[Chat], live: list[Chat]) -> Traced:
     await session.transform_context(live)
-    with traced() as calls:
+    with trace() as calls:
         for _ in range(CALLS):
             await session.transform_context(live)
     return calls
 
 
 def nothing_due(count: int) -> Iterator[Figure]:
-    """What calls with nothing to do allocate at their peak, before and after a compaction."""
-    session, messages = opened(), grow(count)
-    handed_over(session, messages)
+    """Yield the peak allocation of calls with nothing due, before and after a compaction."""
+    session, messages = open_session(), grow(count)
+    send_all(session, messages)
     yield Figure(f"calls with nothing due, {count} live", asyncio.run(_nothing_due(session, messages)).peak, "B", 4_096)
     session.compact_sync(messages, keep_recent_tokens=KEPT_TOKENS)
     yield Figure(f"the same once {count} were compacted", asyncio.run(_nothing_due(session, messages)).peak, "B", 4_096)
 
 
 def compaction_peak(name: str, summarizer: Summarizer | None) -> Iterator[Figure]:
-    """The most that one compaction of a full window of 200k tokens allocates, in the worst of `SEEDS` conversations.
+    """Yield the peak allocation of a compaction of a full window of 200k tokens, in the worst of `SEEDS` conversations.
 
-    For each byte of the transcripts that a model would be shown; and of the messages that they are made of, in which long results
-    are whole: a summariser that needs no model reads those.
+    It is given for each byte of the transcripts for a model, and of their messages with long results in full, which a summariser
+    without a model reads.
     """
     ratios = [_compaction_peak(summarizer, seed) for seed in range(SEEDS)]
     shown, covered = (max(ratio) for ratio in zip(*ratios, strict=True))
@@ -190,13 +198,13 @@ def _compaction_peak(summarizer: Summarizer | None, seed: int) -> tuple[float, f
         covered.append(sum(len(text.encode()) for message in request.messages for text in _texts(message)))
         return instant(request)
 
-    plain, measured = opened(WINDOW, summarizer), opened(WINDOW, measuring)
+    plain, measured = open_session(WINDOW, summarizer), open_session(WINDOW, measuring)
     count = 0
     while not shown:
         plain.transform_context_sync(messages[:count])
         count += 20
         measured.transform_context_sync(messages[:count])
-    with traced() as call:
+    with trace() as call:
         plain.transform_context_sync(messages[:count])
     assert plain.state().compaction_count == 1
     return call.peak / sum(shown), call.peak / sum(covered)
@@ -208,10 +216,10 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def table(count: int) -> Iterator[Figure]:
-    """Every figure of the table."""
+    """Yield every figure of the table."""
     for part in (state_per_message, nothing_due):
         yield from part(count)
-    _compaction_peak(None, 0)  # what is compiled on first use stays for the whole process
+    _compaction_peak(None, 0)  # patterns compiled on first use stay for the whole process
     yield from compaction_peak("instant summariser", instant)
     yield from compaction_peak("summariser that reads the prompt", reading)
     yield from compaction_peak("default summariser, which makes no transcript", None)

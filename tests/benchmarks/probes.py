@@ -1,10 +1,10 @@
-"""What can still be answered from the context after a compaction: the table of docs/probes.md.
+"""Questions that can be answered from the context after a compaction: the table of docs/probes.md.
 
     python -m tests.benchmarks.probes [--window 16000 8000 4000]
 
 Replays every recorded conversation that has probes (a question, its answer) through a real controller with the default
-summariser, and looks for the answers in what the model would be sent. Two baselines get the same number of tokens: the newest
-part of the conversation alone, and the tail that the compaction kept with the commonest identifiers of everything before it.
+summariser, and looks for the answers in the last view. Two baselines get the same number of tokens: the newest part of the
+conversation alone, and the messages kept by the compaction with the commonest identifiers of everything before them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Chat: TypeAlias = Mapping[str, object]
 ESTIMATOR = CharacterEstimator()
 FORMAT = OpenAIChatFormat()
 MANUAL_KEEP_RATIO = 0.20
-"""Of a conversation that fits the window, what a compaction by hand keeps word for word."""
+"""Share of a conversation that a manual compaction keeps word for word, if the conversation fits the window."""
 MINIMUM_PROBES = 30
-"""Kinds with fewer are printed but prove nothing."""
+"""Kinds with fewer probes are printed as too few."""
 
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]{3,80}")
 _IDENTIFIER = re.compile(r"[\d/@_]")
@@ -40,13 +40,13 @@ _ANSWER_WORD = re.compile(r"[a-z0-9']{3,}|[\u4e00-\u9fff]{2,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
-    """What three ways of shortening one conversation leave of it, system messages left out.
+    """The texts left by three ways of shortening one conversation, without system messages.
 
     Attributes:
-        ours: After the controller's compactions: summary, pins and kept messages.
-        tail: The newest part of the conversation, as many tokens as `ours`.
-        tail_and_identifiers: The messages that `ours` keeps, and the commonest identifiers before them, as many tokens again.
-        compactions: How often the controller compacted.
+        ours: The view after the controller's compactions: summary, pins and kept messages.
+        tail: The newest part of the conversation, of as many tokens as `ours`.
+        tail_and_identifiers: The messages that `ours` keeps and the commonest identifiers before them, of as many tokens.
+        compactions: Number of the controller's compactions.
     """
 
     ours: str
@@ -56,7 +56,7 @@ class Contexts:
 
 
 class TimedSummarizer:
-    """The default summariser, with a stop watch: CPU seconds, and bytes of the texts it was given."""
+    """The default summariser with its CPU seconds and the bytes of its input."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -72,11 +72,11 @@ class TimedSummarizer:
 
 
 def contexts(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> Contexts:
-    """Replay a conversation call by call; where it never filled the window, compact it once by hand."""
-    view, compactions = compacted(messages, window, summarizer)
+    """Replay a conversation call by call; if nothing was due, compact it once manually."""
+    view, compactions = compact(messages, window, summarizer)
     ours = chat_text(view)
     tokens = ESTIMATOR.estimate_tokens(ours)
-    kept = kept_count(messages, view)
+    kept = count_kept(messages, view)
     return Contexts(
         ours=ours,
         tail=newest(chat_text(messages), tokens),
@@ -87,8 +87,8 @@ def contexts(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> 
     )
 
 
-def compacted(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> tuple[list[Chat], int]:
-    """Return what the model would be sent at the end of the conversation, and the number of compactions that led to it."""
+def compact(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> tuple[list[Chat], int]:
+    """Return the view at the end of the conversation, and the number of compactions."""
     session = CompactionController(context_window=window, summarizer=summarizer).session("probes")
     for index, message in enumerate(messages):
         if index and message["role"] == "assistant":
@@ -101,14 +101,14 @@ def compacted(messages: list[Chat], window: int, summarizer: TimedSummarizer) ->
 
 
 def tokens_of(message: Chat) -> int:
-    """The estimate of one message; system messages count nothing, for they always stay."""
+    """Return the estimate of one message; 0 for system messages, which are always kept."""
     if message["role"] == "system":
         return 0
     return sum(map(ESTIMATOR.estimate_message_tokens, FORMAT.read(message)))
 
 
-def kept_count(messages: Sequence[Chat], view: Sequence[Chat]) -> int:
-    """How many messages at the end of both lists are the same objects."""
+def count_kept(messages: Sequence[Chat], view: Sequence[Chat]) -> int:
+    """Return the number of messages at the end of both lists that are the same objects."""
     pairs = zip(reversed(messages), reversed(view), strict=False)
     return next((count for count, (one, other) in enumerate(pairs) if one is not other), min(len(messages), len(view)))
 
@@ -117,7 +117,7 @@ def kept_count(messages: Sequence[Chat], view: Sequence[Chat]) -> int:
 
 
 def newest(text: str, tokens: int) -> str:
-    """The end of a text that takes about this many tokens."""
+    """Return the end of a text, of about this many tokens."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -126,7 +126,7 @@ def newest(text: str, tokens: int) -> str:
 
 
 def with_identifiers(tail: str, before: Sequence[Chat], tokens: int) -> str:
-    """A tail, with the words before it that hold a digit or stand for a path, an address or a symbol, commonest first."""
+    """Return the tail after the commonest earlier words that contain a digit or name a path, an address or a symbol."""
     left = tokens - ESTIMATOR.estimate_tokens(tail)
     words = (word.strip(".:!?*") for word in _WORD.findall(chat_text(before)))
     chosen: list[str] = []
@@ -142,7 +142,7 @@ def with_identifiers(tail: str, before: Sequence[Chat], tokens: int) -> str:
 
 
 def chat_text(messages: Iterable[Chat]) -> str:
-    """Everything messages say, calls and results included; system messages are left out."""
+    """Return all text of messages, including tool calls and results, without system messages."""
     read = (piece for message in messages for piece in FORMAT.read(message))
     return "\n".join(message_text(piece) for piece in read if piece.role != "system")
 
@@ -163,13 +163,13 @@ def _part_texts(message: Message) -> Iterator[str]:
 
 
 def share_answered(answer: str | Sequence[str], context: str) -> float:
-    """The share of an answer's items that stand in the context word for word, whatever their case."""
+    """Return the share of an answer's items that are in the context word for word, regardless of case."""
     items = [answer] if isinstance(answer, str) else answer
     return sum(item.lower() in context.lower() for item in items) / len(items)
 
 
 def share_of_words(answer: str, context: str) -> float:
-    """The share of an answer's words, for answers in other words than the conversation's; pairs of characters in Chinese."""
+    """Return the share of an answer's words in the context, for answers in other words; pairs of characters in Chinese."""
     words: list[str] = []
     for word in _ANSWER_WORD.findall(answer.lower()):
         words += [word] if word.isascii() else [word[i : i + 2] for i in range(len(word) - 1)]
@@ -210,7 +210,7 @@ def measure(window: int) -> None:
 
 
 def main() -> None:
-    # Conversations whose own request fills the window are announced; the table counts them like all others.
+    # Hide the warnings about conversations whose own request fills the window; the table counts them like others.
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--window", type=int, nargs="+", default=[16_000], help="context windows, in tokens")

@@ -10,13 +10,13 @@ from tests.benchmarks.history import Chat
 from tests.data import sessions
 
 SOURCES = {"pi_sessions": "pi", "entire_claude_code": "Claude Code", "kimi_claude_code_zh": "Claude Code, Chinese"}
-"""By file of ../shared/data/sessions: what the tables call its longest session."""
+"""Names of the longest sessions in the tables, by file of ../shared/data/sessions."""
 SYSTEM_PROMPT = "You are a coding agent. Work on the user's request with the tools you have, and say what you did."
-"""For sessions that were recorded without one."""
+"""System prompt of sessions that were recorded without one."""
 
 
 def longest_sessions(count: int) -> Iterator[tuple[str, list[Chat]]]:
-    """Yield name and messages of the longest session of the first so many sources; nothing where they are not at hand."""
+    """Yield name and messages of the longest session of each of the first `count` sources that are present."""
     for source, name in list(SOURCES.items())[:count]:
         found = [session["messages"] for session in sessions(source)]
         if found:
@@ -29,7 +29,7 @@ def _system(messages: list[Chat]) -> list[Chat]:
 
 
 def _plain(message: Chat) -> Chat:
-    """A message with text only, and with arguments that are a JSON object, for not every peer takes others."""
+    """Return a message with text only, and with a JSON object as arguments, since not every peer accepts others."""
     plain: Chat = {"role": message["role"], "content": _text(message.get("content"))}
     if message.get("tool_calls"):
         plain["tool_calls"] = [_call(call) for call in message["tool_calls"]]

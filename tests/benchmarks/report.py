@@ -1,8 +1,8 @@
-"""The tables of a run, out of its figures; docs/benchmarks.md explains them.
+"""The tables of a run; docs/benchmarks.md explains them.
 
     python -m tests.benchmarks.report FIGURES.json
 
-The figures are those that `tests.benchmarks.runner --save` keeps.
+The figures are written by `tests.benchmarks.runner --save`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import median
 from tests.benchmarks.figures import FLOOR, OURS, Figures, Run, load
 
 SLOPE = (1_000, 10_000)
-"""Between these numbers of live messages the growth is measured."""
+"""Growth is measured between these numbers of live messages."""
 HEAD = """\
 # What a call costs, beside peers
 
@@ -65,14 +65,14 @@ def page(run: Run) -> str:
         _ratios(run),
         _idle(run),
         *(_session(run, usage=usage) for usage in (False, True)),
-        _recorded(run),
+        _recordings(run),
         _peers(run),
     )
     return "\n".join(line for part in parts for line in part)
 
 
 def _ratios(run: Run) -> Iterator[str]:
-    """Ours over others, for what has a goal."""
+    """Yield ours over others, for figures with a goal."""
     yield "## Ours over others\n"
     yield "| | without usage | with usage |\n|---|--:|--:|"
     for size in run.sizes():
@@ -134,7 +134,7 @@ def _session(run: Run, *, usage: bool) -> Iterator[str]:
         yield SAMPLED.format(sampled=sampled[0])
 
 
-def _recorded(run: Run) -> Iterator[str]:
+def _recordings(run: Run) -> Iterator[str]:
     if not run.recorded:
         return
     yield RECORDED.format(window=run.recorded_window)
@@ -172,7 +172,7 @@ def _micros(seconds: float | None) -> str:
 
 
 def _significant(value: float | None) -> str:
-    """Three digits, or all digits of the whole number."""
+    """Return three digits, or all digits of a whole number."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

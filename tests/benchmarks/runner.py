@@ -1,9 +1,9 @@
-"""Run ours and its peers, each in a process and an environment of its own, and print the tables that docs/benchmarks.md explains.
+"""Run of ours and its peers, each in a process and an environment of its own, with the tables explained in docs/benchmarks.md.
 
     nox -s benchmark [-- --quick] [-- --only strands langchain]
 
-All peers get the same history, the same summariser (which answers at once) and the same tasks, in turns, several rounds; the
-figures are medians. The environments are made by the nox session; without one a peer is left out, and the page says so.
+All peers get the same history, the same instant summariser and the same tasks, in turns, for several rounds; the figures are
+medians. The nox session makes the environments; a peer without one is left out, and the page names it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ PEERS = {
     "langchain_trim": "langchain",
     "litellm_trim": "litellm",
 }
-"""By module in tests/benchmarks/peers: the environment it runs in, named as the dependency group without "peer-"; "": this one."""
+"""Environments by module of tests/benchmarks/peers, named as the dependency group without "peer-"; "" is this environment."""
 FIRST_LARGE = 30_000
-"""Live messages at which only what is fast enough is timed: ours and the floor."""
+"""Number of live messages at which only ours and the floor are timed, since peers take too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much is run."""
+    """The size of a run."""
 
     sizes: tuple[int, ...] = (100, 1_000, 10_000, 30_000)
     messages: int = 10_000
@@ -77,7 +77,7 @@ class Worker:
         """Return the answer to a task.
 
         Raises:
-            RuntimeError: the process ended instead; what it said stands on the standard error.
+            RuntimeError: the process ended; its message is on the standard error.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -94,12 +94,12 @@ class Worker:
         self._process.communicate()
 
     def usages(self) -> tuple[bool, ...]:
-        """Without reported usage, and with it where that makes a difference."""
+        """Return False, and True if reported usage makes a difference for this peer."""
         return (False, True) if self.about["usage"] else (False,)
 
 
 class Measurement:
-    """Lets all workers do all tasks, in turns; after each stage the figures so far can be kept."""
+    """All tasks of all workers, in turns; figures can be saved after each stage."""
 
     def __init__(self, plan: Plan, workers: list[Worker], run: Run, save: Path | None) -> None:
         self._plan = plan
@@ -112,12 +112,12 @@ class Measurement:
         run.peers = {worker.name: worker.about for worker in workers}
 
     def measure(self) -> None:
-        """Do everything; peak memory last, as it takes longest."""
+        """Do all tasks; peak memory is last, as it takes longest."""
         for messages in self._plan.sizes:
             self._idle(messages)
         for usage in (False, True):
             self._session(usage)
-        self._recorded()
+        self._recordings()
         for usage in (False, True):
             self._peak(usage)
 
@@ -129,21 +129,21 @@ class Measurement:
         self._done(f"one call at {messages:,} messages")
 
     def _session(self, usage: bool) -> None:
-        task = self._generated(usage)
+        task = self._generated_task(usage)
         for _, worker, _ in _turns(1, self._players, usages=(usage,)):
             self._found[worker.name, usage].sent = worker.do("count", **task)
         for number, worker, _ in _turns(self._plan.session_rounds, self._players, usages=(usage,)):
-            if number == 0 or not worker.about["sampled"]:  # a sample takes long enough to be done once
+            if number == 0 or not worker.about["sampled"]:  # a sample takes so long that one round is enough
                 self._found[worker.name, usage].spent.append(worker.do("clock", **task))
         self._done(f"session {'with' if usage else 'without'} usage")
 
-    def _recorded(self) -> None:
+    def _recordings(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for name, messages in longest_sessions(self._plan.recorded_sessions):
                 self._run.recorded[name] = len(messages)
                 path = Path(folder) / f"{len(self._run.recorded)}.json"
                 path.write_text(json.dumps(messages), encoding="utf-8")
-                # Without what the provider counted: the recorded one is of other contexts than these.
+                # Without usage: the recorded counts are of other contexts than these.
                 task = {
                     "source": str(path),
                     "messages": len(messages),
@@ -157,11 +157,11 @@ class Measurement:
 
     def _peak(self, usage: bool) -> None:
         for _, worker, _ in _turns(1, self._players, usages=(usage,)):
-            if not worker.about["sampled"]:  # which holds nothing from one call to the next
-                self._found[worker.name, usage].peak = worker.do("peak", **self._generated(usage))
+            if not worker.about["sampled"]:  # a sampled peer keeps nothing between calls
+                self._found[worker.name, usage].peak = worker.do("peak", **self._generated_task(usage))
         self._done(f"memory {'with' if usage else 'without'} usage")
 
-    def _generated(self, usage: bool) -> dict[str, object]:
+    def _generated_task(self, usage: bool) -> dict[str, object]:
         return {"source": "", "messages": self._plan.messages, "window": self._plan.window, "usage": usage}
 
     def _done(self, stage: str) -> None:
@@ -173,14 +173,14 @@ class Measurement:
 def _turns(
     rounds: int, workers: Iterable[Worker], usages: tuple[bool, ...] = (False, True)
 ) -> Iterator[tuple[int, Worker, bool]]:
-    """Every worker in every round, so that what slows the machine down for a while slows all of them."""
+    """Yield every worker in every round, so that temporary load on the machine slows all of them."""
     for number in range(rounds):
         for worker in workers:
             yield from ((number, worker, usage) for usage in worker.usages() if usage in usages)
 
 
 def _environment() -> dict[str, str]:
-    """The variables of a worker: where the tokenizer's ranks lie, and that nothing looks for a network."""
+    """Return the environment variables of a worker: the folder of the tokenizer's ranks, and no use of the network."""
     folder = package_folder("litellm")
     ranks = {"TIKTOKEN_CACHE_DIR": str(folder / "litellm_core_utils" / "tokenizers")} if folder else {}
     return os.environ | ranks | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONHASHSEED": "0"}

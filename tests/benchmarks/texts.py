@@ -1,4 +1,4 @@
-"""Texts as agents read and write them, made of word lists and templates: prose, Python, JSON, logs, listings, tracebacks.
+"""Texts like those of agents, made from word lists and templates: prose, Python, JSON, logs, listings, tracebacks.
 
 Every maker takes a random generator and a size, and returns the same text for the same state of the generator.
 """
@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeAlias
 
 TextMaker: TypeAlias = Callable[[Random, int], str]
-"""From a random generator and a size in characters to a text; it ends with the first line that reaches the size."""
+"""Returns a text from a random generator and a size in characters; the text ends with the first line that reaches the size."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ _LOG_TAILS = (
 
 
 def words(rng: Random) -> dict[str, object]:
-    """Return one filling of all blanks in the templates."""
+    """Return random words for all blanks in the templates."""
     choice = rng.choice
     noun, noun2, verb = choice(_NOUNS), choice(_NOUNS), choice(_VERBS)
     return {
@@ -118,8 +118,8 @@ def python(rng: Random, size: int) -> str:
     return _lines(rng, size, _method)
 
 
-def numbered_python(rng: Random, size: int) -> str:
-    """Return Python as a file reader shows it, with line numbers."""
+def python_with_numbers(rng: Random, size: int) -> str:
+    """Return Python with line numbers, as shown by a file reader."""
     lines = python(rng, size * 5 // 6).splitlines()  # a number and its tab are about a sixth of a line
     return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, rng.randrange(1, 400)))
 
@@ -145,7 +145,7 @@ def listing(rng: Random, size: int) -> str:
 
 
 def suite_output(rng: Random, size: int) -> str:
-    """Return what a test run prints: outcomes, then a traceback or two."""
+    """Return the output of a test run: outcomes, then a traceback or two."""
     return _lines(rng, size, _test_outcome)
 
 

@@ -1,1 +1,1 @@
-"""What sessions cost under published prompt-cache rules, and what is still known in them: `python -m tests.benchmarks.money`."""
+"""Cost of sessions under published prompt-cache rules, and their retention of facts: `python -m tests.benchmarks.money`."""

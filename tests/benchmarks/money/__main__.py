@@ -1,11 +1,11 @@
-"""What recorded sessions cost, and what is still known in them, with no compaction, with ours and with each peer's.
+"""Cost and retention of recorded sessions, without compaction, with ours and with each peer's.
 
     python -m tests.benchmarks.money [--window 200000 64000] [--quick] [--environments FOLDER]
 
-Needs the recordings beside the checkout (`../shared/data`); no model, no network. Every conversation of more than half the window
-is played call by call; `--quick` takes every eighth. A peer is run by FOLDER/<environment>/bin/python, or by this Python where
-there is no such folder and the package is installed here; one that cannot be run is left out, and said so.
-Takes about six minutes on a free machine, half of it in peers. docs/prompt-caches.md says how it is measured, and what came out.
+Needs the recordings next to the checkout (`../shared/data`); no model, no network. Every conversation of more than half the
+window is played call by call; `--quick` takes every eighth. A peer is run by FOLDER/<environment>/bin/python, or by this Python
+if the folder is missing and the package is installed here; a peer that cannot be run is named and left out.
+Takes about six minutes on a free machine, half of it in peers. docs/prompt-caches.md has the method and the results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUICK: Final = 8
 
 
 class PeerPlan(NamedTuple):
-    """A peer: its name in the table, its environment, the package that must be there, its worker with arguments."""
+    """A peer: its name in the table, its environment, its package, its worker with arguments."""
 
     name: str
     environment: str
@@ -63,7 +63,7 @@ PEERS: Final = (
     PeerPlan("tunacode-cli", "tunacode", "tunacode", "shared_worker", ("tunacode_controller",)),
 )
 SLOW: Final = (PeerPlan("LiteLLM trim_messages", "litellm", "litellm", "litellm_worker"),)
-"""Seconds for each call of a long conversation: asked for by `--slow` only."""
+"""Peers that need seconds for each call of a long conversation: run with `--slow` only."""
 
 
 def _runnable(plans: Sequence[PeerPlan], folder: Path | None) -> Iterator[tuple[str, AbstractContextManager[Strategy]]]:
@@ -83,7 +83,7 @@ def _has(python: Path, package: str) -> bool:
 
 
 def measure(window: int, played: Sequence[Conversation], strategies: Sequence[Strategy]) -> dict[str, Score]:
-    """Return what the conversations came to with each strategy."""
+    """Return the scores of the conversations with each strategy."""
     scores = {strategy.name: Score() for strategy in strategies}
     for number, conversation in enumerate(played, 1):
         for strategy in strategies:
@@ -94,7 +94,7 @@ def measure(window: int, played: Sequence[Conversation], strategies: Sequence[St
 
 def main() -> None:
     """Print the tables."""
-    # Conversations whose own request fills the window are announced; the table counts them like all others.
+    # Hide the warnings about conversations whose own request fills the window; the table counts them like others.
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--window", type=int, nargs="+", default=WINDOWS, help="context windows, in tokens")

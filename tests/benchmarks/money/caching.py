@@ -1,4 +1,4 @@
-"""What of each request a provider's prompt cache would have held: read, written, neither."""
+"""The parts of each request that a provider's prompt cache reads, writes, or does not cache."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from tests.benchmarks.money.wire import Block, tokens_of
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Tokens by what they cost.
+    """Tokens by price.
 
     Attributes:
-        read, written, plain: Input from the cache, into the cache, and past it.
-        output: What the model wrote.
-        asked, summaries: Input and output of the summariser's calls. They come once, so that no cache helps them, and a host
-            writes none for them.
+        read, written, plain: Input from the cache, written to the cache, and not cached.
+        output: The model's output.
+        asked, summaries: Input and output of the summariser's calls. Each request is sent once, so no cache is used.
     """
 
     read: int = 0
@@ -32,18 +31,18 @@ class Bill:
         return Bill(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     def dollars(self, rules: CacheRules) -> float:
-        """Return what these tokens cost."""
+        """Return the price of these tokens in dollars."""
         price = self.read * rules.read + self.written * rules.write + (self.plain + self.asked) * rules.input
         return (price + (self.output + self.summaries) * rules.output) / 1e6
 
     def equivalents(self, rules: CacheRules) -> float:
-        """Return how many tokens of uncached input cost as much."""
+        """Return the number of uncached input tokens of the same price."""
         return self.dollars(rules) / rules.input * 1e6
 
 
 @dataclass(slots=True)
 class _Node:
-    """A prefix that was sent before: its size, the models for which it was marked, and how it went on."""
+    """A prefix that was sent before: its size, the models for which it was marked, and its continuations."""
 
     tokens: int
     marked: set[str] = field(default_factory=set[str])
@@ -51,26 +50,28 @@ class _Node:
 
 
 class PromptCaches:
-    """The prefixes one conversation has sent so far, under all rules. Nothing expires: an agent calls again within minutes."""
+    """The prefixes sent in one conversation, under all rules. Entries never expire, since an agent calls again within minutes."""
 
     def __init__(self) -> None:
         self._nodes = [_Node(0)]
         self._blocks: list[Block] = []
 
     def request(self, blocks: list[Block]) -> dict[str, Bill]:
-        """Return, by model, what one request reads and writes, and remember it."""
+        """Return the bill of one request by model, and add its prefixes."""
         known = self._walk(blocks)
         return {rules.model: self._bill(rules, blocks, known) for rules in RULES}
 
     def _walk(self, blocks: list[Block]) -> int:
-        """Note the prefixes of a request, the empty one first; return the tokens of the longest one that was sent before."""
+        """Add the prefixes of a request, the empty one first; return the tokens of the longest one that was sent before."""
         count = len(self._blocks) if blocks[: len(self._blocks)] == self._blocks else 0
         nodes, known = self._nodes[: count + 1], -1
         for block in blocks[count:]:
             node = nodes[-1].next.get(block.text)
             if node is None:
                 if known < 0:
-                    known = nodes[-1].tokens + max((_shared(block.text, text) for text in nodes[-1].next), default=0)
+                    known = nodes[-1].tokens + max(
+                        (_common_tokens(block.text, text) for text in nodes[-1].next), default=0
+                    )
                 node = nodes[-1].next[block.text] = _Node(nodes[-1].tokens + block.tokens)
             nodes.append(node)
         self._nodes, self._blocks = nodes, blocks
@@ -85,27 +86,27 @@ class PromptCaches:
             read = found if found >= rules.minimum_tokens else 0
             return Bill(read=read, written=total - read)
         ends = _marks(rules, blocks)
-        read = max(self._found(rules, end) for end in ends)
+        read = max(self._find_marked(rules, end) for end in ends)
         for end in ends:
             if self._nodes[end].tokens >= rules.minimum_tokens:
                 self._nodes[end].marked.add(rules.model)
         return Bill(read=read, written=total - read)
 
-    def _found(self, rules: CacheRules, end: int) -> int:
-        """The tokens of the longest prefix that an earlier request marked, looking back from the mark after `end` blocks."""
+    def _find_marked(self, rules: CacheRules, end: int) -> int:
+        """Return the tokens of the longest prefix marked by an earlier request, looking back from the mark after `end` blocks."""
         first = 1 if rules.lookback_blocks is None else max(end - rules.lookback_blocks, 1)
         nodes = self._nodes
         return next((nodes[i].tokens for i in range(end, first - 1, -1) if rules.model in nodes[i].marked), 0)
 
 
 def _marks(rules: CacheRules, blocks: Sequence[Block]) -> list[int]:
-    """After how many blocks a request is marked."""
+    """Return the numbers of blocks after which a request is marked."""
     systems = next((i for i, block in enumerate(blocks) if not block.is_system), len(blocks))
     return [len(blocks), systems] if rules.marks_system and 0 < systems < len(blocks) else [len(blocks)]
 
 
-def _shared(one: str, other: str) -> int:
-    """Tokens of what two blocks have in common at their beginning, their heads left out."""
+def _common_tokens(one: str, other: str) -> int:
+    """Return the tokens of the common beginning of two blocks, without their heads."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     common = one[:same].partition("\n")[2]
     return tokens_of(common) if common else 0

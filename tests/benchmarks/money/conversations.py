@@ -1,4 +1,4 @@
-"""The recorded conversations that are played: what is sent when, and which names come back long after they were mentioned."""
+"""The recorded conversations to play, with their calls and the names used again long after their last mention."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.data import DATA
 
 FORMAT = OpenAIChatFormat()
 LONG_AGO_RATIO = 0.10
-"""Of the window: a name that was not mentioned within so many tokens before its use is one that compaction puts at risk."""
+"""Share of the window: a name not mentioned within this many tokens before its use may be lost by compaction."""
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """A recording, with what every strategy is measured by.
+    """A recording, with the data for every strategy.
 
     Attributes:
-        messages: The whole conversation; a system prompt stands first.
-        calls: Indexes of the answers: each is one call, its history all messages before it.
+        messages: The whole conversation; a system prompt comes first.
+        calls: Indexes of the answers; each is one call, and its request is all messages before it.
         sizes: Tokens of each message.
     """
 
@@ -35,7 +35,7 @@ class Conversation:
 
     @cached_property
     def tokens(self) -> int:
-        """The size of the whole."""
+        """The size of the whole conversation, in tokens."""
         return sum(self.sizes)
 
     @cached_property
@@ -45,10 +45,10 @@ class Conversation:
 
     @cached_property
     def spoken(self) -> Sequence[frozenset[str]]:
-        """The names that the assistant itself said in each message."""
+        """The names in the assistant's own text in each message."""
         return [frozenset(names(spoken_text(FORMAT.read(message)))) for message in self.messages]
 
-    def used_again(self, window: int) -> dict[int, frozenset[str]]:
+    def find_reused(self, window: int) -> dict[int, frozenset[str]]:
         """Return, for each call past half the window, the names in its answer that were last mentioned long before."""
         mentioned: dict[str, int] = {}
         found: dict[int, frozenset[str]] = {}
@@ -63,7 +63,7 @@ class Conversation:
 
 
 def conversations(least_tokens: int) -> Iterator[Conversation]:
-    """Yield the recorded conversations of more than so many tokens, in a stable order."""
+    """Yield the recorded conversations of more than `least_tokens`, in a stable order."""
     reader = Reader()
     for path in sorted((DATA / "sessions").glob("*.jsonl.gz")):
         for session in read_sessions(path):

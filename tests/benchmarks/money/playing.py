@@ -1,4 +1,4 @@
-"""Plays one conversation with one strategy: every call is priced under all rules, and what it still knows is looked up."""
+"""Play of one conversation with one strategy: every call is priced under all rules and searched for facts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.benchmarks.money.wire import Block, Chat, Reader
 
 @dataclass(slots=True)
 class Score:
-    """What one or many conversations came to with one strategy.
+    """The score of one or many conversations with one strategy.
 
     Attributes:
-        bills: By model, what its provider would have counted.
-        calls, refused: Model calls, and those larger than the window, which are answered by an error and cost nothing.
+        bills: The provider's bill, by model.
+        calls, refused: Model calls, and those larger than the window, which get an error and cost nothing.
         broken: Requests with a call that has no result, or a result that has no call.
         summaries: Calls of the summariser.
         changes: Requests that do not begin with the whole request before them.
-        sent: Tokens of all requests that were answered.
-        names, names_known: Uses of names that were last mentioned long before, and those that stood in the request.
-        probes, probes_known: Questions at the end of a conversation whose answer stands in it, and in the last request.
+        sent: Tokens of all answered requests.
+        names, names_known: Uses of names that were last mentioned long before, and those with the name in the request.
+        probes, probes_known: Questions with an answer in the conversation, and those with an answer in the last request.
     """
 
     bills: dict[str, Bill] = field(default_factory=dict[str, Bill])
@@ -42,7 +42,7 @@ class Score:
     probes_known: int = 0
 
     def add(self, other: Score) -> None:
-        """Add what another conversation came to."""
+        """Add the score of another conversation."""
         for each in fields(self):
             if each.name != "bills":
                 setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
@@ -51,7 +51,7 @@ class Score:
 
 
 def play(conversation: Conversation, strategy: Strategy, window: int) -> Score:
-    """Return what a conversation comes to, call by call, in a context window of so many tokens."""
+    """Play a conversation call by call in a context window of this many tokens; return its score."""
     with strategy.begin(window) as run:
         played = _Played(conversation, run, window)
         for index in conversation.calls:
@@ -60,7 +60,7 @@ def play(conversation: Conversation, strategy: Strategy, window: int) -> Score:
 
 
 class _Played:
-    """One conversation on its way."""
+    """A running play of one conversation."""
 
     def __init__(self, conversation: Conversation, run: Run, window: int) -> None:
         self._conversation = conversation
@@ -68,7 +68,7 @@ class _Played:
         self._window = window
         self._reader = Reader()
         self._caches = PromptCaches()
-        self._used_again = conversation.used_again(window)
+        self._reused = conversation.find_reused(window)
         self._vocabularies: dict[str, Vocabulary] = {}
         self._last: list[Block] = []
         self._is_broken = False
@@ -77,7 +77,7 @@ class _Played:
 
     def call(self, index: int) -> None:
         """Play the call that produced one message."""
-        score, names = self._score, self._used_again.get(index, frozenset())
+        score, names = self._score, self._reused.get(index, frozenset())
         score.calls += 1
         score.names += len(names)
         self._sent = ()
@@ -106,7 +106,7 @@ class _Played:
         for model, bill in self._caches.request(blocks).items():
             self._score.bills[model] += replace(bill, output=output)
         self._score.sent += size
-        self._run.answered(Usage(input_tokens=size, output_tokens=output))
+        self._run.report_usage(Usage(input_tokens=size, output_tokens=output))
 
     def _vocabulary(self, message: Chat) -> Vocabulary:
         text = visible_text(FORMAT.read(message))
@@ -117,7 +117,7 @@ class _Played:
         return words
 
     def finish(self) -> Score:
-        """Return the score, the summariser's calls and the questions at the end included."""
+        """Return the score, including the summariser's calls and the questions at the end."""
         score, summaries = self._score, self._run.summaries
         score.summaries = len(summaries)
         extra = Bill(asked=sum(s.asked for s in summaries), summaries=sum(s.answered for s in summaries))

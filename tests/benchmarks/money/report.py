@@ -58,9 +58,9 @@ def _share(part: int, whole: int) -> str:
 
 
 def better(scores: Mapping[str, Score], ours: str, peers: list[str]) -> Iterator[str]:
-    """Yield each peer that is cheaper under some rules, and keeps more names without keeping fewer answers, or the reverse.
+    """Yield each peer that is cheaper under some rules and keeps more names without keeping fewer answers, or the reverse.
 
-    Cost is for each answered call. A peer that has calls refused for their size, or sends broken requests, is not better.
+    Cost is for each answered call. A peer with calls larger than the window, or with broken requests, is not better.
     """
     own = scores[ours]
     for name in peers:

@@ -13,13 +13,13 @@ class CacheRules:
     """One provider's cache for one model. Prices are US dollars for a million tokens, without batch or priority rates.
 
     Attributes:
-        read: Input that comes from the cache.
-        write: Input that is written to it, in place of `input`; equal to `input` where writing costs nothing extra.
+        read: Input from the cache.
+        write: Input written to the cache, instead of `input`; equal to `input` if writing costs nothing extra.
         minimum_tokens: A shorter prefix is never cached.
-        step_tokens: A cached prefix is a multiple of this long.
+        step_tokens: The length of a cached prefix is a multiple of this.
         at_marks: Whether only prefixes that end at a mark of an earlier request are found; otherwise any common prefix is.
         marks_system: Whether the host marks the end of the system messages too, as Anthropic's own examples do.
-        lookback_blocks: How many content blocks before a mark an earlier mark is looked for; None: all.
+        lookback_blocks: Number of content blocks before a mark that are searched for an earlier mark; None: all.
     """
 
     provider: str
@@ -70,7 +70,7 @@ RULES: Final = (
         ),
     ),
     CacheRules(
-        # 5-minute entries: write 1.25, read 0.1 times the input; up to four marks; from each, 20 blocks back are looked through.
+        # 5-minute entries: write 1.25, read 0.1 times the input; up to four marks; from each, the 20 blocks before it are searched.
         provider="anthropic",
         model="claude-sonnet-5",
         input=2.00,
@@ -105,7 +105,7 @@ RULES: Final = (
 
 
 def differences() -> Iterator[str]:
-    """Yield what the installed genai-prices says otherwise about a base price; nothing when it is not installed."""
+    """Yield the differences of base prices from the installed genai-prices; none if it is not installed."""
     if find_spec("genai_prices") is None:
         return
     from genai_prices import data_snapshot

@@ -1,8 +1,8 @@
-"""Whether sent prefixes stay: all recorded conversations, call by call, compared byte for byte.
+"""Stability of request prefixes: all recorded conversations, call by call, compared byte for byte.
 
     python -m tests.benchmarks.money.stability [--window 200000 64000 16000]
 
-Needs the recordings beside the checkout (`../shared/data`); no model, no network. A minute for each window.
+Needs the recordings next to the checkout (`../shared/data`); no model, no network. A minute for each window.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Stability:
     """Counts of requests over one or many conversations, the first request of each left out.
 
     Attributes:
-        before, before_kept: While nothing had been compacted; and those that begin with the whole request before them.
-        after, after_kept: The same for requests after a compaction, which compacted nothing themselves.
-        compactions, changed: Requests made by a compaction, and those that do not begin with the request before.
+        before, before_kept: Requests before any compaction, and those that begin with the whole previous request.
+        after, after_kept: The same for requests after a compaction that made no compaction themselves.
+        compactions, changed: Requests with a compaction, and those that do not begin with the previous request.
         cleared, cleared_elsewhere: Results that became markers in a compaction, and in any other request.
         copies: Kept messages that are not the host's own object although they read the same.
-        refused: Requests that nothing makes fit.
+        refused: Requests that cannot be made to fit.
     """
 
     before: int = 0
@@ -68,7 +68,7 @@ class _Dumps:
 
 
 def follow(messages: Sequence[Chat], calls: Iterable[int], window: int) -> Stability:
-    """Return what became of the prefixes of one conversation."""
+    """Return the counts of one conversation."""
     events: list[CompactionEvent] = []
     session = CompactionController(context_window=window, format=FORMAT, on_event=events.append).session("stability")
     dumps, found = _Dumps(), Stability()

@@ -1,4 +1,4 @@
-"""What is done about a conversation that grows: nothing, our controller with some settings, or a peer's policy."""
+"""Strategies for a growing conversation: none, our controller with some settings, or a peer's policy."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class Run(Protocol):
     """One strategy at work on one conversation."""
 
     summaries: list[SummaryCall]
-    """Grows as summaries are made."""
+    """The summariser's calls so far."""
 
     def send(self, history: list[Chat]) -> Sequence[Chat]:
-        """Return what is sent for a history. Kept messages are the same objects."""
+        """Return the list to send for a history. Kept messages are the same objects."""
         ...
 
-    def answered(self, usage: Usage) -> None:
-        """Hear what the provider counted for what was sent last."""
+    def report_usage(self, usage: Usage) -> None:
+        """Receive the provider's token counts for the last request."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A name for the table, and how a run begins in a context window of so many tokens."""
+    """A strategy: its name in the table, and a function that begins a run in a context window of some tokens."""
 
     name: str
     begin: Callable[[int], AbstractContextManager[Run]]
@@ -64,8 +64,8 @@ class _Everything:
     def send(self, history: list[Chat]) -> Sequence[Chat]:
         return history
 
-    def answered(self, usage: Usage) -> None:
-        """Nothing depends on it."""
+    def report_usage(self, usage: Usage) -> None:
+        """Ignore it."""
 
 
 @contextmanager
@@ -79,24 +79,24 @@ NOTHING = Strategy("no compaction", _everything)
 
 
 RESULT_CHARS = 2_000
-"""Of a tool result or argument, what the transcript for a model shows at most (`compaction_hooks.summary.transcript`)."""
+"""Longest tool result or argument in the transcript for a model (`compaction_hooks.summary.transcript`), in characters."""
 
 
 @dataclass(slots=True)
 class PricedSummarizer:
-    """The default summariser in a model's place: it is shown what a model would be shown, and costs what a model would cost."""
+    """The default summariser with the input and the price of a model."""
 
     calls: list[SummaryCall]
     summarize: ExtractiveSummarizer = field(default_factory=ExtractiveSummarizer)
 
     def __call__(self, request: SummaryRequest, /) -> Summary:
-        shown = tuple(replace(message, parts=tuple(map(_shown, message.parts))) for message in request.messages)
+        shown = tuple(replace(message, parts=tuple(map(_shorten, message.parts))) for message in request.messages)
         summary = self.summarize(replace(request, messages=shown))
         self.calls.append(SummaryCall(tokens_of(request.system) + tokens_of(request.prompt), tokens_of(summary.text)))
         return summary
 
 
-def _shown(part: Part) -> Part:
+def _shorten(part: Part) -> Part:
     half = RESULT_CHARS // 2
     match part:
         case ToolResult(text=text) if len(text) > RESULT_CHARS:
@@ -122,7 +122,7 @@ class Ours:
     def send(self, history: list[Chat]) -> Sequence[Chat]:
         return self._session.transform_context_sync(history)
 
-    def answered(self, usage: Usage) -> None:
+    def report_usage(self, usage: Usage) -> None:
         self._session.report_usage(usage)
 
 
@@ -131,7 +131,7 @@ def _is_down(request: SummaryRequest, /) -> Summary:
 
 
 def ours(name: str, settings: CompactionSettings | None = None, summarizer: Summarizer | None = None) -> Strategy:
-    """Return our strategy with these settings and this summariser, whose calls cost nothing; None: the defaults, a priced one."""
+    """Return our strategy with these settings and this free summariser; None: the defaults, and a priced summariser."""
 
     @contextmanager
     def begin(window: int) -> Generator[Run]:

@@ -1,4 +1,4 @@
-"""Requests as providers cache them: content blocks in a row, each with its text and its tokens by a real tokenizer."""
+"""Requests in the form of prompt caches: content blocks with their text and their tokens by a real tokenizer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Chat: TypeAlias = Mapping[str, Any]
 
 TOKENIZER = TiktokenEstimator("o200k_base")
 MESSAGE_TOKENS = 4
-"""What a message takes beside its text (OpenAI's cookbook: 3, and 1 for the role)."""
+"""Overhead of a message (OpenAI's cookbook: 3, and 1 for the role)."""
 IMAGE_TOKENS = 1_200
-"""One image; providers charge between 258 and 1,600 for a screenshot."""
+"""Tokens of an image; providers charge between 258 and 1,600 for a screenshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One content block: what is compared, and what it weighs."""
+    """One content block: its text, for comparison, and its tokens."""
 
     text: str
     tokens: int
@@ -31,12 +31,12 @@ class Block:
 
 @lru_cache(maxsize=200_000)
 def tokens_of(text: str) -> int:
-    """The tokens of a text."""
+    """Return the tokens of a text."""
     return TOKENIZER.estimate_tokens(text)
 
 
 class Reader:
-    """Turns messages into blocks; a message that comes again as the same object is read once."""
+    """Converter of messages to blocks, with a cache by message object."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Chat, tuple[Block, ...]]] = {}
@@ -67,7 +67,7 @@ def _blocks(message: Chat) -> Iterator[Block]:
 
 
 def _texts(message: Chat) -> Iterator[tuple[str, int]]:
-    """The text of each block, with tokens that are not in it."""
+    """Yield the text of each block, with its tokens that are not text."""
     content = message.get("content")
     if isinstance(content, str):
         if content:
@@ -85,6 +85,6 @@ def _part(part: Chat) -> tuple[str, int]:
     if part.get("type") == "text":
         return str(part["text"]), 0
     if "image" in str(part.get("type")):
-        # Told apart by its data, which takes no tokens as text.
+        # The data identifies the image, but does not count as text.
         return f"<image {hash(json.dumps(part, sort_keys=True))}>", IMAGE_TOKENS
     return json.dumps(part, sort_keys=True), 0

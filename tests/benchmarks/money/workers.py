@@ -1,4 +1,4 @@
-"""Peers as strategies: a process in each peer's environment, asked call by call (`peers.serving` says in which words)."""
+"""Peers as strategies: a process in each peer's environment, called for each request (protocol: `peers.serving`)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class _Peer:
         return [history[item] if isinstance(item, int) else self._same(item) for item in answer["sent"]]
 
     def _same(self, message: Chat) -> Chat:
-        """The same object for the same message, so that its blocks are read once."""
+        """Return the same object for the same message, so that its blocks are read once."""
         return self._made.setdefault(json.dumps(message), message)
 
-    def answered(self, usage: Usage) -> None:
+    def report_usage(self, usage: Usage) -> None:
         self._usage = (usage.input_tokens, usage.output_tokens)
 
 
@@ -66,7 +66,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 @contextmanager
 def peer(name: str, python: str, module: str, *arguments: str) -> Generator[Strategy]:
-    """Give a peer's strategy: `python -m tests.benchmarks.money.peers.<module> <arguments>`, one process for all its runs."""
+    """Yield a peer's strategy: `python -m tests.benchmarks.money.peers.<module> <arguments>`, one process for all its runs."""
     command = [python, "-m", f"tests.benchmarks.money.peers.{module}", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Histories as LangChain has them, and back."""
+"""Conversion of histories to LangChain's messages, and back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_answer(message: BaseMessage) -> bool:
 
 
 def chats(message: BaseMessage) -> Sequence[Chat]:
-    """Return what OpenAI would receive of a message."""
+    """Return a message in OpenAI's form."""
     chat: Chat = {"role": _ROLES[message.type], "content": message.text}
     if isinstance(message, AIMessage) and message.tool_calls:
         chat["tool_calls"] = [
@@ -40,14 +40,14 @@ def chats(message: BaseMessage) -> Sequence[Chat]:
 
 
 def report(message: BaseMessage, reported: Reported | None) -> None:
-    """Write into an answer what the provider counted, as LangChain's chat models do; or nothing."""
+    """Write usage into an answer, as LangChain's chat models do."""
     if isinstance(message, AIMessage):
         message.response_metadata = {"model_provider": "openai"} if reported else {}
         message.usage_metadata = _usage(reported) if reported else None
 
 
 class LangChainConversation(Conversation[BaseMessage]):
-    """A conversation whose answers carry usage, with the system prompt outside of the list, as agents have it."""
+    """A conversation whose answers have usage, with the system prompt outside of the list, as in agents."""
 
     def append(self, message: BaseMessage, reported: Reported | None) -> None:
         report(message, reported)
@@ -55,12 +55,12 @@ class LangChainConversation(Conversation[BaseMessage]):
 
 
 def chat_model(window: int) -> Any:
-    """Return a model that answers nothing and has this window, for what asks a model for its window and its provider."""
+    """Return a model without answers, for peers that read a model's window and provider."""
     return _OpenAI(responses=[""], profile={"max_input_tokens": window})
 
 
 async def summarize(_: object) -> str:
-    """Answer with the summary, whatever is to be summarised."""
+    """Return the same summary for every request."""
     return SUMMARY
 
 

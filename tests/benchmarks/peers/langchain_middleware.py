@@ -23,7 +23,7 @@ class _Middleware(LangChainConversation):
     async def view(self) -> Sequence[BaseMessage]:
         update = await self._middleware.abefore_model({"messages": self.messages}, None)
         if update is not None:
-            self.messages = update["messages"][1:]  # the first one removes all that were there
+            self.messages = update["messages"][1:]  # the first one removes all earlier messages
         return self.messages
 
 

@@ -1,4 +1,4 @@
-"""langmem's SummarizationNode, as its documentation has it in a graph: the state keeps all messages, the node hands out a view."""
+"""langmem's SummarizationNode, as in its documentation: the graph's state keeps all messages, the node returns a view."""
 
 from __future__ import annotations
 

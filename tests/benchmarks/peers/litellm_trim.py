@@ -7,7 +7,7 @@ from typing import Any
 
 from litellm.utils import trim_messages
 
-from tests.benchmarks.peers.peer import RESERVE_TOKENS, Chat, Conversation, Peer, is_assistant, itself, unchanged
+from tests.benchmarks.peers.peer import RESERVE_TOKENS, Chat, Conversation, Peer, copy_list, is_assistant, itself
 from tests.benchmarks.peers.worker import serve
 
 
@@ -27,7 +27,7 @@ PEER = Peer(
     packages=("litellm",),
     settings="`trim_messages(messages, model='gpt-4', max_tokens=window - 16,384)`; it summarises nothing",
     open=_Trimmed,
-    convert=unchanged,
+    convert=copy_list,
     is_answer=is_assistant,
     chats=itself,
     plays_sessions=False,  # when the window is full, every older message has all others counted again: minutes a call

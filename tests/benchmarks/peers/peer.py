@@ -1,4 +1,4 @@
-"""What the benchmark needs of a peer: to open a conversation, to add a message, and to do what it does before a model call."""
+"""The interface of a peer in the benchmark: open a conversation, add a message, get the view before a model call."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 Chat: TypeAlias = dict[str, Any]
-"""A message as OpenAI's chat completions take it."""
+"""A message of OpenAI's chat completions."""
 M = TypeVar("M")
-"""A message as the peer's framework has it."""
+"""A message of the peer's framework."""
 
 SUMMARY = "\n".join(
     f"- {number}. The user asked for a change; what was read, decided and written is kept in this line of the summary."
     for number in range(1, 31)
 )
-"""What every summariser answers at once: 30 lines, about 700 tokens."""
+"""The instant answer of every summariser: 30 lines, about 700 tokens."""
 RESERVE_TOKENS = 16_384
-"""Left free by peers that have no default of their own, as it is by ours."""
+"""Our default reserve, also for peers without a default of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What the provider counted for the call that made an answer, in tokens."""
+    """The provider's token counts for the call of an answer."""
 
     input_tokens: int
     output_tokens: int
 
 
 class Conversation(ABC, Generic[M]):
-    """One conversation in the hands of a peer, with the list that its host keeps."""
+    """One conversation of a peer, with its host's list."""
 
     def __init__(self) -> None:
         self.messages: list[M] = []
         self.head: list[M] = []
-        """What the host sends before the view, and the peer never sees."""
+        """Messages that the host sends before the view, and the peer does not see."""
 
     def append(self, message: M, reported: Reported | None) -> None:
-        """Do what the host does with a new message; of an answer it may know what the provider counted for it. Not timed."""
+        """Add a new message as the host does, an answer possibly with its usage. Not timed."""
         self.messages.append(message)
 
     @abstractmethod
     async def view(self) -> Sequence[M]:
-        """Do what runs before a model call, and return what is to be sent after `head`. This is what is timed."""
+        """Return the list to send after `head`, as before a model call. This is timed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +51,17 @@ class Peer(Generic[M]):
     """A way to keep a conversation inside the window.
 
     Attributes:
-        name: What the tables call it.
-        packages: Distributions whose versions stand beside the figures.
-        settings: How it is set up, in words.
-        open: From a window in tokens to a conversation.
-        convert: A whole history as its framework has it; rounds of results may become one message.
+        name: Its name in the tables.
+        packages: Distributions whose versions are printed with the figures.
+        settings: Its set-up, in words.
+        open: Opens a conversation with a window in tokens.
+        convert: Converts a whole history to its framework's messages; rounds of results may become one message.
         is_answer: Whether a message is the model's, so that a call precedes it.
-        chats: What the provider would receive of one message.
-        reads_usage: Whether what the provider counted changes what it does.
-        sampled_calls: Of a conversation, only so many calls are made, for what reads the whole history in each, and keeps nothing
-            from one to the next. None: all of them.
-        plays_sessions: Whether it can be asked to play whole sessions in a time that one can wait.
+        chats: Converts one message to those that the provider would receive.
+        reads_usage: Whether its decisions depend on the provider's token counts.
+        sampled_calls: Number of calls to make in a conversation, for a peer that reads the whole history in each call and keeps
+            no state. None: all calls.
+        plays_sessions: Whether it is fast enough to play whole sessions.
     """
 
     name: str
@@ -76,8 +76,8 @@ class Peer(Generic[M]):
     plays_sessions: bool = True
 
 
-def unchanged(history: Sequence[Chat]) -> list[Chat]:
-    """Return the history itself, for what takes OpenAI's messages."""
+def copy_list(history: Sequence[Chat]) -> list[Chat]:
+    """Return a copy of the list, for peers with OpenAI's messages."""
     return list(history)
 
 
@@ -87,5 +87,5 @@ def is_assistant(message: Chat) -> bool:
 
 
 def itself(message: Chat) -> Sequence[Chat]:
-    """Return an OpenAI message as what is sent of it."""
+    """Return the OpenAI message itself, as it is sent."""
     return (message,)

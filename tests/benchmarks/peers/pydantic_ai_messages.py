@@ -1,4 +1,4 @@
-"""Histories as pydantic-ai has them, and back: what answers one response is one request, whatever it holds."""
+"""Conversion of histories to pydantic-ai's messages, and back: all messages between two responses are one request."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def is_answer(message: ModelMessage) -> bool:
 
 
 def chats(message: ModelMessage) -> Sequence[Chat]:
-    """Return what OpenAI would receive of a message."""
+    """Return a message in OpenAI's form."""
     return list(_request_chats(message)) if isinstance(message, ModelRequest) else (_response_chat(message),)
 
 
 async def _summarize(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
-    # Without usage the model would count every word of what it is given.
+    # Without usage the model would count every word of its input.
     return ModelResponse(parts=[TextPart(SUMMARY)], usage=RequestUsage(input_tokens=1, output_tokens=1))
 
 
 SUMMARIZER = FunctionModel(_summarize)
-"""A model that answers with the summary, whatever it is asked."""
+"""A model that returns the same summary for every request."""
 
 
 class PydanticAIConversation(Conversation[ModelMessage]):
-    """A conversation whose answers carry usage."""
+    """A conversation whose answers have usage."""
 
     def append(self, message: ModelMessage, reported: Reported | None) -> None:
         if isinstance(message, ModelResponse):

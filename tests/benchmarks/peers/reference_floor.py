@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.benchmarks.floor import Floor
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported, is_assistant, itself, unchanged
+from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported, copy_list, is_assistant, itself
 from tests.benchmarks.peers.worker import serve
 
 
@@ -31,7 +31,7 @@ PEER = Peer(
     packages=(),
     settings="tests/benchmarks/floor.py: trigger window - 16,384, 20,000 tokens kept, 3 characters a token",
     open=_Floor,
-    convert=unchanged,
+    convert=copy_list,
     is_answer=is_assistant,
     chats=itself,
     reads_usage=True,

@@ -1,6 +1,6 @@
-"""What is measured of a peer: one call when nothing is due, whole conversations, their contexts, their memory.
+"""Measurements of a peer: one call when nothing is due, whole conversations, their contexts, their memory.
 
-Times are processor time of the whole process, so that other work on the machine counts as little as can be.
+Times are processor time of the whole process, so that other work on the machine has little influence.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tests.benchmarks.counting import Counter, broken_pairs
 from tests.benchmarks.peers.peer import Chat, Conversation, M, Peer, Reported
 
 UNLIMITED = 1_000_000_000
-"""A window in which nothing is ever due, in tokens."""
+"""In tokens; no compaction is ever due in this window."""
 ROUND_SECONDS = 0.1
-"""So long one round of calls takes, one call at least."""
+"""Duration of one round of calls; at least one call is made."""
 TOKENS_PER_MESSAGE = 510
-"""Of the generated history, in the mean."""
+"""Mean of the generated history."""
 
 Call: TypeAlias = Callable[[Conversation[M]], Awaitable[None]]
 
 
 class Sent(TypedDict):
-    """What a peer sent in one conversation, by a real tokenizer.
+    """A peer's requests in one conversation, by a real tokenizer.
 
     Attributes:
         calls: Model calls whose contexts were counted.
@@ -48,10 +48,10 @@ class Sent(TypedDict):
 
 
 class Spent(TypedDict):
-    """What a conversation cost in the peer's code, in seconds; where calls were sampled, reckoned for all of them.
+    """Time of a conversation in the peer's code, in seconds; extrapolated to all calls if calls were sampled.
 
     Attributes:
-        total: All calls together.
+        total: Sum of all calls.
         compaction: Median of the calls that compacted; None without one.
         last: Median of the last hundred calls.
     """
@@ -62,13 +62,13 @@ class Spent(TypedDict):
 
 
 class Play(Generic[M]):
-    """A conversation as one peer meets it: its host adds messages, and before each answer comes a call.
+    """A conversation played by one peer: its host adds messages, with a call before each answer.
 
     Args:
-        peer: Who plays it.
-        history: All of it.
-        window: In tokens.
-        usage: Whether answers carry what the provider counted.
+        peer: The peer.
+        history: The whole conversation.
+        window: The window, in tokens.
+        usage: Whether answers have the provider's token counts.
     """
 
     def __init__(self, peer: Peer[M], history: Sequence[Chat], *, window: int, usage: bool) -> None:
@@ -82,7 +82,7 @@ class Play(Generic[M]):
         self._outputs: list[int] = []
 
     async def count(self) -> Sent:
-        """Play it and count every context. To be done first: the provider's counts of the later plays are from here."""
+        """Play it and count every context. Call it first: later plays report these counts as usage."""
         reader = _Reader(self._peer)
         self._outputs = [reader.tokens([message]) for message in self._messages if self._peer.is_answer(message)]
         broken = 0
@@ -106,7 +106,7 @@ class Play(Generic[M]):
         )
 
     async def clock(self) -> Spent:
-        """Play it with a stop watch."""
+        """Play it and measure the times."""
         seconds: list[float] = []
         overhead = _clock_seconds()
 
@@ -115,7 +115,7 @@ class Play(Generic[M]):
             await conversation.view()
             seconds.append(max(process_time() - start - overhead, 0))
 
-        with _settled():
+        with _freeze_objects():
             await self._play(call)
         compactions = [seconds[index] for index in self._compactions()]
         return Spent(
@@ -125,7 +125,7 @@ class Play(Generic[M]):
         )
 
     async def peak(self) -> int:
-        """Play it and return the most bytes that were held at once, beyond the history."""
+        """Play it and return the peak memory beyond the history, in bytes."""
 
         async def call(conversation: Conversation[M]) -> None:
             await conversation.view()
@@ -159,8 +159,8 @@ async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usa
 
     Args:
         history: More than `size` messages.
-        size: The live messages of the first call, at least, as the history counts them: a peer may write several as one.
-        usage: Whether each answer from there on carries what the provider counted.
+        size: The least number of live messages at the first call, in the history's count; a peer may join several.
+        usage: Whether each answer from there on has the provider's token counts.
     """
     messages = peer.convert(history)
     least = size * len(messages) // len(history)
@@ -170,7 +170,7 @@ async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usa
         conversation.append(message, None)
     await conversation.view()
     times: list[float] = []
-    with _settled():
+    with _freeze_objects():
         for number, message in enumerate(messages[first:], first):
             is_answer = peer.is_answer(message)
             if is_answer and number > first:
@@ -185,8 +185,8 @@ async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usa
 
 
 @contextmanager
-def _settled() -> Iterator[None]:
-    """Where what was made before is nothing that garbage collections walk through, as for what a host has held for long."""
+def _freeze_objects() -> Iterator[None]:
+    """Exclude all earlier objects from garbage collection, like objects that a host has kept for long."""
     gc.collect()
     gc.freeze()
     try:
@@ -196,13 +196,13 @@ def _settled() -> Iterator[None]:
 
 
 def _clock_seconds() -> float:
-    """What it costs to look at the clock, which is no work of any peer."""
+    """Return the time of reading the clock, which is subtracted from a peer's times."""
     times = [process_time() for _ in range(1_000)]
     return median(later - earlier for earlier, later in pairwise(times))
 
 
 class _Reader(Generic[M]):
-    """Reads a peer's messages as the provider would, each once."""
+    """Reader of a peer's messages in the provider's form, each read once."""
 
     def __init__(self, peer: Peer[M]) -> None:
         self.counter = Counter()

@@ -17,7 +17,7 @@ from tests.benchmarks.peers.worker import serve
 
 
 class _Summarizer(Model):  # type: ignore[misc, unused-ignore]  # untyped where strands is not installed
-    """A model that answers with the summary, whatever it is asked."""
+    """A model that returns the same summary for every request."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -64,7 +64,7 @@ class _Managed(Conversation[Chat]):
 
 
 def _convert(history: Sequence[Chat]) -> list[Chat]:
-    """A history in strands' messages: what answers one message of the model is one message of the user."""
+    """Return a history in strands' messages: all messages between two answers are one message of the user."""
     made: list[Chat] = []
     for chat in history:
         role = {"system": "system", "assistant": "assistant"}.get(chat["role"], "user")

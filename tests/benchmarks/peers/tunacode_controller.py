@@ -1,4 +1,4 @@
-"""tunacode-cli's CompactionController, asked before every model call as its main loop asks it before every request of the user."""
+"""tunacode-cli's CompactionController, called before every model call; its main loop calls it before every request of the user."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class _Controlled(Conversation[AgentMessage]):
         self._controller = CompactionController(state_manager=self._manager, summarizer=ContextSummarizer(_summarize))
 
     def append(self, message: AgentMessage, reported: Reported | None) -> None:
-        # tinyagent holds the system prompt beside the messages, here as a user's message before all others.
+        # tinyagent has no system message in the list, so it is a user's message before all others here.
         (self._state.messages if self.head else self.head).append(message)
-        self._state.total_tokens = 0  # which the streaming loop counts anew
+        self._state.total_tokens = 0  # the streaming loop counts it again
 
     async def view(self) -> Sequence[AgentMessage]:
         self._controller.reset_request_state()

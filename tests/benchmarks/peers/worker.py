@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.peers.langchain_middleware
 
-The tasks and their answers stand in `Worker`.
+`Worker` defines the tasks and their answers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tests.benchmarks.peers.scenarios import Play, idle_seconds
 
 PLAY_TASKS = ("count", "clock", "peak")
 ADDED = 400
-"""Messages that are added while single calls are timed, at most."""
+"""Most messages added while single calls are timed."""
 
 
 class Worker(Generic[M]):
-    """Does the tasks for one peer."""
+    """Runner of the tasks for one peer."""
 
     def __init__(self, peer: Peer[M]) -> None:
         self._peer = peer
@@ -70,7 +70,7 @@ class Worker(Generic[M]):
 
 @cache
 def _history(source: str, messages: int) -> Sequence[Chat]:
-    """The generated history, or the one in a file of JSON."""
+    """Return the generated history, or the one in a JSON file."""
     if not source:
         return grow(messages)
     made: Sequence[Chat] = json.loads(Path(source).read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def serve(peer: Peer[M]) -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a peer prints is no answer
+    os.dup2(2, 1)  # a peer's own output must not mix with answers
     worker = Worker(peer)
     for line in sys.stdin:
         answers.write(json.dumps(asyncio.run(worker.do(json.loads(line)))) + "\n")

@@ -20,7 +20,7 @@ _TAGS = ("<summary>\n", "\n</summary>")
 
 
 class DeepAgents:
-    """The middleware around a model that answers nothing, with its own state."""
+    """The middleware around a model without answers, with its own state."""
 
     def __init__(self, window: int, notes: Notes) -> None:
         self._conversation = Conversation()
@@ -57,7 +57,7 @@ class DeepAgents:
             raise ContextOverflowError(str(error)) from error
         if isinstance(response, ExtendedModelResponse) and response.command is not None:
             self._take(response.command.update)
-        return self._conversation.sent(self._sent)
+        return self._conversation.reply(self._sent)
 
     def _answer(self, request: ModelRequest[Any]) -> ModelResponse[Any]:
         self._sent = request.messages

@@ -18,11 +18,11 @@ from langchain_core.messages import (
 from tests.benchmarks.money.peers.serving import Chat
 
 PROVIDER = "openai"
-"""What the model and its answers are labelled with: LangChain trusts reported usage of the same provider only."""
+"""Provider name of the model and its answers, since LangChain trusts reported usage of the same provider only."""
 
 
 class FakeModel(GenericFakeChatModel):
-    """A model with a window and a provider, which is never asked."""
+    """A model with a window and a provider, which is never called."""
 
     def _get_ls_params(self, *arguments: Any, **keywords: Any) -> Any:
         return {"ls_provider": PROVIDER}
@@ -34,7 +34,7 @@ def fake_model(window: int) -> FakeModel:
 
 
 class Conversation:
-    """LangChain's messages of one history. The system messages at its head stand apart, as in `create_agent`."""
+    """LangChain's messages of one history, without the system messages at its head, as in `create_agent`."""
 
     def __init__(self) -> None:
         self.systems: list[int] = []
@@ -46,7 +46,7 @@ class Conversation:
         return cast("list[AnyMessage]", [self._originals[f"m{index}"] for index in self.systems])
 
     def add(self, new: Iterable[Chat], usage: tuple[int, int] | None) -> list[AnyMessage]:
-        """Take in new messages and return LangChain's; `usage` belongs to the first answer among them."""
+        """Add new messages and return LangChain's; `usage` belongs to the first answer among them."""
         added: list[AnyMessage] = []
         for chat in new:
             index = len(self._chats)
@@ -66,8 +66,8 @@ class Conversation:
                 added.append(cast("AnyMessage", message))
         return added
 
-    def sent(self, messages: Iterable[BaseMessage]) -> list[int | Chat]:
-        """Return how a request is answered: the system messages, and each message by its index unless it was changed."""
+    def reply(self, messages: Iterable[BaseMessage]) -> list[int | Chat]:
+        """Return the reply to a request: the system messages, and each unchanged message by its index."""
         return [*self.systems, *(self._one(message) for message in messages)]
 
     def _one(self, message: BaseMessage) -> int | Chat:

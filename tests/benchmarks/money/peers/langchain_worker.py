@@ -15,7 +15,7 @@ from tests.benchmarks.money.peers.serving import Chat, Notes, Policy, serve
 
 _PREFIX: Final = "Here is a summary of the conversation to date:\n\n"
 TRIGGER_RATIO: Final = 0.8
-"""Of the window, in the examples of LangChain's own documentation; there is no default."""
+"""Share of the window, from the examples in LangChain's documentation; there is no default."""
 
 
 def summarizer(
@@ -35,13 +35,13 @@ def summarizer(
 
 
 def _prompt(middleware: Any, messages: list[AnyMessage]) -> str:
-    """What the middleware would have sent its own model."""
+    """Return the prompt that the middleware would have sent to its own model."""
     prompt: str = middleware._format_summary_prompt(messages)
     return prompt
 
 
 class Summarizing:
-    """`SummarizationMiddleware`, whose state is what it last returned."""
+    """`SummarizationMiddleware`, whose state is its last return value."""
 
     def __init__(self, window: int, notes: Notes, **settings: Any) -> None:
         self._conversation = Conversation()
@@ -58,7 +58,7 @@ class Summarizing:
         update = self._middleware.before_model({"messages": self._messages}, None)  # type: ignore[arg-type]
         if update is not None:
             self._messages = [m for m in update["messages"] if not isinstance(m, RemoveMessage)]
-        return self._conversation.sent(self._messages)
+        return self._conversation.reply(self._messages)
 
 
 class Clearing:
@@ -74,7 +74,7 @@ class Clearing:
         self._messages += self._conversation.add(new, usage)
         edited = list(self._messages)
         self._edit.apply(edited, count_tokens=count_tokens_approximately)
-        return self._conversation.sent(edited)
+        return self._conversation.reply(edited)
 
 
 class Trimming:
@@ -96,7 +96,7 @@ class Trimming:
             end_on=("human", "tool"),
             include_system=True,
         )
-        return self._conversation.sent([message for message in kept if message.type != "system"])
+        return self._conversation.reply([message for message in kept if message.type != "system"])
 
 
 _POLICIES: Final[dict[str, Callable[[int, Notes], Policy]]] = {

@@ -19,7 +19,7 @@ _trim: Any = cast("Any", litellm.utils).trim_messages
 
 
 class Trimming:
-    """The function, which knows nothing of the call before."""
+    """The function, which has no state."""
 
     def __init__(self, window: int, notes: Notes) -> None:
         self._messages: list[Chat] = []
@@ -35,7 +35,7 @@ class Trimming:
 
 
 if __name__ == "__main__":
-    # It counts every message again for every message it adds: the same texts give the same numbers, only sooner.
+    # It counts every message again for every message it adds; a cache gives the same numbers faster.
     counter = cast("Any", token_counter)
     counter._encoding_count = lru_cache(maxsize=None)(counter._encoding_count)
     litellm.suppress_debug_info = True

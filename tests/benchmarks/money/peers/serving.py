@@ -1,9 +1,8 @@
 """The other end of `money.workers`: a loop that answers one line of JSON with another, in a peer's own environment.
 
-Asked: `{"window": n}` once, then `{"new": [messages], "usage": [input, output] | null}` for each call: the messages that came
-since the last one, and what the provider counted for the request before. Answered: `{"sent": [index | message], "summaries":
-[[prompt, summary]]}`, a message of the history by its index, what the peer made itself in full; or `{"overflow": text}` where
-the peer itself says that nothing fits.
+Input: `{"window": n}` once, then `{"new": [messages], "usage": [input, output] | null}` for each call, with the messages since
+the last one and the usage of the previous request. Output: `{"sent": [index | message], "summaries": [[prompt, summary]]}`, with
+messages of the history by index and those made by the peer in full; or `{"overflow": text}` if the peer raises an overflow.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _SUMMARIZE = ExtractiveSummarizer()
 
 
 class Policy(Protocol):
-    """A peer at work on one conversation."""
+    """A peer's state for one conversation."""
 
     def send(self, new: Sequence[Chat], usage: tuple[int, int] | None) -> Sequence[int | Chat]:
-        """Return what is sent now.
+        """Return the list to send now.
 
         Raises:
             ContextOverflowError: the peer gives up.
@@ -36,14 +35,14 @@ class Policy(Protocol):
 
 
 class Notes:
-    """The same summariser for everybody, and a list of what it was asked and answered."""
+    """The summariser that all peers share, and its prompts and summaries."""
 
     def __init__(self, window: int) -> None:
         self.max_tokens = min(4_096, window // 10)
         self.calls: list[tuple[str, str]] = []
 
     def summarize(self, messages: Sequence[Chat], *, previous: str | None, prompt: str) -> str:
-        """Summarise these messages, as a model would that was given `prompt`."""
+        """Summarise these messages, like a model with this prompt."""
         pieces = tuple(piece for message in messages for piece in _FORMAT.read(message))
         request = SummaryRequest(
             system="",
@@ -63,7 +62,7 @@ class Notes:
 def serve(begin: Callable[[int, Notes], Policy]) -> None:
     """Serve one conversation after another until the input ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever the peer prints is no answer
+    os.dup2(2, 1)  # the peer's own output must not mix with answers
     policy: Policy | None = None
     notes = Notes(0)
     for line in sys.stdin:

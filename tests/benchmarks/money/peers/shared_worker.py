@@ -23,18 +23,18 @@ _PREVIOUS: Final = (
         re.DOTALL | re.MULTILINE,
     ),
 )
-"""Where pydantic-ai-harness, tunacode and summarization-pydantic-ai show their summariser the summary before."""
+"""The places of the previous summary in the prompts of pydantic-ai-harness, tunacode and summarization-pydantic-ai."""
 
 
 def of_prompt(notes: Notes, prompt: str) -> str:
-    """Summarise what a prompt shows of the conversation."""
+    """Summarise the conversation in a prompt."""
     found = next((match for pattern in _PREVIOUS if (match := pattern.search(prompt))), None)
     transcript = prompt if found is None else prompt[: found.start()] + "\n" + prompt[found.end() :]
     return notes.summarize(read(transcript), previous=found and found[1], prompt=prompt)
 
 
 def _pydantic_ai(module: Any, notes: Notes) -> None:
-    """Both pydantic-ai peers ask a model, which is a function here."""
+    """Replace the model of both pydantic-ai peers by a function."""
     messages = importlib.import_module("pydantic_ai.messages")
     usage = importlib.import_module("pydantic_ai.usage")
 
@@ -54,7 +54,7 @@ def _tunacode(module: Any, notes: Notes) -> None:
 
 
 def _langmem(module: Any, notes: Notes) -> None:
-    """langmem hands its model the messages themselves, with an instruction behind them."""
+    """Replace langmem's model, which gets the messages themselves and then an instruction."""
     core = importlib.import_module("langchain_core.messages")
 
     async def answer(asked: list[Any]) -> Any:
@@ -78,7 +78,7 @@ _INSTALL: Final[dict[str, Callable[[Any, Notes], None]]] = {
 
 
 class Shared:
-    """One of those peers. What it sends is told apart by identity: its own objects for the host's messages."""
+    """One of those peers. The host's messages in its requests are recognised by object identity."""
 
     def __init__(self, name: str, window: int, notes: Notes) -> None:
         module = importlib.import_module(f"tests.benchmarks.peers.{name}")
@@ -102,13 +102,13 @@ class Shared:
             reported = None if self._peer.is_answer(message) else reported
         self._count += len(new)
         view = asyncio.run(self._view())
-        return [item for message in [*self._conversation.head, *view] for item in self._sent(message)]
+        return [item for message in [*self._conversation.head, *view] for item in self._reply(message)]
 
     async def _view(self) -> Sequence[object]:
         view: Sequence[object] = await self._conversation.view()
         return view
 
-    def _sent(self, message: object) -> Sequence[int | Chat]:
+    def _reply(self, message: object) -> Sequence[int | Chat]:
         known = self._indexes.get(id(message))
         if known is not None and known[0] is message:
             return known[1]

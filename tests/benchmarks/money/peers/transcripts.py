@@ -1,4 +1,4 @@
-"""Transcripts as peers write them for their summariser, read back: the messages that it can know of, cut as the peer cut them."""
+"""Reads the transcripts that peers write for their summarisers, as messages that are cut like the transcript."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ATTRIBUTE: Final = re.compile(r"(\w+)=[\"']([^\"']*)[\"']")
 
 
 def read(transcript: str) -> list[Chat]:
-    """Return the messages of a transcript, each result with the oldest call that has none."""
+    """Return the messages of a transcript; each result belongs to the oldest tool call without one."""
     writer = _Writer()
     for kind, tool, text in _elements(transcript) if _ELEMENTS.search(transcript) else _lines(transcript):
         writer.add(kind, tool, text.strip())
@@ -47,7 +47,7 @@ def _elements(transcript: str) -> Iterator[tuple[str, str, str]]:
 
 
 class _Writer:
-    """Makes messages of what is read."""
+    """Builder of the messages of a transcript."""
 
     def __init__(self) -> None:
         self.messages: list[Chat] = []
@@ -55,7 +55,7 @@ class _Writer:
         self._calls = 0
 
     def add(self, kind: str, tool: str, text: str) -> None:
-        """Add one item of the transcript; a result without its call is passed over."""
+        """Add one item of the transcript; a result without its tool call is skipped."""
         match kind:
             case "tool call":
                 self._calls += 1
