@@ -13,7 +13,7 @@ from compaction_hooks.formats._dict_format import DictFormat
 from compaction_hooks.formats._json import as_json_text, block_content
 from compaction_hooks.formats._media import media_from_base64, media_from_url
 from compaction_hooks.formats._rewriting import last_cache_mark, marked_content, merge_rows, merged_content
-from compaction_hooks.formats._written import register, written_in
+from compaction_hooks.formats._written import KNOWN, written_in
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.formats.anthropic import AnthropicFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
@@ -39,7 +39,7 @@ __all__ = [
 FORMATS: Final[Sequence[DictFormat]] = (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())
 """The formats that a list's own messages can tell; a new one is entered here."""
 
-register(FORMATS)
+KNOWN.extend(FORMATS)
 
 
 def format_of(messages: Iterable[object]) -> DictFormat | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from compaction_hooks.arguments import package_of
 from compaction_hooks.errors import FormatError
@@ -25,18 +24,14 @@ class KnownFormat(Protocol):
         ...
 
 
-_known: list[KnownFormat] = []
-
-
-def register(formats: Iterable[KnownFormat]) -> None:
-    """Tell which formats there are; the first that wrote a message is the one it is read by."""
-    _known[:] = formats
+KNOWN: Final[list[KnownFormat]] = []
+"""The formats there are, entered by `compaction_hooks.formats`; the first that wrote a message is the one it is read by."""
 
 
 def written_in(message: object) -> KnownFormat | None:
     """Return the format that a message is surely written in; None for plain text."""
     fields = None if package_of(message, ADAPTERS) else fields_of(message)
-    return next((known for known in _known if known.wrote(fields)), None) if fields is not None else None
+    return next((known for known in KNOWN if known.wrote(fields)), None) if fields is not None else None
 
 
 def refuse_block(block: Fields) -> None:
@@ -49,7 +44,7 @@ def refuse_block(block: Fields) -> None:
         FormatError: it is owned by another one.
     """
     kind = text_of(block.get("type"))
-    owner = next((known for known in _known if kind in known.own_blocks), None)
+    owner = next((known for known in KNOWN if kind in known.own_blocks), None)
     if owner is not None:
         raise foreign(f"a content block of type {kind!r}", owner)
 

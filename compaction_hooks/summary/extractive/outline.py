@@ -133,11 +133,6 @@ def as_data(item: Item) -> Item:
     return replace(item, text=_REQUEST_TAG.sub("‹", item.text))
 
 
-def is_nothing(text: str) -> bool:
-    """Return whether a line of a summary says nothing that is to be carried on."""
-    return _NOTHING.match(text) is not None or _META.match(text) is not None
-
-
 def _blocks(text: str) -> Iterator[str]:
     """Yield the lines that hold something; a request of several lines is one block with its tags, fenced code is left out."""
     request: list[str] = []
@@ -170,7 +165,7 @@ def _item(block: str, section: Section, group: str) -> Item | None:
         body = body[box.end() :]
         section = _boxed(section, is_done=box[1] in "xX")
     body = " ".join(body.splitlines())  # "\r" and its like are line breaks to whoever reads the next summary
-    if is_nothing(body):
+    if _NOTHING.match(body) or _META.match(body):
         return None
     return Item(section=section, text=body, group=group if section in _LINE_SHARING else "")
 
