@@ -11,7 +11,7 @@ import os
 import reprlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeGuard, TypeVar, cast
+from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from compaction_hooks.errors import ConfigurationError
 
@@ -26,7 +26,7 @@ NEAR_ENOUGH: Final = 0.5
 NOTHING: Final[Mapping[str, str]] = {}
 
 
-class Kind(NamedTuple):
+class Kind:
     """One kind of argument.
 
     Attributes:
@@ -34,8 +34,9 @@ class Kind(NamedTuple):
         wanted: What the value must be or have, for the error: "must ...".
     """
 
-    fits: Callable[[object], bool]
-    wanted: str
+    def __init__(self, fits: Callable[[object], bool], wanted: str) -> None:
+        self.fits = fits
+        self.wanted = wanted
 
     def or_none(self) -> Kind:
         """Return the same kind for an argument that may be left out."""

@@ -247,7 +247,7 @@ def _holds_words(message: Fields, piece: Message) -> bool:
         return False
     if len(message) == 2:
         return len(parts) == spoken
-    calls = message["tool_calls"]
+    calls = cast("Sequence[Fields] | None", message["tool_calls"])
     if piece.role != "assistant" or not isinstance(calls, list) or len(message) != 3:
         return False
     return len(parts) == spoken + len(calls) and all(map(_is_call_of, calls, parts[spoken:]))
@@ -257,7 +257,7 @@ def _is_call_of(entry: Fields, part: Part) -> bool:
     """Whether a call of plain fields surely reads as this part."""
     if not isinstance(entry, dict) or not isinstance(part, ToolCall) or len(entry) != 3 or "type" not in entry:
         return False
-    function = entry["function"]
+    function = cast("Fields | None", entry["function"])
     return (
         isinstance(function, dict)
         and function["arguments"] is part.arguments

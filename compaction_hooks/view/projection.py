@@ -19,6 +19,7 @@ from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
 from compaction_hooks.view.record import CompactionRecord, Pin, known_products
 from compaction_hooks.view.reductions import (
     PartKind,
+    Place,
     Reduction,
     Rewritten,
     by_place,
@@ -192,7 +193,7 @@ def apply_record(
     draft = _Draft(history, format, stale)
     cut, pinned = draft.add_summary(record, estimate, earlier) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
-    held = earlier.rewritten if earlier else {}
+    held: Mapping[int, Rewritten[M]] = earlier.rewritten if earlier else {}
     known = {*made_here, *(earlier.reductions if earlier else ())}
     rewritten = {
         host: _rewritten(history, host, new, format, estimate, held.get(host))
@@ -312,7 +313,9 @@ def _new_texts(
     """
     texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
     runs = {run for _, run, _ in wanted}
-    found = [(place, (place.kind, run, place.ordinal)) for run, place in places(history, runs)]
+    found: list[tuple[Place, tuple[PartKind, int, int]]] = [
+        (place, (place.kind, run, place.ordinal)) for run, place in places(history, runs)
+    ]
     times = Counter(name for _, name in found)
     for place, name in found:
         reduction = wanted.get(name)

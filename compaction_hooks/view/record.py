@@ -214,7 +214,7 @@ class CompactionRecord:
             digest=_mapping(fields.get("digest") or {}, "digest"),
             usage=_optional(fields, "usage", _usage),
             # Nonsense is as if usage had taught nothing: the record is true without it.
-            calibration=_mapping(learned, "calibration") if isinstance(learned, Mapping) else {},
+            calibration=_mapping(fields["calibration"], "calibration") if isinstance(learned, Mapping) else {},
             takes_back=_texts(fields, "takes_back"),
             unseen_message_count=_field(fields, "unseen_message_count", int, 0),
             extra={name: value for name, value in fields.items() if name not in _KNOWN_FIELDS},
