@@ -1,4 +1,4 @@
-"""What newer versions of LangChain offer to a middleware; compaction itself needs none of it."""
+"""Features of newer LangChain versions for a middleware; compaction itself needs none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `ModelRequest` tells about the call it asks for."""
+"""A `ModelRequest` as the options of its call, and with a view in place of its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user of LangChain writes as `trigger=` and `keep=`, as the controller's settings."""
+"""The sizes `trigger=` and `keep=` of LangChain as the settings of a controller."""
 
 from __future__ import annotations
 

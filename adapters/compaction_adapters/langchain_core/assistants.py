@@ -88,7 +88,7 @@ def _reasoning_kwargs(message: AIMessage) -> list[Part]:
 
 
 _REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking_blocks", "reasoning_details")
-"""Where reasoning is beside the content; the last two repeat it with signatures (LiteLLM, OpenRouter)."""
+"""Keys of reasoning next to the content; the last two repeat it with signatures (LiteLLM, OpenRouter)."""
 
 
 def with_places(message: AIMessage, places: Sequence[Place | None]) -> AIMessage:

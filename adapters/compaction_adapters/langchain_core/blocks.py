@@ -32,7 +32,7 @@ def blocks_of(content: object) -> Sequence[object]:
 
 
 def read_block(block: object) -> Part:
-    """Read one block; as `Opaque` when nobody knows it."""
+    """Read one block; as `Opaque` if its type is unknown."""
     if isinstance(block, str):
         return Text(block)
     fields = cast(Block, block)  # pydantic has checked: str | dict
@@ -97,7 +97,7 @@ def call_id(block: object) -> str | None:
 
 
 def read_result(content: object, call_id: str, name: str, *, is_error: bool) -> ToolResult:
-    """Read what a tool answered: texts and unknown blocks (as JSON) joined in order, media beside them."""
+    """Read what a tool answered: texts and unknown blocks (as JSON) joined in order, media next to them."""
     parts = [read_block(block) for block in blocks_of(content)]
     text = "".join([part.text for part in parts if isinstance(part, Text | Opaque)])
     return ToolResult(call_id, text, name, is_error, tuple([part for part in parts if isinstance(part, Media)]))

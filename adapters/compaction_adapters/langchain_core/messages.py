@@ -41,7 +41,7 @@ from compaction_hooks.formats import (
 from compaction_hooks.messages import Part, PartAddress, Role, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
-"""What LangChain, deep agents and their frontends know a summary by: `additional_kwargs["lc_source"]`."""
+"""The mark by which LangChain, deep agents and their frontends know a summary: `additional_kwargs["lc_source"]`."""
 
 
 class LangChainFormat(PartsFormat[BaseMessage, object]):

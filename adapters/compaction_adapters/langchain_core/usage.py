@@ -1,4 +1,4 @@
-"""What an answer says about the call that made it: what was counted, by which model, and why it ended."""
+"""The facts of an answer about its call: the tokens counted, the model, and the reason why it ended."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from compaction_hooks.errors import ConfigurationError
 RECORDS_KEY: Final = "compaction_records"
 RUN_KEY: Final = "compaction_run"
 VIEW_KEY: Final = "llm_input_messages"
-"""What `create_react_agent` reads before `messages`."""
+"""The key that `create_react_agent` reads before `messages`."""
 
 
 class UntrackedView(UntrackedValue[Any]):

@@ -86,7 +86,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         sees_model = self._pick_model is not None or self._options.get("context_window") is not None
         self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=sees_model)
         self.schema = node_schema(messages_key)
-        """What the node reads and declares, for `add_node(..., input_schema=node.schema)` where something is around it."""
+        """The state that the node reads and declares: `add_node(..., input_schema=node.schema)` if something is around it."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
         self._sessions = NodeConversations(self.controller, messages_key)
         setattr(self, "__call__", self._typed_call())  # noqa: B010 - of this one
