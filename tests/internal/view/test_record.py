@@ -138,7 +138,7 @@ def test_a_record_from_before_there_was_a_calibration_has_none() -> None:
         pytest.param({"base": 3}, "^base must be an object", id="base"),
         pytest.param({"usage": 3}, "^usage must be an object", id="usage"),
         pytest.param({"reason": "boredom"}, "threshold, overflow", id="the reasons there are"),
-        pytest.param({"reductions": [{}]}, "^reductions: kind=None", id="no reduction"),
+        pytest.param({"reductions": [{"run": 1}]}, "^reductions: kind=None", id="no reduction"),
         pytest.param({"reductions": [{"kind": "x", "digest": "d"}]}, "^reductions: kind='x'", id="unknown reduction"),
         pytest.param({"reductions": [{"kind": "text", "run": None}]}, "^run must be int", id="a reduction's number"),
         pytest.param({"reductions": [{"kind": "text", "run": 1, "ordinal": 1}]}, "^digest", id="a reduction's digest"),
