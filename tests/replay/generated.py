@@ -1,4 +1,4 @@
-"""Recorded sessions for tests: made up, long enough to be compacted, with names that come back later."""
+"""Generated sessions for tests, long enough to be compacted, with names that are used again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from compaction_hooks.replay import Probe, RecordedSession
 from tests.conversations import assistant, call, prose, step, steps, system, tool, user
 
 WINDOW = 8_000
-"""Compacted above 6,000 tokens, to at most 3,600."""
+"""The trigger is 6,000 tokens, the target 3,600."""
 
 OLD_FILE = "/project/src/ledger.py"
 OLD_ORDER = "TX-48213"
 
 
 def session(messages: Sequence[Mapping[str, Any]], **fields: Any) -> RecordedSession:
-    """A session of OpenAI chat messages."""
+    """Return a session of OpenAI chat messages."""
     given: dict[str, Any] = {
         "id": "s1",
         "format_name": "OpenAI chat messages",
@@ -31,21 +31,21 @@ def session(messages: Sequence[Mapping[str, Any]], **fields: Any) -> RecordedSes
 
 
 def short_conversation() -> list[Mapping[str, Any]]:
-    """Two calls that fit any window."""
+    """Return a conversation of two calls that fit any window."""
     return [system(), user("What is in the folder?"), *step(0, 50), assistant("A parser.")]
 
 
 def long_conversation(count: int = 20, tokens: int = 600) -> list[Mapping[str, Any]]:
-    """One request, `count` tool steps and an answer: one call more than steps."""
+    """Return one request, `count` tool steps and an answer: one call more than steps."""
     return [system(), user("Read all modules of the project."), *steps(count, tokens), assistant("All read.")]
 
 
 def forgetful_conversation(
     reminder: str = "", between: Sequence[Mapping[str, Any]] = tuple(steps(12, 600))
 ) -> list[Mapping[str, Any]]:
-    """The first step names an order and a file; after some others the agent names both again, then once more.
+    """Return a conversation whose first step names an order and a file; later the agent names both again twice.
 
-    The user says `reminder` shortly before.
+    Shortly before, the user says `reminder`.
     """
     return [
         system(),
@@ -65,7 +65,7 @@ def probe(*answers: str, kind: str = "entity") -> Probe:
 
 
 def write_sessions(path: Path, *conversations: Sequence[Mapping[str, Any]], **fields: Any) -> Path:
-    """A file of normalised records, one conversation a line; `fields` stand in each."""
+    """Write normalised records, one conversation a line, each with `fields`; return the path."""
     lines = [json.dumps({"id": f"s{n}", "messages": list(one), **fields}) for n, one in enumerate(conversations, 1)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

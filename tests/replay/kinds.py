@@ -1,4 +1,4 @@
-"""Small sessions of every kind that can be read, made up: the same conversation as each agent would write it."""
+"""Small generated sessions of every readable kind: the same conversation in each agent's form."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.replay.samples import Json
 
 
 class Record(NamedTuple):
-    """One thing an agent writes down: a line, or a message of a document.
+    """One entry of a session file: a line, or a message of a document.
 
     Attributes:
-        marks: Texts that stand in it and nowhere else.
-        is_answer: Whether a model says something in it.
+        marks: Texts found only in this entry.
+        is_answer: Whether it has output of a model.
     """
 
     value: Json
@@ -23,11 +23,11 @@ class Record(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """How one agent writes a conversation.
+    """The form of one agent's sessions.
 
     Attributes:
-        turn: The records of one turn: a prompt, a call with its result, an answer.
-        wrap: The document around the records; None for JSON Lines.
+        turn: Returns the entries of one turn: a prompt, a tool call with its result, an answer.
+        wrap: Returns the document around the entries; None for JSON Lines.
         header: Lines before the first turn.
     """
 
@@ -47,11 +47,11 @@ class Kind(NamedTuple):
 
 
 def marks(number: int) -> tuple[str, str, str, str]:
-    """What stands in the prompt, the call, the result and the answer of a turn."""
+    """Return the texts in the prompt, the tool call, the result and the answer of a turn."""
     return f"<asked-{number}>", f"<called-{number}>", f"<found-{number}>", f"<said-{number}>"
 
 
-def _listed(values: Sequence[Json]) -> object:
+def _as_list(values: Sequence[Json]) -> object:
     return list(values)
 
 
@@ -146,7 +146,7 @@ def _opencode(number: int) -> list[Record]:
 def _openhands(number: int) -> list[Record]:
     asked, called, found, said = marks(number)
 
-    def led_to(message: Json) -> Json:
+    def caused_by(message: Json) -> Json:
         usage = {"prompt_tokens": 100, "completion_tokens": 5}
         message = {"role": "assistant", **message}
         response = {"id": f"r{number}", "model": "m1", "choices": [{"message": message}], "usage": usage}
@@ -160,7 +160,7 @@ def _openhands(number: int) -> list[Record]:
             (asked,),
         ),
         Record(
-            {"id": first + 1, "source": "agent", "action": "read", "args": {}, "tool_call_metadata": led_to(call)},
+            {"id": first + 1, "source": "agent", "action": "read", "args": {}, "tool_call_metadata": caused_by(call)},
             (called,),
             True,
         ),
@@ -182,9 +182,9 @@ def _openhands(number: int) -> list[Record]:
 def _openhands_sdk(number: int) -> list[Record]:
     asked, called, found, said = marks(number)
 
-    def told(source: str, role: str, words: str) -> Json:
-        message = {"role": role, "content": [{"type": "text", "text": words}]}
-        return {"id": f"e-{words}", "kind": "MessageEvent", "source": source, "llm_message": message}
+    def message(source: str, role: str, words: str) -> Json:
+        content = {"role": role, "content": [{"type": "text", "text": words}]}
+        return {"id": f"e-{words}", "kind": "MessageEvent", "source": source, "llm_message": content}
 
     call = {"id": f"c{number}", "name": "read", "arguments": json.dumps({"path": called})}
     action = {
@@ -204,10 +204,10 @@ def _openhands_sdk(number: int) -> list[Record]:
         "observation": {"kind": "ReadObservation", "content": [{"type": "text", "text": found}]},
     }
     return [
-        Record(told("user", "user", asked), (asked,)),
+        Record(message("user", "user", asked), (asked,)),
         Record(action, (called,), True),
         Record(observation, (found,)),
-        Record(told("agent", "assistant", said), (said,), True),
+        Record(message("agent", "assistant", said), (said,), True),
     ]
 
 
@@ -223,7 +223,7 @@ def _langchain(number: int) -> list[Record]:
     ]
 
 
-def _dumped(number: int) -> list[Record]:
+def _dump(number: int) -> list[Record]:
     names = {"human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
     return [
         record._replace(
@@ -326,14 +326,14 @@ KINDS = (
     Kind("qwen", _qwen),
     Kind("opencode", _opencode, lambda values: {"info": {"id": "s"}, "messages": list(values)}),
     Kind("openhands-lines", _openhands),
-    Kind("openhands", _openhands, _listed),
-    Kind("openhands-sdk", _openhands_sdk, _listed),
+    Kind("openhands", _openhands, _as_list),
+    Kind("openhands-sdk", _openhands_sdk, _as_list),
     Kind("mini-swe-agent", _chat, lambda values: {"info": {"mini_version": "2.2"}, "messages": list(values)}),
     Kind("langchain-lines", _langchain),
-    Kind("langchain", _langchain, _listed),
-    Kind("langchain-dumpd", _dumped, _listed),
-    Kind("pydantic-ai", _pydantic_ai, _listed),
-    Kind("openai", _chat, _listed),
+    Kind("langchain", _langchain, _as_list),
+    Kind("langchain-dumpd", _dump, _as_list),
+    Kind("pydantic-ai", _pydantic_ai, _as_list),
+    Kind("openai", _chat, _as_list),
     Kind("anthropic", _anthropic, lambda values: {"system": "s", "messages": list(values)}),
     Kind("claude-code", _claude_code),
     Kind("pi", _pi, header=({"type": "session", "id": "p1", "cwd": "/x"},)),

@@ -1,4 +1,4 @@
-"""Session files as their agents write them, made up for the tests."""
+"""Generated session files in the forms of agents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def write(path: Path, *objects: object) -> Path:
-    """JSON Lines; text is written as it is."""
+    """Write objects as JSON Lines and texts unchanged; return the path."""
     path.write_text(
         "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in objects), encoding="utf-8"
     )
@@ -22,19 +22,19 @@ def write(path: Path, *objects: object) -> Path:
 
 
 def read_one(path: Path) -> RecordedSession:
-    """The only session of a file."""
+    """Return the only session of a file."""
     (session,) = read_sessions(path)
     return session
 
 
 def blocks(message: Fields) -> list[Json]:
-    """The content blocks of an Anthropic message; none for text."""
+    """Return the content blocks of an Anthropic message; none for text."""
     content = message["content"]
     return cast(list[Json], content) if isinstance(content, list) else []
 
 
 def shape(session: RecordedSession) -> list[str]:
-    """Who speaks and what: "user", "assistant:text,tool_use"; one entry for each message."""
+    """Return the speaker and block types of each message: "user", "assistant:text,tool_use"."""
     said: list[str] = []
     for message in session.messages:
         kinds = ",".join(str(block["type"]) for block in blocks(message))
@@ -43,7 +43,7 @@ def shape(session: RecordedSession) -> list[str]:
 
 
 def assert_calls_are_answered(messages: Iterable[Mapping[str, Any]]) -> None:
-    """Every tool_use is answered in the next message and nothing else is."""
+    """Assert that every tool_use has its result in the next message, and that there is no other result."""
     waiting: list[str] = []
     for message in messages:
         results = [block["tool_use_id"] for block in blocks(message) if block.get("type") == "tool_result"]

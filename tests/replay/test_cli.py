@@ -46,7 +46,7 @@ def terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """One session that is compacted several times at 8k."""
+    """Return the file of a session that is compacted several times at 8k."""
     return write_sessions(
         tmp_path / "session.jsonl", forgetful_conversation(between=BETWEEN), probes=[PROBE], model="m1"
     )
@@ -56,7 +56,7 @@ def run(*arguments: object) -> int:
     return cli.run(["replay", *map(str, arguments)])
 
 
-# -- for people
+# -- printed report
 
 
 def test_the_first_lines_say_what_happened(file: Path, capsys: Capture) -> None:
@@ -206,11 +206,11 @@ def test_recorded_usage_is_used_on_request(tmp_path: Path, capsys: Capture) -> N
     assert "Sizes        what the provider counted up to the first compaction" in capsys.readouterr().out
 
 
-# -- for programs
+# -- JSON
 
 
 def shape(value: object) -> object:
-    """What a JSON value is made of; of a list, its first element stands for all."""
+    """Return the types in a JSON value; the first element of a list represents all."""
     if isinstance(value, dict):
         return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -275,7 +275,7 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def test_json_keeps_its_fields(tmp_path: Path, capsys: Capture) -> None:
-    """Programs read it: fields may be added here, never renamed."""
+    """Programs read it, so fields may be added but not renamed."""
     conversation = [*forgetful_conversation(between=BETWEEN), user(prose(9_500)), assistant("Too long.")]
     file = write_sessions(
         tmp_path / "s.jsonl",
@@ -300,7 +300,7 @@ def test_json_says_the_same_as_the_library(file: Path, capsys: Capture) -> None:
     assert printed.err == ""
 
 
-# -- when something is wrong
+# -- errors
 
 
 @pytest.mark.parametrize(

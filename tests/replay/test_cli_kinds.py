@@ -1,4 +1,4 @@
-"""The command on sessions of every kind: replayed as any other, with what had to be skipped said."""
+"""The command on sessions of every kind: all are replayed, with notes on skipped parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*arguments: object) -> int:
 
 @pytest.fixture
 def rollout(tmp_path: Path) -> Path:
-    """A rollout of Codex with a broken line and two results that answer nothing."""
+    """Return a rollout of Codex with a broken line and two results without tool calls."""
     kind = next(kind for kind in KINDS if kind.name == "codex")
     lines = kind.text(kind.records(3)).splitlines()
     orphan = {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c9", "output": "?"}}

@@ -1,4 +1,4 @@
-"""What goes wrong around the command: paths, numbers, the output, Ctrl-C. Each costs a line and an exit code, never a traceback."""
+"""Mishaps of the command: paths, numbers, the output, Ctrl-C. Each gives one line and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_name_too_long_for_the_system_is_told(name: str, capsys: Capture) -> N
 def test_a_folder_one_may_not_enter_is_told(
     inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Root may enter any folder, so the refusal of the system is put in its place."""
+    """Root may enter any folder, so the system's refusal is simulated."""
     path = tmp_path / "closed" / ("session.jsonl" if inside else "")
 
     def refuse(self: Path, **_: object) -> object:
@@ -88,7 +88,7 @@ LINES = 50_000
     ],
 )
 def test_a_long_log_that_is_no_session_is_refused_at_once(line: str, problem: str, tmp_path: Path) -> None:
-    """Within a second of this process's own time on a machine of today; twice that here, for slower ones."""
+    """The limit is two seconds of CPU time; today's machines need less than one."""
     log = tmp_path / "service.log"
     log.write_text(f"{line}\n" * LINES, encoding="utf-8")
     began = time.process_time()
@@ -137,7 +137,7 @@ class InterruptAt:
                 raise KeyboardInterrupt
 
 
-def interrupted(arguments: Sequence[str], calls: int) -> int:
+def run_and_interrupt(arguments: Sequence[str], calls: int) -> int:
     before = sys.getprofile()
     sys.setprofile(InterruptAt(calls))
     try:
@@ -149,7 +149,7 @@ def interrupted(arguments: Sequence[str], calls: int) -> int:
 @folded("calls", [2, 20, 200, 1_000, 3_000, 7_000, 20_000, 40_000, 80_000])
 def test_ctrl_c_at_any_moment_costs_one_line(calls: int, tmp_path: Path, capsys: Capture) -> None:
     file = write_sessions(tmp_path / "session.jsonl", long_conversation())
-    assert interrupted(["replay", str(file), "--window", "8k"], calls) == 130
+    assert run_and_interrupt(["replay", str(file), "--window", "8k"], calls) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
 

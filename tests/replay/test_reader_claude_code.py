@@ -1,4 +1,4 @@
-"""Claude Code's session files: a tree of lines becomes the conversation that was sent."""
+"""Claude Code's session files: a tree of lines becomes the conversation sent to the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(uuid: str, parent: str | None, message_id: str, *content: Json, **mor
 
 
 def test_blocks_of_one_answer_come_together_with_all_results_behind_them(tmp_path: Path) -> None:
-    """Results are logged while the answer goes on, and hang off the line of their call."""
+    """Results are logged during the answer, with the line of their tool call as parent."""
     path = write(
         tmp_path / "s.jsonl",
         user("u1", None, "read two files"),
@@ -54,7 +54,7 @@ def test_blocks_of_one_answer_come_together_with_all_results_behind_them(tmp_pat
 
 
 def test_usage_is_the_whole_input_once_for_each_answer(tmp_path: Path) -> None:
-    """The cached part stands beside the input. The output count is one from the start of the stream."""
+    """The input does not include the cached part. The output count is from the start of the stream."""
     path = write(
         tmp_path / "s.jsonl",
         user("u1", None, "hello"),
@@ -183,7 +183,7 @@ def test_a_sub_agents_own_file_is_a_session(tmp_path: Path) -> None:
 
 
 def test_a_branch_the_user_went_back_from_is_left_out(tmp_path: Path) -> None:
-    """Bookkeeping lines stand between the prompts and the answer they follow."""
+    """Bookkeeping lines are between the prompts and the answer before them."""
     path = write(
         tmp_path / "s.jsonl",
         user("u1", None, "hello"),
@@ -296,7 +296,7 @@ def test_lines_that_share_an_id_but_not_their_content_both_count(tmp_path: Path)
 
 
 def test_a_compaction_leaves_the_whole_conversation(tmp_path: Path) -> None:
-    """The summary is told apart, and usage says from which message on it counted."""
+    """The summary is recognised, and usage names the first message that it includes."""
     boundary = {
         "type": "system",
         "subtype": "compact_boundary",

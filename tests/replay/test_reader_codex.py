@@ -1,4 +1,4 @@
-"""Codex's rollouts: items in envelopes, in the order in which they happened."""
+"""Codex's rollouts: items in envelopes, in the order of events."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def call(call_id: str, **more: object) -> Json:
     return item("function_call", name="shell", call_id=call_id, arguments='{"command":["ls"]}', **more)
 
 
-def output(call_id: str, said: object = "ok") -> Json:
-    return item("function_call_output", call_id=call_id, output=said)
+def output(call_id: str, content: object = "ok") -> Json:
+    return item("function_call_output", call_id=call_id, output=content)
 
 
-def counted(tokens: int, total: int = 0, *, cached: int = 0) -> Json:
+def token_count(tokens: int, total: int = 0, *, cached: int = 0) -> Json:
     last = {"input_tokens": tokens, "cached_input_tokens": cached, "output_tokens": 5}
     info = {"last_token_usage": last, "total_token_usage": {"input_tokens": total or tokens}}
     return event("token_count", info=info)
@@ -124,13 +124,13 @@ def test_results_come_in_several_shapes(tmp_path: Path, said: object, content: o
     ],
 )
 def test_usage_goes_to_the_answer_it_was_counted_for(tmp_path: Path, order: tuple[str, ...]) -> None:
-    """OpenAI's input holds the cached part. Versions differ in when they log the count."""
+    """OpenAI's input includes the cached part. Versions log the count at different places."""
     lines = {
         "first": call("c1"),
         "result": output("c1"),
         "second": answer("Done."),
-        "counted 1": counted(100, cached=40),
-        "counted 2": counted(130, 230),
+        "counted 1": token_count(100, cached=40),
+        "counted 2": token_count(130, 230),
     }
     session = read_one(write(tmp_path / "r.jsonl", HEADER, user("go"), *(lines[name] for name in order)))
     assert [(each.index, each.usage) for each in session.calls] == [
@@ -140,7 +140,7 @@ def test_usage_goes_to_the_answer_it_was_counted_for(tmp_path: Path, order: tupl
 
 
 def test_a_count_whose_answer_was_lost_goes_to_no_other_turn(tmp_path: Path) -> None:
-    lines = (user("one"), answer("1"), counted(100), counted(130, 230), user("two"), answer("2"))
+    lines = (user("one"), answer("1"), token_count(100), token_count(130, 230), user("two"), answer("2"))
     session = read_one(write(tmp_path / "r.jsonl", HEADER, *lines))
     assert [(each.index, each.usage.input_tokens) for each in session.calls] == [(1, 100)]
 
@@ -155,7 +155,7 @@ def test_where_only_sums_are_logged_one_call_is_the_difference(tmp_path: Path) -
 
 
 def test_a_sum_over_several_calls_is_no_calls_usage(tmp_path: Path) -> None:
-    """The first sum of a log that begins in the middle counts what came before too."""
+    """The first sum in a log that begins in the middle includes earlier calls."""
     total = event("token_count", info={"total_token_usage": {"input_tokens": 9_000}})
     session = read_one(write(tmp_path / "r.jsonl", user("go"), call("c1"), output("c1"), answer("Done."), total))
     assert session.calls == ()
@@ -170,7 +170,7 @@ def test_a_compaction_starts_the_context_anew(tmp_path: Path) -> None:
         {"type": "compacted", "payload": {"message": "Said 1.", "replacement_history": [user("one")["payload"]]}},
         user("two"),
         answer("2"),
-        counted(70),
+        token_count(70),
     )
     session = read_one(path)
     assert session.compactions == (RecordedCompaction(index=2, summary="Said 1."),)
@@ -178,17 +178,17 @@ def test_a_compaction_starts_the_context_anew(tmp_path: Path) -> None:
 
 
 def test_a_compaction_in_the_middle_of_a_turn_ends_the_answer_before_it(tmp_path: Path) -> None:
-    """What the compaction's own call counted is no answer's."""
+    """The count of the compaction's own call does not belong to an answer."""
     path = write(
         tmp_path / "r.jsonl",
         HEADER,
         user("one"),
         answer("1"),
-        counted(100),
-        counted(110, 210),
+        token_count(100),
+        token_count(110, 210),
         {"type": "compacted", "payload": {"message": "Said 1."}},
         answer("2"),
-        counted(70, 280),
+        token_count(70, 280),
     )
     session = read_one(path)
     assert shape(session) == ["user:text", "assistant:text", "assistant:text"]

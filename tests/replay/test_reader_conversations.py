@@ -1,4 +1,4 @@
-"""Lists of messages, alone or with what belongs to them."""
+"""Lists of messages, alone or in an object with other fields."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_system_tools_and_model_come_along(tmp_path: Path) -> None:
 
 
 def test_messages_are_given_as_they_are(tmp_path: Path) -> None:
-    """Unknown roles, blocks and fields are the format's business."""
+    """The format handles unknown roles, blocks and fields."""
     messages = [{"role": "critic", "content": "hm", "mood": 1}, *CHAT]
     assert list(read_one(write(tmp_path / "chat.json", messages)).messages) == messages
 
@@ -102,7 +102,7 @@ def test_output_counts_from_the_start_of_a_stream_are_left_out(tmp_path: Path) -
 
 
 def test_a_message_the_format_refuses_is_skipped_and_named(tmp_path: Path) -> None:
-    """What names messages by their index cannot be trusted any more, so it is left out."""
+    """Fields that name messages by index would be wrong, so they are left out."""
     messages = [CHAT[0], {"content": "who speaks?"}, CHAT[1]]
     session = read_one(
         write(tmp_path / "r.jsonl", _record(messages=messages, usage=[{"index": 1, "prompt_tokens": 9}]))

@@ -46,7 +46,7 @@ def contents(message: Fields) -> list[object]:
 
 
 def test_an_answer_holds_its_calls_and_their_results(tmp_path: Path) -> None:
-    """Gemini counts the cached part inside the input, tool use and thoughts beside input and output."""
+    """Gemini's input includes the cached part, but input and output do not include tool use and thoughts."""
     thoughts = [{"subject": "Plan", "description": "Read it.", "timestamp": "t"}]
     path = chat(
         tmp_path / "session-1.json",
@@ -131,7 +131,7 @@ def test_a_notice_that_came_between_does_not_split_an_answer_from_its_calls(tmp_
 
 
 def test_lines_are_read_as_they_count_in_the_end(tmp_path: Path) -> None:
-    """As logged from version 0.40 on: a message is written again when its calls have run."""
+    """In the form of version 0.40 and later: a message is written again after its tool calls have run."""
     path = write(
         tmp_path / "session-1.jsonl",
         {**HEADER, "kind": "main"},

@@ -1,4 +1,4 @@
-"""LangChain's dumps: three forms of a message, several places where they stand."""
+"""LangChain's dumps: three forms of a message, in several containers."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ TALK = (
 SHAPE = ["system", "user", "assistant:text,tool_use", "user:tool_result", "assistant:text"]
 
 
-def constructed(said: Json) -> Json:
+def as_constructor(said: Json) -> Json:
     names = ["langchain", "schema", "messages", CLASSES[said["type"]]]
     return {"lc": 1, "type": "constructor", "id": names, "kwargs": said["data"]}
 
 
-def dumped(said: Json) -> Json:
+def as_dump(said: Json) -> Json:
     return {"additional_kwargs": {}, "response_metadata": {}, **said["data"]}
 
 
-def saved(path: Path, value: object) -> Path:
+def save(path: Path, value: object) -> Path:
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
     return path
 
@@ -51,8 +51,8 @@ def saved(path: Path, value: object) -> Path:
     "form",
     [
         pytest.param(lambda said: said, id="messages_to_dict"),
-        pytest.param(constructed, id="dumpd"),
-        pytest.param(dumped, id="model_dump"),
+        pytest.param(as_constructor, id="dumpd"),
+        pytest.param(as_dump, id="model_dump"),
     ],
 )
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def saved(path: Path, value: object) -> Path:
 def test_every_form_is_read_wherever_it_stands(tmp_path: Path, form: object, place: object) -> None:
     assert callable(form)
     assert callable(place)
-    session = read_one(saved(tmp_path / "thread.json", place([form(said) for said in TALK])))
+    session = read_one(save(tmp_path / "thread.json", place([form(said) for said in TALK])))
     assert session.format_name == "LangChain messages"
     assert shape(session) == SHAPE
     assert_calls_are_answered(session.messages)
@@ -92,11 +92,11 @@ def test_lists_on_lines_are_sessions_of_their_own(tmp_path: Path) -> None:
 
 
 def test_usage_includes_the_cached_part(tmp_path: Path) -> None:
-    """LangChain normalises it, whichever provider counted."""
+    """LangChain normalises the usage of every provider."""
     details = {"cache_read": 60, "cache_creation": 20}
     counted = {"input_tokens": 100, "output_tokens": 9, "total_tokens": 109, "input_token_details": details}
     said = answer("1", usage_metadata=counted, response_metadata={"model_name": "m1"})
-    session = read_one(saved(tmp_path / "t.json", [TALK[1], said, TALK[1], answer("2", usage_metadata=None)]))
+    session = read_one(save(tmp_path / "t.json", [TALK[1], said, TALK[1], answer("2", usage_metadata=None)]))
     usage = Usage(input_tokens=100, output_tokens=9, cache_read_tokens=60, cache_write_tokens=20)
     assert [(each.index, each.usage, each.model) for each in session.calls] == [(1, usage, "m1")]
     assert session.model == "m1"
@@ -128,14 +128,14 @@ def test_usage_includes_the_cached_part(tmp_path: Path) -> None:
 )
 def test_calls_of_other_versions_are_read(tmp_path: Path, data: Json, expected: Json) -> None:
     legacy = message("function", "A", name="read") if "function_call" in str(data) else TALK[3]
-    session = read_one(saved(tmp_path / "t.json", [TALK[1], answer(tool_calls=[], **data), legacy]))
+    session = read_one(save(tmp_path / "t.json", [TALK[1], answer(tool_calls=[], **data), legacy]))
     assert_calls_are_answered(session.messages)
     assert blocks(session.messages[1])[0]["input"] == expected
     assert session.skipped == ()
 
 
 def test_content_blocks_are_told_apart(tmp_path: Path) -> None:
-    """A call among the content stands in `tool_calls` too."""
+    """A tool call in the content is also in `tool_calls`."""
     content = [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}], "encrypted_content": "sealed"},
@@ -145,7 +145,7 @@ def test_content_blocks_are_told_apart(tmp_path: Path) -> None:
     image = {"type": "image", "source_type": "base64", "mime_type": "image/png", "data": "AAAA"}
     shown = {"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}
     session = read_one(
-        saved(tmp_path / "t.json", [message("human", [shown, image]), answer(content, tool_calls=[CALL]), TALK[3]])
+        save(tmp_path / "t.json", [message("human", [shown, image]), answer(content, tool_calls=[CALL]), TALK[3]])
     )
     assert shape(session) == ["user:image,image", "assistant:thinking,thinking,text,tool_use", "user:tool_result"]
     assert session.skipped == ()
@@ -154,7 +154,7 @@ def test_content_blocks_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_is_no_part_of_the_conversation_is_counted(tmp_path: Path) -> None:
     odd = [message("remove", "", id="m0"), message("human", ""), {"type": "weather"}]
-    session = read_one(saved(tmp_path / "t.json", [*TALK, *odd, message("tool", "B", tool_call_id="c9")]))
+    session = read_one(save(tmp_path / "t.json", [*TALK, *odd, message("tool", "B", tool_call_id="c9")]))
     assert session.skipped == (
         "message 8: a result without its call",
         "no part of the conversation: remove 1, human 1, weather 1",
@@ -164,4 +164,4 @@ def test_what_is_no_part_of_the_conversation_is_counted(tmp_path: Path) -> None:
 def test_roles_of_chat_messages_count(tmp_path: Path) -> None:
     developer = message("system", "Rules.", additional_kwargs={"__openai_role__": "developer"})
     chat = [developer, message("chat", "go", role="user"), message("chat", "1", role="assistant")]
-    assert shape(read_one(saved(tmp_path / "t.json", chat))) == ["system", "user", "assistant:text"]
+    assert shape(read_one(save(tmp_path / "t.json", chat))) == ["system", "user", "assistant:text"]

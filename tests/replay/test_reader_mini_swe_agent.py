@@ -16,13 +16,13 @@ TASK = {"role": "user", "content": "go"}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 60}}
 
 
-def answered(words: str, *call_ids: str, **more: object) -> Json:
+def answer(words: str, *call_ids: str, **more: object) -> Json:
     calls = [{"id": each, "function": {"name": "bash", "arguments": '{"command":"ls"}'}} for each in call_ids]
     response = {"model": "m1", "usage": USAGE, "choices": []}
     return {"role": "assistant", "content": words, "tool_calls": calls, "extra": {"response": response}, **more}
 
 
-def saved(path: Path, **value: object) -> Path:
+def save(path: Path, **value: object) -> Path:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
     return path
 
@@ -36,16 +36,16 @@ def saved(path: Path, **value: object) -> Path:
     ],
 )
 def test_messages_are_read_with_the_usage_they_carry(tmp_path: Path, marks: Json) -> None:
-    """LiteLLM counts the cached part inside the prompt."""
+    """LiteLLM's prompt tokens include the cached part."""
     result = {"role": "tool", "tool_call_id": "c1", "content": "A", "extra": {"returncode": 0}}
     messages = [
         SYSTEM,
         TASK,
-        answered("", "c1", reasoning_content="hm"),
+        answer("", "c1", reasoning_content="hm"),
         result,
         {"role": "exit", "content": "", "extra": {}},
     ]
-    session = read_one(saved(tmp_path / "task-1.traj.json", messages=messages, **marks))
+    session = read_one(save(tmp_path / "task-1.traj.json", messages=messages, **marks))
     assert (session.id, session.format_name, session.model) == ("task-1", "mini-swe-agent trajectory", "m1")
     assert shape(session) == ["system", "user", "assistant:thinking,tool_use", "user:tool_result"]
     assert_calls_are_answered(session.messages)
@@ -70,7 +70,7 @@ def test_messages_of_the_responses_api_are_read(tmp_path: Path) -> None:
         {"type": "function_call_output", "call_id": "c1", "output": "A"},
         {"object": "response", "output": []},
     ]
-    session = read_one(saved(tmp_path / "t.traj.json", messages=messages, info={"mini_version": "2"}, instance_id="i1"))
+    session = read_one(save(tmp_path / "t.traj.json", messages=messages, info={"mini_version": "2"}, instance_id="i1"))
     assert session.id == "i1"
     assert shape(session) == ["user:text", "assistant:redacted_thinking,tool_use", "user:tool_result"]
     assert [(each.index, each.usage.input_tokens, each.usage.cache_read_tokens) for each in session.calls] == [
@@ -83,10 +83,10 @@ def test_the_history_of_swe_agent_is_read(tmp_path: Path) -> None:
     history = [
         {**SYSTEM, "message_type": "system_prompt", "agent": "main"},
         {**TASK, "message_type": "observation", "agent": "main"},
-        {**answered("Looking.", "c1"), "message_type": "action", "thought": "Looking.", "agent": "main"},
+        {**answer("Looking.", "c1"), "message_type": "action", "thought": "Looking.", "agent": "main"},
         {"role": "tool", "content": "A", "tool_call_ids": ["c1"], "message_type": "observation", "agent": "main"},
     ]
-    session = read_one(saved(tmp_path / "t.traj", history=history, trajectory=[], info={}))
+    session = read_one(save(tmp_path / "t.traj", history=history, trajectory=[], info={}))
     assert session.format_name == "SWE-agent trajectory"
     assert shape(session) == ["system", "user", "assistant:text,tool_use", "user:tool_result"]
     assert_calls_are_answered(session.messages)
@@ -97,14 +97,14 @@ def test_a_trajectory_without_its_history_is_what_was_said_and_seen(tmp_path: Pa
         {"action": "ls", "response": "Look.\n```\nls\n```", "observation": "A"},
         {"action": "submit", "observation": ""},
     ]
-    session = read_one(saved(tmp_path / "t.traj", trajectory=steps, environment="x"))
+    session = read_one(save(tmp_path / "t.traj", trajectory=steps, environment="x"))
     assert shape(session) == ["assistant:text", "user", "assistant:text"]
     assert blocks(session.messages[2]) == [{"type": "text", "text": "submit"}]
     assert session.skipped == ("no part of the conversation: user 1",)
 
 
 def test_each_trajectory_of_a_file_is_a_session(tmp_path: Path) -> None:
-    record = {"messages": [TASK, answered("Done.")], "info": {"exit_status": "x"}}
+    record = {"messages": [TASK, answer("Done.")], "info": {"exit_status": "x"}}
     path = write(
         tmp_path / "all.jsonl", {**record, "instance_id": "i1"}, {"messages": [TASK]}, {**record, "instance_id": "i2"}
     )

@@ -1,4 +1,4 @@
-"""OpenCode's sessions: exported, and in the folder where it stores them."""
+"""OpenCode's sessions: exported, and in the storage folder."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def message(message_id: str, role: str, *parts: Json, **info: object) -> Json:
     return {"info": {"id": message_id, "role": role, "modelID": "m1", **info}, "parts": list(parts)}
 
 
-def exported(path: Path, *messages: Json, **info: object) -> Path:
+def export(path: Path, *messages: Json, **info: object) -> Path:
     path.write_text(json.dumps({"info": {**INFO, **info}, "messages": messages}, indent=2), encoding="utf-8")
     return path
 
 
 def test_each_step_of_an_answer_is_a_call_of_the_model(tmp_path: Path) -> None:
-    """OpenCode counts the cached part beside the input, and the reasoning beside the output."""
-    path = exported(
+    """OpenCode's input does not include the cached part, nor its output the reasoning."""
+    path = export(
         tmp_path / "export.json",
         message(
             "m1", "user", text("go"), text("hidden", ignored=True), part("file", mime="text/plain", url="file:///a")
@@ -84,14 +84,14 @@ def test_each_step_of_an_answer_is_a_call_of_the_model(tmp_path: Path) -> None:
 
 
 def test_an_answer_of_one_step_counts_its_tokens_itself(tmp_path: Path) -> None:
-    path = exported(
+    path = export(
         tmp_path / "e.json", message("m1", "user", text("go")), message("m2", "assistant", text("1"), tokens=TOKENS)
     )
     assert [(each.index, each.usage.input_tokens) for each in read_one(path).calls] == [(1, 100)]
 
 
 def test_a_compaction_is_a_part_and_the_answer_after_it_its_summary(tmp_path: Path) -> None:
-    path = exported(
+    path = export(
         tmp_path / "e.json",
         message("m1", "user", text("one")),
         message("m2", "assistant", text("1")),
@@ -108,7 +108,7 @@ def test_a_compaction_is_a_part_and_the_answer_after_it_its_summary(tmp_path: Pa
 
 
 def test_what_was_taken_back_is_left_out(tmp_path: Path) -> None:
-    path = exported(
+    path = export(
         tmp_path / "e.json",
         message("m1", "user", text("one")),
         message("m2", "assistant", text("1")),
@@ -124,7 +124,7 @@ def test_what_was_taken_back_is_left_out(tmp_path: Path) -> None:
 
 def test_media_in_prompts_and_results_are_shown(tmp_path: Path) -> None:
     image = part("file", mime="image/png", url="data:image/png;base64,AAAA")
-    path = exported(
+    path = export(
         tmp_path / "e.json",
         message("m1", "user", text("look"), image),
         message("m2", "assistant", tool("c1", output="see", attachments=[image])),
@@ -135,7 +135,7 @@ def test_media_in_prompts_and_results_are_shown(tmp_path: Path) -> None:
 
 
 def test_messages_without_content_are_named(tmp_path: Path) -> None:
-    path = exported(
+    path = export(
         tmp_path / "e.json",
         message("m1", "user"),
         message("m2", "assistant", text("1")),
@@ -157,7 +157,7 @@ TALK = (
 )
 
 
-def stored(root: Path, name: str, value: object) -> Path:
+def store_file(root: Path, name: str, value: object) -> Path:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -165,15 +165,15 @@ def stored(root: Path, name: str, value: object) -> Path:
 
 
 def store(root: Path, layout: str, messages: Sequence[Json] = TALK) -> Path:
-    """The file of the session, in one of the three layouts there have been."""
+    """Write a storage folder in one of its three layouts; return the session's file."""
     inner = "session/" if layout == "first" else ""
     for each in messages:
         message_id = each["info"]["id"]
-        stored(root, f"{inner}message/ses_1/{message_id}.json", each["info"])
+        store_file(root, f"{inner}message/ses_1/{message_id}.json", each["info"])
         for place, one in enumerate(each["parts"]):
             folder = {"now": f"part/{message_id}", "first": f"session/part/ses_1/{message_id}", "flat": "part"}[layout]
-            stored(root, f"{folder}/prt_{message_id}_{place}.json", {**one, "messageID": message_id})
-    return stored(root, f"session/{'info' if layout == 'first' else 'project'}/ses_1.json", INFO)
+            store_file(root, f"{folder}/prt_{message_id}_{place}.json", {**one, "messageID": message_id})
+    return store_file(root, f"session/{'info' if layout == 'first' else 'project'}/ses_1.json", INFO)
 
 
 @pytest.mark.parametrize("layout", ["now", "first", "flat"])
@@ -196,8 +196,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 def test_all_stored_sessions_with_answers_are_read_and_those_without_left_out(tmp_path: Path) -> None:
     store(tmp_path, "now")
-    stored(tmp_path, "session/project/ses_0.json", {**INFO, "id": "ses_0"})
-    stored(tmp_path, "session/project/ses_2.json", ["odd"])
+    store_file(tmp_path, "session/project/ses_0.json", {**INFO, "id": "ses_0"})
+    store_file(tmp_path, "session/project/ses_2.json", ["odd"])
     session = read_one(tmp_path)
     assert session.id == "ses_1"
     assert session.skipped == ("2 sessions that cannot be read or in which no model answers",)
@@ -205,6 +205,6 @@ def test_all_stored_sessions_with_answers_are_read_and_those_without_left_out(tm
 
 def test_a_storage_folder_in_which_no_model_answers_is_named(tmp_path: Path) -> None:
     for name in ("ses_0", "ses_1"):
-        stored(tmp_path, f"session/project/{name}.json", {**INFO, "id": name})
+        store_file(tmp_path, f"session/project/{name}.json", {**INFO, "id": name})
     with pytest.raises(ReplayError, match="no model has answered in any of its sessions"):
         list(read_sessions(tmp_path))

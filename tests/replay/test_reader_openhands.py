@@ -16,7 +16,7 @@ from tests.replay.samples import Json, assert_calls_are_answered, blocks, read_o
 TOOL = {"type": "function", "function": {"name": "run"}}
 
 
-def saved(path: Path, value: object) -> Path:
+def save(path: Path, value: object) -> Path:
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
     return path
 
@@ -25,7 +25,7 @@ def prompt(number: int, words: str) -> Json:
     return {"id": number, "source": "user", "action": "message", "args": {"content": words, "image_urls": None}}
 
 
-def led_to(call_id: str, response: Json) -> Json:
+def caused_by(call_id: str, response: Json) -> Json:
     return {"function_name": "run", "tool_call_id": call_id, "model_response": response, "total_calls_in_response": 1}
 
 
@@ -48,17 +48,17 @@ def action(number: int, call_id: str, answer: Json) -> Json:
         "source": "agent",
         "action": "run",
         "args": {"command": "x", "thought": "y"},
-        "tool_call_metadata": led_to(call_id, answer),
+        "tool_call_metadata": caused_by(call_id, answer),
     }
 
 
 def observation(number: int, call_id: str, cause: int, content: str = "ok", kind: str = "run") -> Json:
-    metadata = {"tool_call_metadata": led_to(call_id, {})} if call_id else {}
+    metadata = {"tool_call_metadata": caused_by(call_id, {})} if call_id else {}
     return {"id": number, "source": "agent", "observation": kind, "content": content, "cause": cause, **metadata}
 
 
 def test_one_response_is_one_answer_however_many_actions_it_led_to(tmp_path: Path) -> None:
-    """LiteLLM counts what was read from and written to the cache inside the prompt."""
+    """LiteLLM's prompt tokens include those read from and written to the cache."""
     first, last = response("r1", "Looking.", "c1", "c2"), response("r2", "Bye.", "c3")
     events = [
         {"id": 0, "source": "agent", "action": "system", "args": {"content": "Be brief.", "tools": [TOOL]}},
@@ -72,7 +72,7 @@ def test_one_response_is_one_answer_however_many_actions_it_led_to(tmp_path: Pat
         prompt(8, "finish"),
         {**action(9, "c3", last), "action": "finish"},
     ]
-    session = read_one(saved(tmp_path / "trajectory.json", events))
+    session = read_one(save(tmp_path / "trajectory.json", events))
     assert (session.id, session.format_name, session.model) == ("trajectory", "OpenHands events", "m1")
     assert session.tools == (TOOL,)
     assert shape(session) == [
@@ -100,7 +100,7 @@ def test_one_response_is_one_answer_however_many_actions_it_led_to(tmp_path: Pat
 
 @pytest.mark.parametrize("has_numbers", [pytest.param(True, id="by-cause"), pytest.param(False, id="by-order")])
 def test_actions_without_the_models_response_are_calls_by_their_own_name(tmp_path: Path, has_numbers: bool) -> None:
-    """As logged by the first versions, whose fields stand beside the action's name."""
+    """In the form of the first versions, with the fields next to the action's name."""
     events: list[Json] = [
         {"id": 1, "action": "message", "content": "go", "wait_for_response": False, "action_risk": None},
         {"id": 2, "action": "run", "command": "ls", "thought": "Let me look.", "action_risk": None},
@@ -149,7 +149,7 @@ def test_a_condensation_says_what_was_kept(tmp_path: Path) -> None:
         action(5, "c2", response("r2", "", "c2")),
         observation(6, "c2", 5),
     ]
-    session = read_one(saved(tmp_path / "t.json", events))
+    session = read_one(save(tmp_path / "t.json", events))
     assert session.compactions == (RecordedCompaction(index=4, summary="It was asked."),)
     assert [(each.index, each.context_start) for each in session.calls] == [(1, 0), (4, 3)]
 
@@ -165,7 +165,7 @@ def test_the_events_of_a_delegate_are_left_out(tmp_path: Path) -> None:
         {"id": 5, "source": "agent", "action": "message", "args": {"content": "Done."}},
         {"id": 6},
     ]
-    session = read_one(saved(tmp_path / "t.json", events))
+    session = read_one(save(tmp_path / "t.json", events))
     assert shape(session) == ["user:text", "assistant:tool_use", "user:tool_result", "assistant:text"]
     assert session.skipped == (
         "event 6: neither an action nor an observation",
@@ -178,7 +178,7 @@ def test_a_logged_completion_is_a_request_with_its_answer(tmp_path: Path) -> Non
         {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
     ]
-    path = saved(
+    path = save(
         tmp_path / "c.json", {"messages": messages, "response": response("r1", "Hi."), "kwargs": {"tools": [TOOL]}}
     )
     session = read_one(path)
@@ -194,37 +194,37 @@ def sdk(kind: str, source: str, event_id: str, **more: object) -> Json:
     return {"id": event_id, "timestamp": "t", "kind": kind, "source": source, **more}
 
 
-def told(source: str, role: str, words: str, **more: object) -> Json:
+def sdk_message(source: str, role: str, words: str, **more: object) -> Json:
     message = {"role": role, "content": [{"type": "text", "text": words}], **more}
     return sdk("MessageEvent", source, f"m-{words}", llm_message=message)
 
 
-def asked(call_id: str, response_id: str, **more: object) -> Json:
+def sdk_call(call_id: str, response_id: str, **more: object) -> Json:
     call = {"id": call_id, "name": "terminal", "arguments": '{"command":"ls"}', "origin": "completion"}
     return sdk("ActionEvent", "agent", f"a-{call_id}", thought=[], tool_call=call, llm_response_id=response_id, **more)
 
 
-def observed(call_id: str, content: object) -> Json:
+def sdk_result(call_id: str, content: object) -> Json:
     return sdk("ObservationEvent", "environment", f"o-{call_id}", tool_call_id=call_id, observation=content)
 
 
 SDK_EVENTS = [
     sdk("SystemPromptEvent", "agent", "s", system_prompt={"type": "text", "text": "Be brief."}, tools=[]),
-    told("user", "user", "go"),
-    asked("c1", "r1", thinking_blocks=[{"type": "thinking", "thinking": "hm", "signature": "sig"}]),
-    asked("c2", "r1"),
-    asked("c3", "r1"),
-    observed("c2", {"kind": "TerminalObservation", "content": [{"type": "text", "text": "B"}]}),
+    sdk_message("user", "user", "go"),
+    sdk_call("c1", "r1", thinking_blocks=[{"type": "thinking", "thinking": "hm", "signature": "sig"}]),
+    sdk_call("c2", "r1"),
+    sdk_call("c3", "r1"),
+    sdk_result("c2", {"kind": "TerminalObservation", "content": [{"type": "text", "text": "B"}]}),
     sdk("AgentErrorEvent", "agent", "o-c1", tool_call_id="c1", error="no such tool"),
     sdk("UserRejectObservation", "environment", "o-c3", tool_call_id="c3", rejection_reason="no"),
     sdk("ConversationStateUpdateEvent", "environment", "u", key="stats", value={}),
     sdk("Condensation", "environment", "x", forgotten_event_ids=["a-c1", "a-c2"], summary="It was asked."),
-    told("agent", "assistant", "Done.", reasoning_content="hm"),
+    sdk_message("agent", "assistant", "Done.", reasoning_content="hm"),
 ]
 
 
 def test_events_of_the_sdk_are_read(tmp_path: Path) -> None:
-    session = read_one(saved(tmp_path / "t.json", SDK_EVENTS))
+    session = read_one(save(tmp_path / "t.json", SDK_EVENTS))
     assert shape(session) == [
         "system:text",
         "user:text",
@@ -248,9 +248,9 @@ def test_a_sessions_folder_holds_an_event_in_each_file(tmp_path: Path, name: str
     events = tmp_path / "conversation" / "events"
     events.mkdir(parents=True)
     for number, event in enumerate(SDK_EVENTS):
-        saved(events / name.format(number=number + 8), event)  # two of them sort before "9" as text
+        save(events / name.format(number=number + 8), event)  # as text, two of them sort before "9"
     (events / name.format(number=3)).write_text("{broken")
     session = read_one(events if is_inner else events.parent)
     assert session.id == ("events" if is_inner else "conversation")
-    assert shape(session) == shape(read_one(saved(tmp_path / "list.json", SDK_EVENTS)))
+    assert shape(session) == shape(read_one(save(tmp_path / "list.json", SDK_EVENTS)))
     assert session.skipped[0] == f"{name.format(number=3)}: cannot be read"

@@ -70,7 +70,7 @@ def test_a_list_without_a_version_is_read_in_its_order(tmp_path: Path) -> None:
 
 
 def test_usage_is_the_whole_input_of_calls_that_ended_well(tmp_path: Path) -> None:
-    """The cached part stands beside the input; calls that broke off and zeros count nothing."""
+    """The input does not include the cached part; failed calls and zeros have no usage."""
     path = write(
         tmp_path / "s.jsonl",
         HEADER,
@@ -87,7 +87,7 @@ def test_usage_is_the_whole_input_of_calls_that_ended_well(tmp_path: Path) -> No
 
 
 def test_only_the_path_to_the_last_entry_counts(tmp_path: Path) -> None:
-    """Branches that were left are no part of the conversation."""
+    """Abandoned branches do not belong to the conversation."""
     path = write(
         tmp_path / "s.jsonl",
         {**HEADER, "version": 3},

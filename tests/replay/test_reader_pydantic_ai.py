@@ -28,11 +28,11 @@ def call(call_id: str, args: object) -> Json:
     return {"part_kind": "tool-call", "tool_name": "read", "args": args, "tool_call_id": call_id}
 
 
-def returned(call_id: str, content: object, **more: object) -> Json:
+def tool_return(call_id: str, content: object, **more: object) -> Json:
     return part("tool-return", content, tool_name="read", tool_call_id=call_id, **more)
 
 
-def saved(path: Path, *messages: Json) -> Path:
+def save(path: Path, *messages: Json) -> Path:
     path.write_text(json.dumps(messages, indent=1), encoding="utf-8")
     return path
 
@@ -41,7 +41,7 @@ GO = request(part("user-prompt", "go"))
 
 
 def test_requests_and_responses_become_messages(tmp_path: Path) -> None:
-    path = saved(
+    path = save(
         tmp_path / "run.json",
         request(part("system-prompt", "Be brief."), part("user-prompt", "go"), instructions="In French."),
         response(
@@ -50,7 +50,7 @@ def test_requests_and_responses_become_messages(tmp_path: Path) -> None:
             call("c1", '{"path": "a"}'),
             call("c2", None),
         ),
-        request(returned("c2", "B"), returned("c1", "A"), part("user-prompt", "and?")),
+        request(tool_return("c2", "B"), tool_return("c1", "A"), part("user-prompt", "and?")),
         response(part("text", "Done.")),
     )
     session = read_one(path)
@@ -79,7 +79,7 @@ def test_requests_and_responses_become_messages(tmp_path: Path) -> None:
     ],
 )
 def test_arguments_of_every_version_are_read(tmp_path: Path, args: object) -> None:
-    session = read_one(saved(tmp_path / "r.json", GO, response(call("c1", args)), request(returned("c1", "A"))))
+    session = read_one(save(tmp_path / "r.json", GO, response(call("c1", args)), request(tool_return("c1", "A"))))
     assert blocks(session.messages[1])[0]["input"] == {"path": "a"}
 
 
@@ -100,8 +100,8 @@ def test_arguments_of_every_version_are_read(tmp_path: Path, args: object) -> No
     ],
 )
 def test_usage_includes_the_cached_part(tmp_path: Path, counted: Json, expected: Usage | None) -> None:
-    """pydantic-ai normalises it, whichever provider counted."""
-    session = read_one(saved(tmp_path / "r.json", GO, response(part("text", "1"), usage=counted)))
+    """pydantic-ai normalises the usage of every provider."""
+    session = read_one(save(tmp_path / "r.json", GO, response(part("text", "1"), usage=counted)))
     assert [each.usage for each in session.calls] == ([] if expected is None else [expected])
 
 
@@ -123,14 +123,14 @@ def test_usage_includes_the_cached_part(tmp_path: Path, counted: Json, expected:
     ],
 )
 def test_results_come_in_several_shapes(tmp_path: Path, content: object, expected: object) -> None:
-    session = read_one(saved(tmp_path / "r.json", GO, response(call("c1", {})), request(returned("c1", content))))
+    session = read_one(save(tmp_path / "r.json", GO, response(call("c1", {})), request(tool_return("c1", content))))
     assert blocks(session.messages[2])[0]["content"] == expected
 
 
 def test_a_retry_answers_its_call_or_is_the_users_word(tmp_path: Path) -> None:
     wrong = [{"type": "missing", "loc": ["path"]}]
     retry = part("retry-prompt", wrong, tool_name="read", tool_call_id="c1")
-    path = saved(
+    path = save(
         tmp_path / "r.json",
         GO,
         response(call("c1", {})),
@@ -153,7 +153,7 @@ def test_media_in_a_prompt_are_shown(tmp_path: Path) -> None:
         {"kind": "binary", "media_type": "application/pdf", "data": "AAAA"},
         {"kind": "cache-point"},
     ]
-    session = read_one(saved(tmp_path / "r.json", request(part("user-prompt", content)), response(part("text", "1"))))
+    session = read_one(save(tmp_path / "r.json", request(part("user-prompt", content)), response(part("text", "1"))))
     assert shape(session)[0] == "user:text,image,document,document"
 
 
@@ -167,13 +167,13 @@ def test_messages_on_lines_are_one_session_and_lists_on_lines_are_several(tmp_pa
 
 
 def test_what_is_no_part_of_the_conversation_is_named_with_its_place(tmp_path: Path) -> None:
-    path = saved(
+    path = save(
         tmp_path / "r.json",
         GO,
         {"kind": "note"},
         response(),
         response(part("text", "1"), {"part_kind": "builtin-tool-call", "tool_name": "web_search", "args": {}}),
-        request(part("user-prompt", []), returned("c9", "A")),
+        request(part("user-prompt", []), tool_return("c9", "A")),
     )
     session = read_one(path)
     assert shape(session) == ["user", "assistant:text,builtin-tool-call"]

@@ -1,4 +1,4 @@
-"""Which kind a file is, what is wrong with it, and every real file there is."""
+"""The kind of a file, its defects, and all real files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_gzipped_file_is_read_by_what_it_is_not_by_its_name(tmp_path: Path) ->
 
 
 def test_a_gzipped_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
-    """Two files one behind the other, as logs are appended to; the second lacks its end."""
+    """Two gzip members, as in appended logs; the second lacks its end."""
     path = tmp_path / "session.jsonl.gz"
     said = [{"role": role, "content": f"{role} says so"} for role in ("user", "assistant", "user", "assistant")]
     lines = [{"type": "session", "cwd": "/"}, *({"type": "message", "message": message} for message in said)]
@@ -127,7 +127,7 @@ def test_two_objects_on_a_line_are_both_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ['{"id": "broken', "not a session"])
 def test_a_broken_line_among_records_is_an_error_after_all_others_were_read(tmp_path: Path, broken: str) -> None:
-    """Each line is a session of its own: one that is lost must not go unnoticed."""
+    """Each line is a session of its own, so a lost one is an error."""
     sessions = read_sessions(write(tmp_path / "three.jsonl", RECORD, broken, {**RECORD, "id": "r3"}))
     assert [next(sessions).id, next(sessions).id] == ["r1", "r3"]
     with pytest.raises(ReplayError, match=r"three\.jsonl, line 2: not JSON: .*; mend the line or remove it"):
@@ -159,7 +159,7 @@ def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_document_that_was_cut_off_is_read_as_far_as_it_is_whole(tmp_path: Path, indent: int | None) -> None:
-    """It is one session: what is missing is noted, and is no error."""
+    """It is one session, so a missing message is a note and no error."""
     path = tmp_path / "cut.json"
     whole = json.dumps({**RECORD, "messages": [*CHAT, {"role": "user", "content": "more"}]}, indent=indent)
     path.write_text(whole[: whole.index("more")])

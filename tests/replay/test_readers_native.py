@@ -1,4 +1,4 @@
-"""Every real file there is, and the same conversations as somebody else converted them."""
+"""All real files, compared with conversions of the same conversations by others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KINDS = {
     f"{AGENTS}/opencode/*/session/*/*.json": "OpenCode session",
     f"{AGENTS}/hermes/*.json": "OpenAI chat messages",
 }
-"""Of what kind the files are, by where they lie."""
+"""The kind of the files, by folder."""
 
 UNANSWERED = {
     "agent_sessions_fixtures/codex_050_legacy.jsonl",
@@ -65,7 +65,7 @@ UNANSWERED = {
     f"{AGENTS}/qwen/019f0000-0000-7000-8000-000000000002.jsonl",
     f"{AGENTS}/qwen/019f0000000070008000000000000003.jsonl",
 }
-"""Files of a known kind in which no model says anything."""
+"""Files of a known kind without output of a model."""
 
 FILES = {path: kind for pattern, kind in KINDS.items() for path in sorted(NATIVE.glob(pattern))}
 
@@ -84,7 +84,7 @@ def test_real_files_are_there() -> None:
 
 
 def _read(path: Path) -> list[RecordedSession]:
-    """The sessions of a file; none where the reader says rightly that no model has answered."""
+    """Return the sessions of a file; none if no model has answered in it."""
     if name(path) not in UNANSWERED:
         return list(read_sessions(path))
     with pytest.raises(ReplayError, match=rf"no model has answered in it \({FILES[path].partition(' ')[0]}"):
@@ -108,7 +108,7 @@ def test_every_real_file_is_recognised_and_read_as_a_valid_conversation(path: Pa
 
 @each_file
 def test_every_view_of_every_real_file_fits_and_is_no_less_valid_than_the_recording(path: Path) -> None:
-    """Or the file says loudly that its newest messages alone are larger than the window."""
+    """Otherwise an event says that the newest messages alone are larger than the window."""
     for session in _read(path):
         events: list[CompactionEvent] = []
         controller = CompactionController(context_window=WINDOW, format=session.format, on_event=events.append)
@@ -120,7 +120,7 @@ def test_every_view_of_every_real_file_fits_and_is_no_less_valid_than_the_record
             view = conversation.transform_context_sync(host, system=session.system, tools=session.tools)
             tokens = conversation.state().context_tokens or 0
             assert tokens <= WINDOW or any(isinstance(event, CompactionFailed) for event in events)
-            # Between two compactions the view only grows by what is new.
+            # Between two compactions, only new messages are added to the view.
             if view is not host and (events or index == indexes[-1]):
                 summaries = [str(record["rendered"]) for record in conversation.export_records()]
                 check_view(host, view, format=session.format, summaries=summaries)
@@ -130,13 +130,13 @@ def test_every_view_of_every_real_file_fits_and_is_no_less_valid_than_the_record
 
 
 @cache
-def _normalised(pattern: str) -> tuple[dict[str, Any], ...]:
+def _load_normalised(pattern: str) -> tuple[dict[str, Any], ...]:
     with gzip.open(DATA / "sessions" / f"{pattern}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return tuple(map(json.loads, lines))
 
 
 def _record(pattern: str, part_of_id: str) -> dict[str, Any]:
-    (record,) = (each for each in _normalised(pattern) if part_of_id in each["id"])
+    (record,) = (each for each in _load_normalised(pattern) if part_of_id in each["id"])
     return record
 
 
@@ -158,7 +158,7 @@ def _record(pattern: str, part_of_id: str) -> dict[str, Any]:
     ],
 )
 def test_calls_and_usage_agree_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
-    """Somebody else's conversion of the same files is the reference."""
+    """Conversions of the same files by others are the reference."""
     (source,) = (DATA / "sessions").glob(f"{pattern}.jsonl.gz")
     session = read_one(NATIVE / file)
     record = _record(source.name.partition(".")[0], part_of_id)
@@ -168,7 +168,7 @@ def test_calls_and_usage_agree_with_the_normalised_recording(file: str, pattern:
 
 
 def _atoms(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
-    """What digests run over: texts of one side joined, media, calls, results; without system messages and reasoning."""
+    """Yield the input of digests: joined texts of one side, media, tool calls, results; no system messages and reasoning."""
     side, said = "", ""
     for message in messages:
         speaker = "assistant" if message.role == "assistant" else "host"
@@ -209,7 +209,7 @@ def _atoms(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
     ],
 )
 def test_what_was_said_agrees_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
-    """All texts, calls, results, images and counts are the same, however they are cut into messages."""
+    """All texts, tool calls, results, images and counts are the same, independently of message borders."""
     session, record = read_one(NATIVE / file), _record(pattern, part_of_id)
     read = OpenAIChatFormat().read
     found = list(_atoms([piece for message in session.messages for piece in session.format.read(message)]))
@@ -220,7 +220,7 @@ def test_what_was_said_agrees_with_the_normalised_recording(file: str, pattern: 
 
 @needs_data
 def test_a_logged_completion_goes_one_answer_beyond_the_normalised_recording() -> None:
-    """OpenHands logs the request with its answer; the recording ends with the request."""
+    """OpenHands logs the request with its answer; the other recording ends with the request."""
     session = read_one(NATIVE / "openhands" / "llm_completion_last_request.json")
     record = _record("openhands_swebench", "django-11133")
     found = list(_atoms([piece for message in session.messages for piece in session.format.read(message)]))

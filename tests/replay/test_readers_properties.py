@@ -1,4 +1,4 @@
-"""Damage to a file costs what was damaged and what came after it, never what stood before."""
+"""Damage to a file loses the damaged entry and later ones, but no earlier one."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ junk = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=2
 
 
 def read(content: bytes) -> tuple[list[RecordedSession], ReplayError | None]:
-    """The sessions of a file with this content, and the error that came after them, if one did."""
+    """Return the sessions of a file with this content, and the error after them, if any."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "session"
         path.write_bytes(content)
         sessions: list[RecordedSession] = []
         try:
             for session in read_sessions(path):
-                sessions.append(session)  # noqa: PERF402 - what came before an error counts
+                sessions.append(session)  # noqa: PERF402 - sessions before an error count
         except ReplayError as error:
             return sessions, error
         return sessions, None
 
 
 def assert_kept(content: bytes, whole: Sequence[Record]) -> None:
-    """All marks of the whole records can be read; an error is right only where no model answers in them."""
+    """Assert that all marks of intact entries are read; an error is allowed only if no model answers in them."""
     sessions, error = read(content)
     for session in sessions:
         if session.format.name == "anthropic" and session.format_name != "Anthropic messages":
@@ -54,7 +54,7 @@ def assert_kept(content: bytes, whole: Sequence[Record]) -> None:
 
 
 def records_before(text: str, records: Sequence[Record], place: int) -> list[Record]:
-    """The records that are whole before a place in the text: the next one has begun there."""
+    """Return the entries that are complete before a position in the text."""
     starts = [text.index(record.marks[0]) for record in records if record.marks] + [len(text)]
     marked = [record for record in records if record.marks]
     return [record for record, following in zip(marked, starts[1:], strict=True) if following <= place]
@@ -108,7 +108,7 @@ def test_bytes_that_are_no_text_keep_what_came_before(kind: Kind, count: int, at
 @examples(50)
 @given(data=st.data())
 def test_lost_broken_joined_and_repeated_lines_cost_themselves_only(kind: Kind, data: st.DataObject) -> None:
-    """A broken line is left out, two objects on one line are both read, a line that stands there twice does no harm."""
+    """A broken line is left out, two objects on one line are both read, a repeated line does no harm."""
     records = kind.records(data.draw(turns))
     lines = kind.text(records).splitlines()
     harmed: list[Record] = []

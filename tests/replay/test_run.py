@@ -26,16 +26,16 @@ from tests.replay.generated import (
 )
 
 SUMMARISING = CompactionSettings(clear_tool_results=False)
-"""So that the first compaction is a summary."""
+"""Makes the first compaction a summary."""
 
 
-def summarised(conversation: Sequence[Mapping[str, Any]], summary: str) -> Replay:
-    """A replay with a summariser that always says the same."""
+def replay_with_summary(conversation: Sequence[Mapping[str, Any]], summary: str) -> Replay:
+    """Return a replay with a summariser that always returns the same summary."""
     text = f"## Goal\n- {summary}"
     return replay(session(conversation), window=10_000, summarizer=lambda _: text, settings=SUMMARISING)
 
 
-def estimated(recorded: RecordedSession, end: int) -> int:
+def estimate(recorded: RecordedSession, end: int) -> int:
     estimate = CharacterEstimator().estimate_message_tokens
     return sum(estimate(piece) for message in recorded.messages[:end] for piece in recorded.format.read(message))
 
@@ -47,7 +47,7 @@ def test_every_answer_is_a_call_with_all_messages_before_it() -> None:
     recorded = session(short_conversation())
     done = replay(recorded, window=WINDOW)
     assert [(call.number, call.index) for call in done.calls] == [(1, 2), (2, 4)]
-    assert [call.tokens_without for call in done.calls] == [estimated(recorded, 2), estimated(recorded, 4)]
+    assert [call.tokens_without for call in done.calls] == [estimate(recorded, 2), estimate(recorded, 4)]
 
 
 def test_an_answer_with_nothing_before_it_is_no_call() -> None:
@@ -169,7 +169,7 @@ def test_anthropic_messages_are_replayed() -> None:
     assert max(call.tokens_sent for call in done.calls) <= done.trigger
 
 
-# -- what cannot be made to fit
+# -- calls that do not fit
 
 
 def test_a_system_prompt_larger_than_the_window_is_an_error_with_its_size() -> None:
@@ -198,12 +198,12 @@ def test_a_compaction_that_is_put_off_is_counted_by_its_reason() -> None:
 
 
 def with_usage(factor: float, context_start: int = 0) -> RecordedSession:
-    """Every call of a long session counted by the provider at `factor` times its estimate."""
+    """Return a long session with recorded counts of `factor` times the estimate."""
     recorded = session(long_conversation())
     calls = [
         RecordedCall(
             index=index,
-            usage=Usage(input_tokens=int(estimated(recorded, index) * factor)),
+            usage=Usage(input_tokens=int(estimate(recorded, index) * factor)),
             context_start=context_start,
         )
         for index, message in enumerate(recorded.messages)
@@ -221,7 +221,7 @@ def test_recorded_usage_moves_the_first_compaction() -> None:
 
 
 def test_recorded_usage_is_not_used_once_something_is_compacted() -> None:
-    """Those counts measured the whole list, which is not sent any more."""
+    """These counts are of the whole list, which is no longer sent."""
     done = replay(with_usage(1.0), window=WINDOW, uses_recorded_usage=True)
     assert len(done.compactions) < 5
     assert max(call.tokens_sent for call in done.calls[done.compactions[0].call - 1 :]) <= done.trigger
@@ -234,7 +234,7 @@ def test_usage_from_after_the_agents_own_compaction_is_not_used() -> None:
 
 
 def test_usage_inside_messages_is_never_used() -> None:
-    """It measured the recorded requests: after a compaction it would say that nothing was gained."""
+    """It counts the recorded requests, by which a compaction would gain nothing."""
     plain = long_conversation()
     counted = [
         {**message, "usage": {"prompt_tokens": 50_000, "completion_tokens": 10}}
@@ -245,7 +245,7 @@ def test_usage_inside_messages_is_never_used() -> None:
     assert replay(session(counted), window=WINDOW).calls == replay(session(plain), window=WINDOW).calls
 
 
-# -- what is remembered
+# -- names used again
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_usage_inside_messages_is_never_used() -> None:
     ],
 )
 def test_names_used_again_are_looked_for_in_the_summary(summary: str, gone: tuple[str, ...]) -> None:
-    done = summarised(forgetful_conversation(), summary)
+    done = replay_with_summary(forgetful_conversation(), summary)
     assert [compaction.names.gone for compaction in done.compactions] == [gone]
     names = done.compactions[0].names
     assert (names.in_messages, names.in_summary) == (0, 2 - len(gone))
@@ -266,7 +266,7 @@ def test_names_used_again_are_looked_for_in_the_summary(summary: str, gone: tupl
 
 
 def test_names_used_again_are_looked_for_in_kept_messages_first() -> None:
-    done = summarised(forgetful_conversation(f"I mean {OLD_ORDER}."), f"{OLD_ORDER} is in {OLD_FILE}")
+    done = replay_with_summary(forgetful_conversation(f"I mean {OLD_ORDER}."), f"{OLD_ORDER} is in {OLD_FILE}")
     names = done.compactions[0].names
     assert (names.in_messages, names.in_summary, names.gone) == (1, 1, ())
 
@@ -284,7 +284,7 @@ def test_names_a_tool_gives_again_after_the_compaction_are_found() -> None:
     told = tool("c", f"{OLD_ORDER} in {OLD_FILE}")
     look_up = [assistant(None, call("c", "look_up", what="it again")), told, assistant(f"{OLD_ORDER} in {OLD_FILE}")]
     conversation = [*forgetful_conversation()[:-4], *look_up]
-    (compaction,) = summarised(conversation, "nothing").compactions
+    (compaction,) = replay_with_summary(conversation, "nothing").compactions
     assert compaction.messages_before <= conversation.index(told)
     assert compaction.names.in_messages == 2
 
@@ -292,7 +292,7 @@ def test_names_a_tool_gives_again_after_the_compaction_are_found() -> None:
 def test_names_that_were_not_compacted_do_not_count() -> None:
     kept, new = "src/module_10.py", "/other/file.py"
     conversation = [*forgetful_conversation(), user(f"Now open {new}"), assistant(f"Opened {new} and {kept}")]
-    assert summarised(conversation, "nothing").totals.names_used_again == 2
+    assert replay_with_summary(conversation, "nothing").totals.names_used_again == 2
 
 
 def test_probes_are_looked_for_in_the_context_at_the_end() -> None:

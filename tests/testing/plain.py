@@ -1,4 +1,4 @@
-"""The smallest agent loop there is, around `session.call` and httpx: what the adapter kit itself is tried on."""
+"""A minimal agent loop around `session.call` and httpx, for the tests of the adapter kit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PlainConversation:
     async def history(self) -> list[Chat]:
         return self.messages
 
-    # -- the three ways to say something
+    # -- the three ways to send a prompt
 
     async def say(self, text: str, /) -> str:
         self.messages.append({"role": "user", "content": text})
@@ -69,7 +69,7 @@ class PlainConversation:
                 return chunks
 
     def take(self, answer: Body) -> bool:
-        """Store an answer, run its tools; whether there were any."""
+        """Store an answer and run its tools; return False if there were none."""
         self.messages.append(answer)
         for call in answer.get("tool_calls") or ():
             result = self.tools[call["function"]["name"]].run(json.loads(call["function"]["arguments"]))
@@ -148,7 +148,7 @@ class PlainConversation:
 
 
 class PlainHarness:
-    """The plain loop for `check_adapter`; a subclass names another conversation."""
+    """Harness of the plain loop for `check_adapter`; a subclass names another conversation class."""
 
     name = "plain"
     format = OpenAIChatFormat()
@@ -166,7 +166,7 @@ class PlainHarness:
 
 
 def _add(answer: Body, delta: Body) -> None:
-    """Add a chunk to the answer it is part of."""
+    """Add a chunk to its answer."""
     answer["content"] += delta.get("content") or ""
     for call in _new_calls(answer, delta):
         answer["tool_calls"].append({**call, "function": {**call["function"]}})

@@ -1,4 +1,4 @@
-"""The adapter kit: the plain loop has every fact, and each broken adapter lacks the one it breaks."""
+"""The adapter kit: the plain loop passes every fact, and each broken adapter fails the one it breaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_plain_loop_has_every_fact(fact: AdapterFact, provider: LoopbackProv
 
 
 def test_all_facts_are_checked_at_once_where_none_is_named(provider: LoopbackProvider) -> None:
-    """The second fails here, so more than the first is checked."""
+    """The second fact fails here, so not only the first is checked."""
     with pytest.raises(AssertionError, match="plain, long_session: "):
         check_adapter(harness_of(NeverCompacts), provider)
 
@@ -59,7 +59,7 @@ def test_a_fact_that_does_not_apply_is_a_skip(need: str, provider: LoopbackProvi
 
 @pytest.mark.parametrize("fact", sampled([fact for fact in ADAPTER_FACTS if fact.needs != "history"], 4), ids=str)
 def test_forms_that_persist_have_the_other_facts(fact: AdapterFact, provider: LoopbackProvider) -> None:
-    """E.g. a node that trims the host's own messages: exempt is what is said of the history, nothing else."""
+    """For example a node that trims the host's own messages: only the fact about the history is skipped."""
 
     class Persisting(PlainHarness):
         keeps_history = False
@@ -89,14 +89,14 @@ def test_recorded_sessions_run_to_their_end(provider: LoopbackProvider) -> None:
 
 
 class AddsAField(PlainConversation):
-    """Changes the request although nothing is to be done."""
+    """Changes the request although nothing is due."""
 
     def body(self, view: list[Chat]) -> Body:
         return {**super().body(view), **({"metadata": {"compacted": "no"}} if self.opening.controller else {})}
 
 
 class CompactsEarly(PlainConversation):
-    """Compacts whatever the size."""
+    """Compacts at any size."""
 
     async def answer(self) -> Body:
         session = self.session()
@@ -113,7 +113,7 @@ class NeverCompacts(PlainConversation):
 
 
 class CompactsAtTheStartOfATurn(PlainConversation):
-    """Asks the controller only when the user has spoken, not between the calls of tools."""
+    """Calls the controller only at the start of a turn, not between tool calls."""
 
     async def answer(self) -> Body:
         session = self.session()
@@ -123,7 +123,7 @@ class CompactsAtTheStartOfATurn(PlainConversation):
 
 
 class UsesNoModel(PlainConversation):
-    """Leaves the controller to its summarizer of last resort."""
+    """Leaves the controller with its default summarizer."""
 
     async def answer(self) -> Body:
         session = self.session()
@@ -131,7 +131,7 @@ class UsesNoModel(PlainConversation):
 
 
 class RunsToolsTwice(PlainConversation):
-    """Does the tools' work once more."""
+    """Runs every tool call twice."""
 
     def take(self, answer: Body) -> bool:
         for call in answer.get("tool_calls") or ():
@@ -140,7 +140,7 @@ class RunsToolsTwice(PlainConversation):
 
 
 class DoesNotRecover(PlainConversation):
-    """Knows the hook before the call only."""
+    """Has only the hook before the call."""
 
     async def answer(self) -> Body:
         session = self.session()
@@ -160,7 +160,7 @@ class KeepsTheAttempt(PlainConversation):
 
 
 class TriesForEver(PlainConversation):
-    """Sends again until it is accepted."""
+    """Sends again until the provider accepts."""
 
     async def answer(self) -> Body:
         while True:
@@ -171,7 +171,7 @@ class TriesForEver(PlainConversation):
 
 
 class HidesTheError(PlainConversation):
-    """Tells nobody why it failed."""
+    """Hides the reason of a failure."""
 
     async def answer(self) -> Body:
         try:
@@ -181,7 +181,7 @@ class HidesTheError(PlainConversation):
 
 
 class DiesOfAnOutage(PlainConversation):
-    """Lets the run fail for want of a summary."""
+    """Lets the run fail if there is no summary."""
 
     outage: Exception | None = None
 
@@ -199,7 +199,7 @@ class DiesOfAnOutage(PlainConversation):
 
 
 class KeepsTheView(PlainConversation):
-    """Stores the view in place of the history."""
+    """Stores the view instead of the history."""
 
     async def answer(self) -> Body:
         session = self.session()
@@ -216,7 +216,7 @@ class ForgetsSync(PlainConversation):
 
 
 class StreamsTheSummary(PlainConversation):
-    """Lets the user see the summary being written."""
+    """Streams the summary to the user."""
 
     async def say_streamed(self, text: str, /) -> list[str]:
         seen: list[str] = []
@@ -231,14 +231,14 @@ class StreamsTheSummary(PlainConversation):
 
 
 class StreamsAtTheEnd(PlainConversation):
-    """Gathers the stream."""
+    """Collects the whole stream first."""
 
     async def say_streamed(self, text: str, /) -> list[str]:
         return ["".join(await super().say_streamed(text))]
 
 
 class SwallowsCancellation(PlainConversation):
-    """Ends a cancelled run as if it were done."""
+    """Ends a cancelled run like a finished one."""
 
     async def say(self, text: str, /) -> str:
         try:
@@ -248,7 +248,7 @@ class SwallowsCancellation(PlainConversation):
 
 
 class LosesTheHistoryWhenCancelled(PlainConversation):
-    """Leaves nothing of the conversation behind."""
+    """Deletes the history when cancelled."""
 
     async def say(self, text: str, /) -> str:
         try:
@@ -259,7 +259,7 @@ class LosesTheHistoryWhenCancelled(PlainConversation):
 
 
 class PrefersItsOwnModel(PlainConversation):
-    """Does not use the summarizer the controller was given."""
+    """Ignores the controller's own summarizer."""
 
     async def answer(self) -> Body:
         if self.opening.controller is None:
@@ -273,14 +273,14 @@ class PrefersItsOwnModel(PlainConversation):
 
 
 class SharesASession(PlainConversation):
-    """Takes all conversations for one."""
+    """Uses one session for all conversations."""
 
     def session(self) -> CompactionSession[Chat] | None:
         return self.opening.controller.session("default") if self.opening.controller else None
 
 
 class AsksTheFirstModel(PlainConversation):
-    """Has the model of whichever conversation came first make all summaries."""
+    """Makes all summaries with the first conversation's model."""
 
     first: PlainConversation | None = None
 
@@ -297,7 +297,7 @@ class AsksTheFirstModel(PlainConversation):
 
 
 class NumbersTheMessages(PlainConversation):
-    """Hands the controller texts that were not said like that."""
+    """Gives the controller changed texts."""
 
     async def answer(self) -> Body:
         session = self.session()
@@ -311,7 +311,7 @@ class NumbersTheMessages(PlainConversation):
 
 
 class FormatThatForgetsResults(OpenAIChatFormat):
-    """Reads results as if they said nothing."""
+    """Reads results as empty."""
 
     def read(self, message: Chat, /) -> Any:
         return super().read({**message, "content": ""} if message["role"] == "tool" else message)

@@ -1,4 +1,4 @@
-"""Each promise of the checker is seen broken: a checker that cannot fail proves nothing."""
+"""The checker detects each broken promise: a checker that cannot fail proves nothing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_the_controller_may_hand_out_passes(view: list[Chat]) -> None:
         pytest.param([SYSTEM, SUMMARY, OLD[7], FIRST, LAST, *NEW], "same objects", id="pins in another order"),
     ],
 )
-def test_a_view_that_breaks_a_promise_is_told(view: list[Chat], promise: Promise) -> None:
+def test_a_view_that_breaks_a_promise_is_reported(view: list[Chat], promise: Promise) -> None:
     assert broken(view) == promise
 
 
@@ -79,11 +79,11 @@ def test_what_was_broken_before_is_no_breach() -> None:
 # -- a session that lies
 
 Answer = Callable[[list[Chat], list[Chat], EventHandler], list[Chat]]
-"""Makes another answer of a list, the true view, and a handler of events."""
+"""Returns a false view of a list, from the true view and a handler of events."""
 
 
 class Lying:
-    """A real session whose answers are falsified."""
+    """A real session whose views are falsified."""
 
     def __init__(self, answer: Answer, summarizer: Summarizer) -> None:
         self._session = controller(4_096, summarizer=summarizer).session("lying")
@@ -98,10 +98,10 @@ class Lying:
         return self._answer(messages, self._session.transform_context_sync(messages, **options), hear)
 
 
-def told(answer: Answer, *lists: list[Chat], summarizer: Summarizer | None = None) -> Promise:
-    """Which promise is broken when these lists get this answer."""
+def find_broken(answer: Answer, *lists: list[Chat], summarizer: Summarizer | None = None) -> Promise:
+    """Return the promise that is broken if these lists get this view."""
     asked = AskedSummaries(summarizer or Scripted("- facts"))
-    session = cast("CompactionSession[Chat]", Lying(answer, asked))  # what it has not it takes from a real one
+    session = cast("CompactionSession[Chat]", Lying(answer, asked))  # it delegates all other methods to a real session
     checked = CheckedSession(session, FORMAT, size=size, asked=asked)
     *first, last = lists
     for messages in first:
@@ -120,7 +120,7 @@ SHORT = [user("Begin."), assistant("Begun.")]
 LONG = [user("Read them all."), *steps(14)]
 
 
-def finished(tokens_before: int, tokens_after: int) -> CompactionFinished:
+def finish_event(tokens_before: int, tokens_after: int) -> CompactionFinished:
     (made,) = (event for event in _true_events() if isinstance(event, CompactionFinished))
     return replace(made, tokens_before=tokens_before, tokens_after=tokens_after)
 
@@ -131,60 +131,60 @@ def _true_events() -> list[CompactionEvent]:
     return events
 
 
-def test_a_list_that_is_changed_is_told() -> None:
+def test_a_list_that_is_changed_is_reported() -> None:
     def appending(messages: list[Chat], view: list[Chat], hear: object) -> list[Chat]:
         messages.append(user("more"))
         return view
 
-    assert told(appending, list(SHORT)) == "host list unchanged"
+    assert find_broken(appending, list(SHORT)) == "host list unchanged"
 
 
-def test_a_message_that_is_changed_is_told() -> None:
+def test_a_message_that_is_changed_is_reported() -> None:
     def writing(messages: list[Chat], view: list[Chat], hear: object) -> list[Chat]:
         cast("dict[str, object]", messages[0])["content"] = "Stop."
         return view
 
-    assert told(writing, [{**message} for message in SHORT]) == "host list unchanged"
+    assert find_broken(writing, [{**message} for message in SHORT]) == "host list unchanged"
 
 
-def test_a_copy_of_a_list_that_was_never_compacted_is_told() -> None:
-    assert told(lambda messages, view, hear: list(view), SHORT) == "same objects"
+def test_a_copy_of_a_list_that_was_never_compacted_is_reported() -> None:
+    assert find_broken(lambda messages, view, hear: list(view), SHORT) == "same objects"
 
 
-def test_a_list_that_does_not_fit_is_told() -> None:
-    assert told(lambda messages, view, hear: messages, LONG) == "fits"
+def test_a_list_that_does_not_fit_is_reported() -> None:
+    assert find_broken(lambda messages, view, hear: messages, LONG) == "fits"
 
 
-def test_a_second_answer_that_differs_is_told() -> None:
+def test_a_second_answer_that_differs_is_reported() -> None:
     views: list[list[Chat]] = []
 
     def changing(messages: list[Chat], view: list[Chat], hear: object) -> list[Chat]:
         views.append(view)
         return view if len(views) == 1 else [*view[:-1], {**view[-1], "content": "another"}]
 
-    assert told(changing, LONG) == "deterministic"
+    assert find_broken(changing, LONG) == "deterministic"
 
 
-def test_a_compaction_without_gain_is_told() -> None:
+def test_a_compaction_without_gain_is_reported() -> None:
     def boasting(messages: list[Chat], view: list[Chat], hear: EventHandler) -> list[Chat]:
-        hear(finished(1_000, 950))
+        hear(finish_event(1_000, 950))
         return view
 
-    assert told(boasting, SHORT) == "smaller"
+    assert find_broken(boasting, SHORT) == "smaller"
 
 
-def test_a_second_compaction_of_the_same_list_is_told() -> None:
+def test_a_second_compaction_of_the_same_list_is_reported() -> None:
     def repeating(messages: list[Chat], view: list[Chat], hear: EventHandler) -> list[Chat]:
-        hear(finished(1_000, 500))
+        hear(finish_event(1_000, 500))
         return view
 
-    assert told(repeating, SHORT) == "idempotent"
+    assert find_broken(repeating, SHORT) == "idempotent"
 
 
-def test_compactions_without_growth_between_are_told() -> None:
+def test_compactions_without_growth_between_are_reported() -> None:
     messages = talk(2)
     tokens = size(messages)
-    heard = iter([finished(2 * tokens, tokens), None, finished(tokens + 10, tokens // 2)])
+    heard = iter([finish_event(2 * tokens, tokens), None, finish_event(tokens + 10, tokens // 2)])
 
     def hasty(messages: list[Chat], view: list[Chat], hear: EventHandler) -> list[Chat]:
         event = next(heard, None)
@@ -192,10 +192,10 @@ def test_compactions_without_growth_between_are_told() -> None:
             hear(event)
         return view
 
-    assert told(hasty, messages, [*messages, user("Go on.")]) == "calm"
+    assert find_broken(hasty, messages, [*messages, user("Go on.")]) == "calm"
 
 
-def test_a_summary_that_is_paid_for_twice_is_told() -> None:
+def test_a_summary_that_is_paid_for_twice_is_reported() -> None:
     requests: list[SummaryRequest] = []
 
     def noting(request: SummaryRequest) -> str:
@@ -212,7 +212,7 @@ def test_a_summary_that_is_paid_for_twice_is_told() -> None:
     assert asked.find_repeated(1, []) == []
 
 
-def test_an_async_summariser_cannot_be_listened_to_and_is_told() -> None:
+def test_an_async_summariser_cannot_be_listened_to_and_is_reported() -> None:
     class Later:
         def __await__(self) -> Iterator[None]:
             yield None

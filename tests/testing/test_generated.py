@@ -1,4 +1,4 @@
-"""Made-up conversations: what they are promised to be, so that what is shown with them is shown of something."""
+"""Generated conversations have the promised contents, so that tests with them are meaningful."""
 
 from __future__ import annotations
 

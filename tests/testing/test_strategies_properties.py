@@ -1,4 +1,4 @@
-"""The published strategies: what they give, that it shrinks, and that nothing else needs Hypothesis."""
+"""The published strategies: their examples, their shrinking, and that nothing else needs Hypothesis."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_anthropic_chats_are_read_by_their_format(messages: list[Mapping[str, ob
 @few
 @given(histories(), st.integers(200, 3_000))
 def test_a_record_made_in_one_format_gives_the_same_view_in_another(messages: list[Message], keep: int) -> None:
-    """Whatever a realistic conversation holds, its record is true of it in Anthropic's form too."""
+    """The record of any realistic conversation applies to it in Anthropic's form too."""
     spoken = [message for message in messages if message.role != "system"]
     chat = [as_openai_chat(message) for message in spoken]
     made = CompactionController(context_window=1_000_000).session("here")
@@ -85,11 +85,11 @@ def test_a_record_made_in_one_format_gives_the_same_view_in_another(messages: li
     view = elsewhere.transform_context_sync(as_anthropic(spoken))
     wanted = [piece for message in result.messages for piece in OpenAIChatFormat().read(message)]
     found = [piece for message in view for piece in AnthropicFormat().read(message)]
-    assert _said(found) == _said(wanted)
+    assert _contents(found) == _contents(wanted)
 
 
-def _said(messages: list[Message]) -> tuple[str, list[str], list[str]]:
-    """What is said, called and answered, however it is cut into messages."""
+def _contents(messages: list[Message]) -> tuple[str, list[str], list[str]]:
+    """Return texts, tool calls and results, independently of message borders."""
     texts = "".join(message.text for message in messages)
     calls = [call.id for message in messages for call in message.calls]
     results = [result.text for message in messages for result in message.results]
