@@ -6,12 +6,13 @@ import doctest
 import importlib
 from pathlib import Path
 
+import compaction_hooks
 from tests.cases import folded
 
-ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(compaction_hooks.__file__).parent
 MODULES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted((ROOT / "compaction_hooks").rglob("*.py"))
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
 

@@ -11,7 +11,6 @@ from compaction_hooks.history.digests import CHAIN_START, canonical_arguments, t
 from tests.conversations import CountingFormat, assistant, call, steps, system, talk, tool, user
 
 MARKER = "[Conversation summary]"
-READS: list[int] = []
 
 
 def reader(format: OpenAIChatFormat | None = None) -> HistoryReader[Mapping[str, object]]:
