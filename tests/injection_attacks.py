@@ -224,7 +224,7 @@ _OTHERS = "system|developer|newusermessage"
 """These are also headings of configuration files, so only those that end in a bracket and a colon are labels."""
 
 
-def seen(text: str) -> str:
+def as_seen(text: str) -> str:
     """Return a text as it looks: entities and escapes resolved, letters plain and small, nothing invisible."""
     return "\n".join(map(_looks, _lines(text)))
 
@@ -255,13 +255,13 @@ def _decode(line: str) -> str:
 
 _LABEL = re.compile(
     rf"[^\w\\\"'{{(]*(?:[\[【]+(?:(?:{_OURS})(?![\w.-])|(?:{_OTHERS})[\]】]:)|</?user>|"
-    rf"(?P<speaker>{'|'.join(map(seen, _SPEAKERS.split()))}):)"
+    rf"(?P<speaker>{'|'.join(map(as_seen, _SPEAKERS.split()))}):)"
 )
 
 
 def tags_seen(text: str) -> list[str]:
     """Return every apparent tag of our prompts in a text, in order, with or without spaces, and with emphasis as spaces."""
-    shown, spaced = seen(text), seen(re.sub("[*`]", " ", text))
+    shown, spaced = as_seen(text), as_seen(re.sub("[*`]", " ", text))
     return max(map(_TAG.findall, (shown, "".join(shown.split()), spaced)), key=len)
 
 

@@ -68,11 +68,11 @@ CONTRACT = {
     "CompactionStarted", "CompactionFinished", "CompactionSkipped", "CompactionFailed", "CompactionEvent", "EventHandler",
     "CompactionError", "ConfigurationError", "RecordStore",
 }  # fmt: skip
-"""The names users were promised; `__init__` may offer more, never fewer."""
+"""The promised public names; `__init__` may have more, but not fewer."""
 
 
 def _modules() -> dict[str, ast.Module]:
-    """Every module of both packages, by its full name; a package stands under its own name."""
+    """Return every module of both packages by its full name; a package is under its own name."""
     found: dict[str, ast.Module] = {}
     for package, folder in SOURCES.items():
         for path in sorted((folder / package).rglob("*.py")):
@@ -86,15 +86,15 @@ MODULES = _modules()
 
 
 def _room(module: str) -> str:
-    """The entry of the map a module belongs to: its first name below the package."""
+    """Return the map's entry for a module: its first name below the package."""
     package, _, rest = module.partition(".")
     if package == "compaction_adapters":
         return "adapters"
     return rest.split(".")[0] or "__init__"
 
 
-def _imported(node: ast.Import | ast.ImportFrom, importer: str) -> Iterator[str]:
-    """The modules one import statement names."""
+def _named_modules(node: ast.Import | ast.ImportFrom, importer: str) -> Iterator[str]:
+    """Return the modules in an import statement."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
         return
@@ -106,19 +106,19 @@ def _imported(node: ast.Import | ast.ImportFrom, importer: str) -> Iterator[str]
 
 
 def _imports(module: str) -> set[str]:
-    """Everything a module imports, inside functions and under TYPE_CHECKING too."""
+    """Return all imports of a module, including those in functions and under TYPE_CHECKING."""
     nodes = (node for node in ast.walk(MODULES[module]) if isinstance(node, ast.Import | ast.ImportFrom))
-    return {name for node in nodes for name in _imported(node, module)}
+    return {name for node in nodes for name in _named_modules(node, module)}
 
 
 def _imports_at_import_time(module: str) -> set[str]:
-    """What importing the module loads: imports outside functions, and not under TYPE_CHECKING."""
+    """Return the modules loaded on import: imports outside functions, and not under TYPE_CHECKING."""
     found: set[str] = set()
     waiting: list[ast.AST] = [MODULES[module]]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found.update(_imported(node, module))
+            found.update(_named_modules(node, module))
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting.extend(node.orelse)
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -132,7 +132,7 @@ def _is_ours(name: str) -> bool:
 
 every_module = folded("module", sorted(MODULES))
 WITH_HYPOTHESIS = {"compaction_hooks.testing.strategies", "compaction_hooks.testing.machine"}
-"""For whoever tests with it; nothing else imports them."""
+"""Only for tests that use Hypothesis; no other module imports them."""
 core_module = folded(
     "module",
     sorted(name for name in MODULES if _room(name) not in {"adapters", "replay"} and name not in WITH_HYPOTHESIS),
@@ -150,7 +150,7 @@ def test_no_module_imports_from_a_row_below_its_own(module: str) -> None:
 
 
 def test_imports_hold_no_cycle() -> None:
-    """Imports inside functions count: a cycle is mended by moving code, not by hiding the import."""
+    """Imports in functions count: move code to break a cycle, do not hide the import."""
     graph = {module: {name for name in _imports(module) if name in MODULES} - {module} for module in MODULES}
     assert set(graphlib.TopologicalSorter(graph).static_order()) == set(MODULES)
 
@@ -172,7 +172,7 @@ def test_the_kit_of_adapters_needs_no_framework(module: str) -> None:
 
 @folded("module", sorted(name for name in MODULES if _room(name) == "adapters"))
 def test_adapters_reach_into_no_session_and_no_controller(module: str) -> None:
-    """They get by with what a user has, so that the next adapter can be written by a user."""
+    """They use only public names, so that users can write adapters too."""
     inside = re.compile(r"\bengine$|(session|controller)\._[a-z]")
     nodes = (node for node in ast.walk(MODULES[module]) if isinstance(node, ast.Attribute))
     assert not [text for text in map(ast.unparse, nodes) if inside.search(text)]
@@ -212,7 +212,7 @@ def test_public_names_are_sorted_and_exist() -> None:
 
 
 def test_public_names_are_complete() -> None:
-    """Whatever a user finds on the package without an underscore is meant to be found."""
+    """Every name of the package without an underscore is public."""
     offered = {
         name
         for name in dir(compaction_hooks)

@@ -1,4 +1,4 @@
-"""What a run of the benchmark found, as it is kept in a file and read by the report."""
+"""The figures of a benchmark run, saved to a file and read by the report."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Measurement:
         self._done(f"one call at {messages:,} messages")
 
     def _session(self, usage: bool) -> None:
-        task = self._generated_task(usage)
+        task = self._session_task(usage)
         for _, worker, _ in _turns(1, self._players, usages=(usage,)):
             self._found[worker.name, usage].sent = worker.do("count", **task)
         for number, worker, _ in _turns(self._plan.session_rounds, self._players, usages=(usage,)):
@@ -158,10 +158,10 @@ class Measurement:
     def _peak(self, usage: bool) -> None:
         for _, worker, _ in _turns(1, self._players, usages=(usage,)):
             if not worker.about["sampled"]:  # a sampled peer keeps nothing between calls
-                self._found[worker.name, usage].peak = worker.do("peak", **self._generated_task(usage))
+                self._found[worker.name, usage].peak = worker.do("peak", **self._session_task(usage))
         self._done(f"memory {'with' if usage else 'without'} usage")
 
-    def _generated_task(self, usage: bool) -> dict[str, object]:
+    def _session_task(self, usage: bool) -> dict[str, object]:
         return {"source": "", "messages": self._plan.messages, "window": self._plan.window, "usage": usage}
 
     def _done(self, stage: str) -> None:
