@@ -1,7 +1,7 @@
 """OpenTelemetry: one span per compaction, through its tracing API.
 
 Names of the GenAI semantic conventions are those of https://github.com/open-telemetry/semantic-conventions-genai (read 2026-11-22,
-status: development); what they have no name for stands under `compaction.`.
+status: development); attributes that have no name there begin with `compaction.`.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ except ModuleNotFoundError as error:
 
 SPAN_NAME: Final = "compact conversation"
 _OPERATION: Final = "compact"
-"""The conventions have no name for this operation and allow one's own."""
+"""The conventions have no name for this operation and allow custom ones."""
 _UNNAMED: Final = "default"
-"""The session of a controller that was given no other: it identifies no conversation."""
+"""The id of a controller's default session: it identifies no conversation."""
 _NANOSECONDS: Final = 1_000_000_000
 
 
 class OpenTelemetryHandler:
     """An event handler, for `on_event=`, that makes one span of each compaction.
 
-    A span is a child of the caller's current one, and its attributes are the numbers of the event, each under its own name after
-    `compaction.`. A compaction that failed has the status "error" and an `error.type`; the error's text may quote the conversation
-    and is not recorded. What was skipped, given up or cancelled compacted nothing and makes no span.
+    A span is a child of the caller's current span. Its attributes are the numbers of the event, each under its own name after
+    `compaction.`. The span of a failed compaction has the status "error" and an `error.type`; the error's text may quote the
+    conversation and is not recorded. A compaction that was skipped or cancelled makes no span.
 
-    The span is made when the compaction has ended, so the spans of the summariser's own calls are beside it, not below it.
+    The span is made when the compaction has ended, so the spans of the summariser's own calls are its siblings, not its children.
 
     Args:
-        tracer: Makes the spans; None: that of the global provider, also of one that is set later. Without a provider nothing is
-            recorded.
+        tracer: Makes the spans. None: the tracer of the global provider, even if the provider is set later. Without a provider
+            nothing is recorded.
     """
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or get_tracer("compaction_hooks")
 
     def __call__(self, event: CompactionEvent) -> None:
-        """Record a compaction that succeeded or failed; pass over everything else."""
+        """Record a compaction that succeeded or failed; ignore all other events."""
         if not isinstance(event, CompactionFinished | CompactionFailed):
             return
         end = time.time_ns()
@@ -68,7 +68,7 @@ def _attributes(event: CompactionFinished | CompactionFailed) -> dict[str, str |
     if event.session_id != _UNNAMED:
         attributes["gen_ai.conversation.id"] = event.session_id
     if isinstance(event, CompactionFinished):
-        attributes["gen_ai.conversation.compacted"] = True  # never False, say the conventions
+        attributes["gen_ai.conversation.compacted"] = True  # the conventions forbid False
         attributes["compaction.count"] = event.record.compaction_count
         attributes["compaction.record_id"] = event.record.id
     else:
@@ -77,7 +77,7 @@ def _attributes(event: CompactionFinished | CompactionFailed) -> dict[str, str |
 
 
 def _figures(event: CompactionFinished | CompactionFailed) -> dict[str, int | float]:
-    """Every number and every yes or no of an event."""
+    """Return the numbers and booleans of an event."""
     values = {f"compaction.{field.name}": getattr(event, field.name) for field in fields(event)}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 

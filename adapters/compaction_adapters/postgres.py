@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
-"""How long a connection may take where the connection string does not say; psycopg's own is 130 seconds."""
+"""Time limit of a connection, unless the connection string sets one; psycopg's default is 130 seconds."""
 
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS compaction_records (
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS compaction_records (
     saved_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (folder, name)
 )"""
-"""The table, made where it is missing; who may not make tables has it made by somebody who may."""
+"""The statement that makes the table; run it yourself if the store's database user may not create tables."""
 
 _REMEDIES: Final = (
     (errors.InvalidPassword, "give the right user name and password"),
@@ -46,13 +46,13 @@ _REMEDIES: Final = (
     (errors.DiskFull, "free some space"),
     (psycopg.OperationalError, "start PostgreSQL, or give the right address, user name and password"),
 )
-"""What to do, by the kind of error."""
+"""Remedies by type of error; the most general type comes last."""
 
 _Rows: TypeAlias = list[tuple[bytes]]
 
 
 class Pool(Protocol):
-    """What is used of `psycopg_pool.ConnectionPool`."""
+    """The one method used of `psycopg_pool.ConnectionPool`."""
 
     def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """Lend a connection."""
@@ -60,7 +60,7 @@ class Pool(Protocol):
 
 
 class AsyncPool(Protocol):
-    """What is used of `psycopg_pool.AsyncConnectionPool`."""
+    """The one method used of `psycopg_pool.AsyncConnectionPool`."""
 
     def connection(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
         """Lend a connection."""
@@ -70,23 +70,23 @@ class AsyncPool(Protocol):
 class PostgresStore(KeyValueStore):
     """Records in PostgreSQL, for many processes on many machines.
 
-    Each call is one transaction on a connection of its own or one that the pool lends, and nothing is held between calls. The
-    table `compaction_records` is made when it is missing, in the first schema of the search path.
+    Each method runs one transaction on a new connection or one from the pool, and keeps no connection between transactions. If the
+    table `compaction_records` is missing, it is made in the first schema of the search path.
 
     Args:
         where: A connection string (a URL or `key=value` pairs), or a pool of psycopg_pool. A `ConnectionPool`, like a connection
-            string, serves sync and async controllers. An `AsyncConnectionPool` belongs to the event loop it was opened in: only
+            string, serves sync and async controllers. An `AsyncConnectionPool` belongs to the event loop that opened it: only
             for async methods there.
 
     Raises:
-        RecordError: in every method, when PostgreSQL cannot do what is asked; the text names the remedy, and the address where
-            a connection string told it.
-        ConfigurationError: the connection string is not one.
+        RecordError: in every method, when PostgreSQL cannot run a statement; the text names the remedy, and the address if a
+            connection string gave it.
+        ConfigurationError: the connection string cannot be parsed.
     """
 
     def __init__(self, where: str | Pool | AsyncPool) -> None:
         if isinstance(where, str):
-            options = _options(where)
+            options = _parse(where)
             connect = partial(psycopg.connect, where, autocommit=True, connect_timeout=options["connect_timeout"])
             super().__init__(_Table(connect, _address(options)), prefix="")
         else:
@@ -108,11 +108,11 @@ class _Table:
         self._address = address
 
     def values(self, folder: str) -> list[bytes] | Awaitable[list[bytes]]:
-        # As bytes: in a database without an encoding, a text that is no UTF-8 would hide the others.
+        # As bytes: in a database without an encoding, one text that is not UTF-8 would hide all others.
         rows = self._run(
             "SELECT convert_to(record::text, 'SQL_ASCII') FROM compaction_records WHERE folder = %s", folder
         )
-        return _first(rows) if isinstance(rows, list) else _first_of(rows)
+        return _unpack(rows) if isinstance(rows, list) else _unpack_async(rows)
 
     def add(self, folder: str, name: str, value: str) -> object:
         return self._run(
@@ -127,7 +127,7 @@ class _Table:
         return self._run("DELETE FROM compaction_records WHERE folder = %s AND name = %s", folder, name)
 
     def _run(self, statement: str, *values: str) -> _Rows | Awaitable[_Rows]:
-        with self._explained():
+        with self._explain_errors():
             lent = self._connection()
             if isinstance(lent, AbstractAsyncContextManager):
                 return self._run_async(lent, statement, values)
@@ -145,7 +145,7 @@ class _Table:
         statement: str,
         values: tuple[str, ...],
     ) -> _Rows:
-        with self._explained():
+        with self._explain_errors():
             async with lent as connection:
                 try:
                     return await _rows_async(connection, statement, values)
@@ -155,15 +155,17 @@ class _Table:
                     return await _rows_async(connection, statement, values)
 
     @contextmanager
-    def _explained(self) -> Generator[None]:
+    def _explain_errors(self) -> Generator[None]:
         try:
             yield
         except psycopg.Error as exc:
-            remedy = next((what for kind, what in _REMEDIES if isinstance(exc, kind)), "see the cause of this error")
+            remedy = next(
+                (remedy for kind, remedy in _REMEDIES if isinstance(exc, kind)), "see the cause of this error"
+            )
             raise RecordError(f"the record store {self._address} failed ({exc}): {remedy}") from exc
 
 
-# Never prepared on the server: poolers such as PgBouncer may lend another server connection for the next statement.
+# prepare=False: poolers such as PgBouncer may lend another server connection for the next statement.
 
 
 def _rows(connection: psycopg.Connection[Any], statement: str, values: tuple[str, ...]) -> _Rows:
@@ -178,15 +180,15 @@ async def _rows_async(connection: psycopg.AsyncConnection[Any], statement: str, 
         return await cursor.fetchall() if cursor.description else []
 
 
-def _first(rows: _Rows) -> list[bytes]:
+def _unpack(rows: _Rows) -> list[bytes]:
     return [record for (record,) in rows]
 
 
-async def _first_of(rows: Awaitable[_Rows]) -> list[bytes]:
-    return _first(await rows)
+async def _unpack_async(rows: Awaitable[_Rows]) -> list[bytes]:
+    return _unpack(await rows)
 
 
-def _options(conninfo: str) -> dict[str, Any]:
+def _parse(conninfo: str) -> dict[str, Any]:
     try:
         options = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError:  # its text, and so the chain, may hold the password
@@ -197,6 +199,6 @@ def _options(conninfo: str) -> dict[str, Any]:
 
 
 def _address(options: dict[str, Any]) -> str:
-    """Where a connection string leads to, without user and password."""
+    """Return a connection string's address without its user and password."""
     place = f"{options.get('host') or options.get('hostaddr') or 'its default host'}:{options.get('port') or 5432}"
     return f"postgres at {place}/{options.get('dbname') or ''}"

@@ -23,7 +23,7 @@ local added = redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return added
 """
-"""Both or neither: a hash that was added to without a time to live would stay for good."""
+"""One script for both commands: if only the first were run, the hash would have no time to live."""
 
 _REMEDIES: Final[tuple[tuple[type[Exception], str, str], ...]] = (
     (AuthenticationError, "", "give the client the right user name and password"),
@@ -35,14 +35,14 @@ _REMEDIES: Final[tuple[tuple[type[Exception], str, str], ...]] = (
     (RedisError, "WRONGTYPE", "choose another prefix: something else is under this key"),
     (RedisError, "MISCONF", "see in Redis' log why it cannot write to its disk"),
 )
-"""What to do, by the kind of error and what its text holds. An AuthenticationError is a ConnectionError too."""
+"""Remedies by type of error and a word of its text. AuthenticationError comes first: it is a ConnectionError too."""
 
 
 class RedisClient(Protocol):
-    """What is used of `redis.Redis`, `redis.asyncio.Redis`, their cluster clients, and clients made after them."""
+    """The one method used of `redis.Redis`, `redis.asyncio.Redis`, their cluster clients, and clients like them."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Send a command; return its answer, or what gives it when awaited."""
+        """Send a command; return its reply, or an awaitable of it."""
         ...
 
 
@@ -51,14 +51,14 @@ class RedisStore(KeyValueStore):
     """Records in Redis, for many processes on many machines.
 
     Args:
-        client: From `redis` or `redis.asyncio`; its time-outs and retries are yours to set. One of `redis` serves sync and async
-            controllers. One of `redis.asyncio` belongs to the event loop it is used in first: only for async methods there.
-        prefix: What every key begins with.
-        ttl_seconds: A conversation's records are removed this long after the last of them was saved, and a conversation that goes
-            on after that is summarised anew. None: they stay.
+        client: From `redis` or `redis.asyncio`; its time-outs and retries are yours to set. A client of `redis` serves sync and
+            async controllers. A client of `redis.asyncio` belongs to the event loop of its first use: only for async methods there.
+        prefix: The first characters of every key.
+        ttl_seconds: A conversation's records are removed this many seconds after the last one was saved; if the conversation goes
+            on after that, it is summarised anew. None: records are kept for ever.
 
     Raises:
-        RecordError: in every method, when Redis cannot do what is asked; the text names its address and the remedy.
+        RecordError: in every method, when Redis cannot carry out a command; the text names its address and the remedy.
         ConfigurationError: `ttl_seconds` is not a whole number above zero.
     """
 
@@ -76,8 +76,7 @@ class _Hashes:
         self._ttl_seconds = ttl_seconds
 
     def values(self, folder: str) -> list[str | bytes] | Awaitable[list[str | bytes]]:
-        # A hash's values, of a sync client; of an async one what gives them. Bytes also from a client that decodes: it would
-        # raise for a value that is no UTF-8, and hide the others.
+        # As bytes, even from a client that decodes: it would raise for one value that is not UTF-8, and hide all others.
         return cast("list[str | bytes] | Awaitable[list[str | bytes]]", self._run("HVALS", folder, NEVER_DECODE=True))
 
     def add(self, folder: str, name: str, value: str) -> object:
@@ -89,29 +88,29 @@ class _Hashes:
         return self._run("HDEL", folder, name)
 
     def _run(self, *command: str | int, **options: bool) -> object:
-        with self._explained():
-            answer = self._client.execute_command(*command, **options)
-        return self._awaited(answer) if inspect.isawaitable(answer) else answer
+        with self._explain_errors():
+            reply = self._client.execute_command(*command, **options)
+        return self._await_reply(reply) if inspect.isawaitable(reply) else reply
 
-    async def _awaited(self, answer: Awaitable[object]) -> object:
-        with self._explained():
-            return await answer
+    async def _await_reply(self, reply: Awaitable[object]) -> object:
+        with self._explain_errors():
+            return await reply
 
     @contextmanager
-    def _explained(self) -> Generator[None]:
+    def _explain_errors(self) -> Generator[None]:
         try:
             yield
         except RedisError as exc:
-            raise RecordError(f"the record store {_address(self._client)} failed ({exc}): {_remedy(exc)}") from exc
+            raise RecordError(f"the record store {_address(self._client)} failed ({exc}): {_find_remedy(exc)}") from exc
 
 
-def _remedy(error: Exception) -> str:
-    fits = (what for kind, sign, what in _REMEDIES if isinstance(error, kind) and sign in str(error))
-    return next(fits, "see the cause of this error")
+def _find_remedy(error: Exception) -> str:
+    remedies = (remedy for kind, word, remedy in _REMEDIES if isinstance(error, kind) and word in str(error))
+    return next(remedies, "see the cause of this error")
 
 
 def _address(client: object) -> str:
-    """Where a client connects to; user and password, which stand beside it, left out."""
+    """Return a client's address without its user and password."""
     options = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
     if "path" in options:
         return f"redis at {options['path']}"

@@ -1,17 +1,17 @@
 """The part of an adapter that does not depend on its framework.
 
-    controller_from         the controller that a user gave, or the one that their keywords make
-    settings_from           settings that are written down as JSON
-    Sessions                the sessions of a controller in one framework's format, the last call of each, and whether an
-                            error is worth another form of the request
+    controller_from         return the controller that a user gave, or make one from their keywords
+    settings_from           read settings from JSON
+    Sessions                the sessions of a controller in one framework's format, the last call of each, and whether
+                            another form of the request may cure an error
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
     tool_schema, positive   a tool and a limit, as the options of a call take them
-    asker, summary_of       asks a model for a summary in the way the caller waits, and reads the answer
-    Flow, Twin              one flow of calls, for callers that wait (`run`) and callers that await (`run_async`)
+    asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
+    Flow, Twin              one flow of calls, for sync callers (`run`) and async ones (`run_async`)
     status_of, fields_of    an event in the few words of a status line, or with all its figures
-    require                 says what to install when a framework is missing
+    require                 name the extra to install when a framework is missing
 
-Needs no framework, and uses nothing but what every user of compaction_hooks can import.
+It needs no framework, and uses only the public names of compaction_hooks.
 """
 
 from compaction_adapters.kit.controllers import (

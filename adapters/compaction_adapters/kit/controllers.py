@@ -1,4 +1,4 @@
-"""What every adapter's constructor takes: a controller, or the keywords of one."""
+"""The arguments of every adapter's constructor: a controller, or the keywords of one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from compaction_hooks.stores import RecordStore
 from compaction_hooks.triggers import RatioTrigger
 
 Settings: TypeAlias = CompactionSettings | Mapping[str, CompactionSettings]
-"""The policy of a controller: one, or one for each model."""
+"""The policy of a controller: one for all models, or one for each model."""
 
 
 class PolicyKeywords(TypedDict, total=False):
     """The keywords of `CompactionController`, for adapters whose own `model=` means something else.
 
-    `format` is the adapter's business. `summary_prompt` is short for the setting of that name.
+    `format` is set by the adapter. `summary_prompt` is short for the setting of that name.
     """
 
     context_window: int | None
@@ -36,7 +36,7 @@ class PolicyKeywords(TypedDict, total=False):
 class ControllerKeywords(PolicyKeywords, total=False):
     """The keywords of `CompactionController` that a user of an adapter may give instead of a controller.
 
-    `model` names the model whose window is meant.
+    `model` names the model whose context window applies.
     """
 
     model: str | None
@@ -56,14 +56,14 @@ def controller_from(
     """Return the controller given, or a new one made from the keywords.
 
     Args:
-        controller: A controller, shared or not, whatever its own format: sessions are opened with the adapter's.
-        format: How the framework writes its messages.
-        taker: What the user called, which has keywords of its own beside these.
+        controller: A controller, shared or not, of any format: sessions are opened in the adapter's format.
+        format: The framework's message format.
+        taker: The function or class that the user called; its own keywords are named in the error for an unknown one.
         sees_model: Whether the adapter learns which model each call is for, and so its window.
 
     Raises:
         TypeError: a keyword is unknown.
-        ConfigurationError: both a controller and keywords; or a trigger given as a part of a window that cannot become known.
+        ConfigurationError: both a controller and keywords are given; or a trigger is a ratio of a window that cannot become known.
     """
     if not keywords.keys() <= _NAMES:
         own = inspect.signature(taker).parameters.values()
@@ -75,31 +75,32 @@ def controller_from(
             f"the first argument must be a CompactionController, not {type(controller).__name__}; "
             "its settings go into keywords such as context_window=..."
         )
-    made = _made(format, **keywords) if controller is None else controller
-    ratios = [written for written, part in made.settings.triggers.items() if isinstance(part, RatioTrigger)]
-    if ratios and not sees_model and made.state().context_window is None:
+
+    chosen = _make_controller(format, **keywords) if controller is None else controller
+    ratios = [name for name, trigger in chosen.settings.triggers.items() if isinstance(trigger, RatioTrigger)]
+    if ratios and not sees_model and chosen.state().context_window is None:
         raise ConfigurationError(
             f"{ratios[0]} is a part of a context window that is not known here: "
             "set context_window=... (tokens), or default_context_window in the settings"
         )
-    return made
+    return chosen
 
 
-def _made(
+def _make_controller(
     format: MessageFormat[Any],
     *,
     settings: Settings | None = None,
     summary_prompt: str | None = None,
     **keywords: Any,
 ) -> CompactionController[Any]:
-    """Return a new controller; a prompt beside settings takes the place of theirs."""
+    """Return a new controller; `summary_prompt` replaces the prompt in the settings."""
     if summary_prompt is not None:
         settings = with_changes(settings, lambda policy: replace(policy, summary_prompt=summary_prompt))
     return CompactionController(format=format, settings=settings, **keywords)
 
 
 def with_changes(settings: Settings | None, change: Callable[[CompactionSettings], CompactionSettings]) -> Settings:
-    """Return changed settings; of several models' settings each, and those of all other models."""
+    """Return changed settings; if they are by model, each of them and the default "*"."""
     if not isinstance(settings, Mapping):
         return change(settings or CompactionSettings())
     every = {**settings, "*": settings.get("*", CompactionSettings())}
@@ -107,10 +108,10 @@ def with_changes(settings: Settings | None, change: Callable[[CompactionSettings
 
 
 def settings_from(fields: Mapping[str, Any]) -> Settings:
-    """Return the settings that are written down as JSON: the fields of one policy, or for each model such fields.
+    """Read settings from JSON: the fields of one policy, or such fields by model.
 
     Raises:
-        ConfigurationError: they are of both kinds, or of neither.
+        ConfigurationError: fields of a policy and names of models are mixed, or a value is invalid.
         TypeError: a field is unknown.
     """
     models = [name for name, value in fields.items() if isinstance(value, Mapping)]

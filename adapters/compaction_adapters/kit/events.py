@@ -1,4 +1,4 @@
-"""The controller's events, for a framework's own stream of events. Nothing here quotes the conversation."""
+"""The controller's events, for a framework's own stream of events. None quotes the conversation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Status:
 
     Attributes:
         stage: "skipped" when a compaction was due and was not made, "failed" when something went wrong.
-        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or kept, "pin" when pinned messages
+        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or saved, "pin" when pinned messages
             are not in the list.
         session_id: The conversation.
-        tokens: Size of the context in tokens: before it began, or as it is handed out; 0 for store and pin.
-        detail: Why it was skipped, or what failed; never text of the conversation.
-        duration_seconds: From its start; 0 for one that starts.
-        tokens_before: What a finished compaction began with, in tokens; None for other stages.
+        tokens: Size of the context in tokens: before a compaction begins, or of the view handed out; 0 for store and pin.
+        detail: Why the compaction was skipped, or the error; never text of the conversation.
+        duration_seconds: Since the compaction began; 0 when it begins.
+        tokens_before: Size of the context before a finished compaction, in tokens; None for other stages.
     """
 
     stage: Stage

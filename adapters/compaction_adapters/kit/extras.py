@@ -1,4 +1,4 @@
-"""Frameworks that are not installed."""
+"""The check that an adapter's framework is installed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ def require(adapter: str, package: str, title: str, extra: str) -> None:
     """Check that the package of an adapter is installed, without importing it.
 
     Args:
-        adapter: The module that needs it, `__name__`.
-        package: As it is imported.
-        title: As people call it.
+        adapter: The adapter's `__name__`.
+        package: The package's name in imports.
+        title: The package's name in prose.
         extra: The extra that installs it.
 
     Raises:
-        MissingExtraError: it is not installed.
-        ModuleNotFoundError: it is, and lacks something itself.
+        MissingExtraError: the package is not installed.
+        ModuleNotFoundError: the package is installed, and one of its own dependencies is not.
     """
     try:
         found = importlib.util.find_spec(package)

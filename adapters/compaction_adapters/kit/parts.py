@@ -13,17 +13,17 @@ from compaction_hooks.messages import PartAddress, ToolCall
 N = TypeVar("N")
 """The type of a framework's messages."""
 P = TypeVar("P")
-"""The type of what they hold: parts, blocks, content items."""
+"""The type of a framework's parts: blocks, content items."""
 V = TypeVar("V")
 Pieces: TypeAlias = list[list[P | None]]
-"""The parts of each piece of a message, as `read` has them; None for a part that is left out."""
+"""The parts of each piece of a message, in the order of `read`; None for a part that is left out."""
 
 
 class PartsFormat(ABC, Generic[N, P]):
     """The writing half of a format, for messages that hold lists of a framework's own parts.
 
-    A subclass reads messages, says where a message has its parts, and how one part is changed. The part at the address
-    `(piece, number)` of `read(message)` is `pieces_of(message)[piece][number]`. All other parts are the same objects in a copy.
+    A subclass reads messages, takes a message apart and puts it together, and changes one part. The part at the address
+    `(piece, number)` of `read(message)` is `pieces_of(message)[piece][number]`. Copies share all unchanged parts.
     """
 
     @abstractmethod
@@ -48,18 +48,18 @@ class PartsFormat(ABC, Generic[N, P]):
 
     def rewrite(self, message: N, texts: Mapping[PartAddress, str], /) -> N:
         """Return a copy with other texts, result texts or call arguments."""
-        return self._changed(message, texts, self.with_text)
+        return self._change_parts(message, texts, self.with_text)
 
     def rename(self, message: N, ids: Mapping[PartAddress, str], /) -> N:
         """Return a copy whose named calls and results have these ids."""
-        return self._changed(message, ids, self.with_id)
+        return self._change_parts(message, ids, self.with_id)
 
     def drop(self, message: N, parts: Collection[PartAddress], /) -> N:
         """Return a copy without these parts."""
-        return self._changed(message, dict.fromkeys(parts), lambda _part, _: None)
+        return self._change_parts(message, dict.fromkeys(parts), lambda _part, _: None)
 
     def take(self, message: N, pieces: Sequence[int], /) -> N:
-        """Return a copy with these pieces only; the message itself when they are all."""
+        """Return a copy with these pieces only, or the message itself if these are all its pieces."""
         own = self.pieces_of(message)
         if len(pieces) >= len(own):
             return message
@@ -71,16 +71,17 @@ class PartsFormat(ABC, Generic[N, P]):
         """Return the tool call at an address.
 
         Raises:
-            ConfigurationError: another part is there.
+            ConfigurationError: the part at this address is no tool call.
         """
         part = self.read(message)[call[0]].parts[call[1]]
         if not isinstance(part, ToolCall):
             raise ConfigurationError(f"address {call} names no tool call: take addresses from read()")
         return part
 
-    def _changed(self, message: N, values: Mapping[PartAddress, V], change: Callable[[P, V], P | None]) -> N:
+    def _change_parts(self, message: N, values: Mapping[PartAddress, V], change: Callable[[P, V], P | None]) -> N:
         if not values:
             return message
+
         pieces = self.pieces_of(message)
         for (piece, number), value in values.items():
             part = pieces[piece][number]

@@ -16,8 +16,8 @@ class Sessions(Generic[N]):
     """The sessions of a controller in one framework's format, and the options of the last call of each.
 
     Args:
-        controller: A controller, shared or not, whatever its own format.
-        format: How the framework writes its messages.
+        controller: A controller, shared or not, of any format.
+        format: The framework's message format.
     """
 
     def __init__(self, controller: CompactionController[Any], format: MessageFormat[N]) -> None:
@@ -25,18 +25,19 @@ class Sessions(Generic[N]):
         self.format = format
         self._calls: WeakKeyDictionary[CompactionSession[N], CallOptions] = WeakKeyDictionary()
 
-    def named(self, session_id: str) -> CompactionSession[N]:
-        """Return the session with this id, and what it holds in memory."""
+    def open(self, session_id: str) -> CompactionSession[N]:
+        """Return the session with this id, and its state in memory."""
         return self.controller.session(session_id, format=self.format)
 
-    def once(self, session_id: str) -> CompactionSession[N]:
-        """Return a session that its caller uses and nothing else finds again."""
-        session = self.named(session_id)
+    def open_once(self, session_id: str) -> CompactionSession[N]:
+        """Return a session for its caller alone: the controller does not keep it."""
+        session = self.open(session_id)
         self.controller.close(session_id)
         return session
 
     def remember_call(self, session: CompactionSession[N], options: CallOptions) -> None:
-        """Remember the options of a call, for work by hand between calls; the handler of its events belongs to the call alone."""
+        """Remember the options of a call, for manual compactions between calls."""
+        # The event handler writes to the stream of this call, which is closed by then.
         self._calls[session] = {**options, "on_event": None}
 
     def last_call(self, session: CompactionSession[N]) -> CallOptions:
@@ -44,9 +45,9 @@ class Sessions(Generic[N]):
         return self._calls.get(session, {})
 
     def is_curable(self, error: Exception, model: str | None) -> bool:
-        """Return whether a request failed for its tokens, its bytes or its reasoning: the very same one would fail again.
+        """Return whether a request failed for its tokens, its bytes or its reasoning, so that sending it again is no use.
 
-        Whether another one could succeed is the controller's decision.
+        Whether another view could succeed is the controller's decision.
         """
         info = parse_overflow(error, patterns=self.controller.settings_for(model).overflow_patterns)
         is_too_large = info is not None and (info.kind == "context_overflow" or info.is_bytes)

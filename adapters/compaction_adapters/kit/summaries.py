@@ -17,17 +17,17 @@ def asker(
     ask_async: Callable[[SummaryRequest], Awaitable[A]],
     read: Callable[[A], Summary],
 ) -> Summarizer:
-    """Return a summariser that asks a model in the way its caller waits.
+    """Return a summariser that asks a model, sync or async as its caller is.
 
     Args:
-        ask: Asks and waits.
-        ask_async: Asks from within an event loop.
-        read: Reads the answer.
+        ask: Asks the model and blocks.
+        ask_async: Asks the model from an event loop.
+        read: Reads the model's answer.
     """
 
     async def summarize(request: SummaryRequest) -> Summary:
-        # A loop that runs nothing but this call was made for it by a sync caller, and may be blocked. An async client must not be
-        # used there: it keeps its connections for later calls, and they die with this loop.
+        # A loop with no other task was made for this call by a sync caller, and may be blocked. An async client must not be used
+        # there: it keeps its connections for later calls, and they die with this loop.
         if len(asyncio.all_tasks()) == 1:
             return read(ask(request))
         return read(await ask_async(request))
@@ -36,10 +36,10 @@ def asker(
 
 
 def summary_of(answer: Message, finish_reason: str | None) -> Summary:
-    """Return the summary that a model's answer is.
+    """Return a model's answer as a summary.
 
     Args:
-        finish_reason: The provider's word for how the answer ended; None when unknown.
+        finish_reason: The provider's word for how the answer ended; None if unknown.
     """
     calls = tuple({"id": call.id, "name": call.name} for call in answer.calls)
     return Summary(text=answer.text, usage=answer.usage, finish_reason=finish_reason, tool_calls=calls)

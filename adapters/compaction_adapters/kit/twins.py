@@ -1,4 +1,4 @@
-"""One flow for callers that wait and callers that await."""
+"""One flow of calls for sync and async callers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ R = TypeVar("R")
 
 
 class Twin:
-    """A call that a flow asks for, in the form that fits the caller.
+    """A call that a flow asks for, in a sync and an async form.
 
     Args:
-        sync: The function for a caller that waits.
-        awaited: The function for a caller that awaits.
-        *arguments, **options: For either.
+        sync: The function for a sync caller.
+        awaited: The function for an async caller.
+        *arguments, **options: The arguments of both.
     """
 
     __slots__ = ("arguments", "awaited", "options", "sync")
@@ -27,11 +27,11 @@ class Twin:
 
 
 Flow: TypeAlias = Generator[Twin, Any, R]
-"""Yields the calls it needs, is sent their results or thrown their errors, and returns its own result."""
+"""A generator that yields calls, receives their results or errors, and returns its own result."""
 
 
 def run(flow: Flow[R]) -> R:
-    """Make the calls of a flow one after the other, and return its result."""
+    """Make the calls of a flow one after the other, sync, and return its result."""
     try:
         twin = next(flow)
         while True:
@@ -47,7 +47,7 @@ def run(flow: Flow[R]) -> R:
 
 
 async def run_async(flow: Flow[R]) -> R:
-    """As `run`, for callers with an event loop."""
+    """Make the calls of a flow one after the other, async, and return its result."""
     try:
         twin = next(flow)
         while True:

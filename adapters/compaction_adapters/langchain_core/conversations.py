@@ -73,7 +73,7 @@ class Conversations(Sessions[BaseMessage]):
 
     def thread(self, thread: str) -> CompactionSession[BaseMessage]:
         """Return the session of a thread's own conversation."""
-        return self.named(f"{thread}{self._suffix}")
+        return self.open(f"{thread}{self._suffix}")
 
     def of(
         self, task: Task, messages: list[BaseMessage], state: Mapping[str, Any] | None = None, kind: str = ""
@@ -100,14 +100,14 @@ class Conversations(Sessions[BaseMessage]):
     def _open(
         self, name: str, messages: Sequence[BaseMessage], held: Sequence[Mapping[str, object]], task: Task
     ) -> CompactionSession[BaseMessage]:
-        session = self.named(name)
+        session = self.open(name)
         if held:
             self._checkpointed.add(session)
         elif session in self._checkpointed and task.begins_thread:
             # The thread was deleted from its checkpointer, and another begins.
             self.drop(session)
             self.controller.close(name)
-            session = self.named(name)
+            session = self.open(name)
         self._fill(session, messages)
         session.import_records(held)
         return session

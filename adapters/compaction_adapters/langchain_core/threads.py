@@ -124,7 +124,7 @@ class ThreadMethods(ABC, Generic[S]):
         own = self.session(thread)
         spaces = {str(one.config["configurable"].get("checkpoint_ns") or "") for one in saved} - {""}
         ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
-        return [own, *map(self._sessions.named, ids)]
+        return [own, *map(self._sessions.open, ids)]
 
     def _reading(self, graph: Any, config: RunnableConfig) -> Flow[Conversation]:
         session, saver = self.session(_named(config)), _saver(graph)

@@ -37,7 +37,7 @@ class Conversations(Sessions[ChatMessage]):
 
     def owned(self, conversation_id: str, owner: str) -> CompactionSession[ChatMessage]:
         """Return the session with this id, of this owner's conversations if there are several owners."""
-        return self.named(f"{owner}:{conversation_id}" if owner else conversation_id)
+        return self.open(f"{owner}:{conversation_id}" if owner else conversation_id)
 
     def of(
         self, arguments: Arguments, messages: Sequence[ChatMessage], owner: str = ""

@@ -68,7 +68,7 @@ def with_compaction(
         return run(_answer(callee, conversations, callee.named(args, kwargs)))
 
     made = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
-    made.__dict__["session"] = conversations.named
+    made.__dict__["session"] = conversations.open
     # R is what the function gives, or what awaiting it gives, in a coroutine.
     return cast("CompactingFunction[P, R]", made)
 

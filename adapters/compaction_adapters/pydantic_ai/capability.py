@@ -218,7 +218,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
         In a new process that has a store, `load()` it first.
         """
-        return self._sessions.named(conversation_id)
+        return self._sessions.open(conversation_id)
 
     async def compact(
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None

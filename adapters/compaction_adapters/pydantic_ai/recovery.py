@@ -183,7 +183,7 @@ class RecoveringModel(WrapperModel):
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Turn:
         """What is sent, as a conversation of its own: a worker that sends requests for a durable run knows no more."""
-        session = self._sessions.once(f"pydantic-ai:{uuid4()}")
+        session = self._sessions.open_once(f"pydantic-ai:{uuid4()}")
         options = options_of(self.wrapped, messages, settings, parameters, is_shown=lambda _: True)
         options["trigger_ratio"] = 1.0  # when compaction is due, the run has said already
         return Turn(None, session, options, messages, messages)

@@ -45,8 +45,8 @@ class RunSessions(Sessions[ModelMessage]):
         """
         known = ctx.conversation_id or named_by(messages) or ctx.run_id
         if known is not None and not ctx.in_durable_context:
-            return self.named(known)
-        return self.once(f"{known or uuid4()}:{ctx.run_id}")
+            return self.open(known)
+        return self.open_once(f"{known or uuid4()}:{ctx.run_id}")
 
 
 def named_by(messages: Sequence[ModelMessage]) -> str | None:

@@ -115,7 +115,7 @@ class CompactionHook:
     def session(self) -> CompactionSession[AgentMessage]:
         """The controller's session of this conversation: its state, pins, undo and records."""
         named = self._agent.session_id if self._agent else None
-        return self._sessions.named(self._session_id or named or self._own_id)
+        return self._sessions.open(self._session_id or named or self._own_id)
 
     async def __call__(self, messages: list[AgentMessage], signal: asyncio.Event | None) -> list[AgentMessage]:
         """Return the list to send, see `CompactionSession.transform_context`. `signal` is the run's.
