@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, TypeAlias
 
 from compaction_hooks import Message, MessageFormat
-from compaction_hooks.messages import M, Part, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import M, Media, Part, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_of, worsened
 
 Promise: TypeAlias = Literal[
@@ -29,6 +29,8 @@ Promise: TypeAlias = Literal[
 
 _SHORTENED: Final = "characters left out"
 """Part of every shortened text."""
+_LEFT_OUT: Final = "[Left out, the request was too large with it: "
+"""How the placeholder of an image, a document or a sound begins."""
 
 
 class BrokenPromise(AssertionError):  # noqa: N818 - a failed assertion, as tests raise them, not an error of the package
@@ -213,5 +215,7 @@ def _is_shorter(shown: Part, original: Part, may_shorten: bool) -> bool:
         case Text(), Text():
             is_shortened = may_shorten and _SHORTENED in shown.text and len(shown.text) < len(original.text)
             return shown == original or is_shortened
+        case Text(), Media():
+            return may_shorten and shown.text.startswith(_LEFT_OUT)
         case _:
             return shown == original

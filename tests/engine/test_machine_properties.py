@@ -36,8 +36,7 @@ TestConversations.settings = settings(
 
 @pytest.mark.parametrize("seed", sampled(range(WALKS), 5))
 def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
-    """The issue's list: fits, valid, smaller, the same objects, host list unchanged, request and system messages there,
-    deterministic, idempotent, no summary twice, calm; on every path, over restarts and between two workers."""
+    """Each promise of `compaction_hooks.testing` holds on every path, over restarts and between two workers."""
     choose = random.Random(seed).randrange
     with SQLiteStore(tmp_path / "records.db") as store:
         host = Rehearsal(
@@ -48,3 +47,11 @@ def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
             is_async=seed % 4 == 3,
         )
         assert all(host.act(choose) for _ in range(WALK_STEPS))  # else it raises BrokenPromise
+
+
+def test_images_left_out_of_older_messages_break_no_promise() -> None:
+    host = ConversationMachine()
+    host.begin(window=4_096, clears=False, is_async=True)
+    for recipe in ([498], [184], [304, 0], [0, 0, 999], [184], [671], [0, 0, 999]):
+        host.say(recipe)
+    host.teardown()
