@@ -99,14 +99,14 @@ LARGE: dict[str, Callable[[], list[Chat]]] = {
         user("go"),
         *[m for n in range(6) for m in (assistant(None, call(f"d{n}", "read")), tool(f"d{n}", deep(2_000)))],
     ],
-    "images by the hundred in one message": lambda: [
+    "hundreds of images in one message": lambda: [
         user("look"),
         assistant("at what?"),
         {"role": "user", "content": [{"type": "text", "text": "at these"}, *[picture()] * 300]},
         assistant("nice"),
         *talk(4),
     ],
-    "images by the hundred, one each": lambda: [
+    "hundreds of images, one each": lambda: [
         message
         for n in range(300)
         for message in ({"role": "user", "content": [picture()]}, assistant(f"picture {n}"))
