@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from compaction_hooks.engine.call import Call, Shared
+from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.measuring import look
+from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
-from compaction_hooks.engine.persistence import ask_again, catch_up
+from compaction_hooks.engine.persistence import reload, sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.messages import M
@@ -30,13 +30,13 @@ _END: dict[CompactionOutcome, FlightEnd] = {
 class Attempts(Generic[M]):
     """Runs the compactions of one conversation, one at a time, with the records of the store at hand."""
 
-    def __init__(self, conversation: Conversation[M], shared: Shared) -> None:
+    def __init__(self, conversation: Conversation[M], shared: SharedState) -> None:
         self.conversation = conversation
         self.shared = shared
 
-    def look(self, call: Call[M]) -> Snapshot[M]:
+    def take_snapshot(self, call: Call[M]) -> Snapshot[M]:
         """Return a snapshot of the list of a call."""
-        return look(self.conversation, self.shared, call)
+        return take_snapshot(self.conversation, self.shared, call)
 
     def budget(self, snapshot: Snapshot[M]) -> Budget:
         """Return the budget of the model's window; of the present size where the window is unknown."""
@@ -44,23 +44,23 @@ class Attempts(Generic[M]):
 
     def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
-        attempt, result = yield from self._run_one(call, order)
+        attempt, result = yield from self._run_attempt(call, order)
         for may_ask in (True, False):
             if attempt.is_outdated:
                 again = order._replace(may_ask=order.may_ask and may_ask)
-                attempt, result = yield from self._run_one(call, again)
+                attempt, result = yield from self._run_attempt(call, again)
         return attempt, result
 
-    def _run_one(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
+    def _run_attempt(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
         """Run an attempt for which other callers of this conversation wait."""
         self.conversation.drop_missing()
-        snapshot = self.look(call)
+        snapshot = self.take_snapshot(call)
         budget = self.budget(snapshot)
         flight = self.conversation.flight = Flight()
         end: FlightEnd = "aborted"
         try:
             start: Instant = yield Now()
-            yield Emit(_started(self.conversation.id, snapshot, order))
+            yield Emit(_build_started_event(self.conversation.id, snapshot, order))
             # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
             attempt = self.compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
@@ -78,16 +78,16 @@ class Attempts(Generic[M]):
         """Return an attempt to compact that has not begun."""
         from compaction_hooks.engine.compaction import Compaction  # a third of the package
 
-        return Compaction(self.conversation, self.shared, call, self._verified(call, snapshot), budget, order)
+        return Compaction(self.conversation, self.shared, call, self._verify(call, snapshot), budget, order)
 
-    def _verified(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
+    def _verify(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
         """Return the snapshot with every message read again: what was changed in place is noticed before it is summarised."""
         conversation, messages = self.conversation, snapshot.messages
         history = conversation.reader.verify(snapshot.history, messages)
         if history is snapshot.history:
             return snapshot
         conversation.history = history
-        return self.look(call)
+        return self.take_snapshot(call)
 
     def wait_for_others(self) -> Flow[FlightEnd | None]:
         """Let a compaction under way come to its end first; None when there was none."""
@@ -98,17 +98,17 @@ class Attempts(Generic[M]):
                 break
         return end
 
-    def catch_up(self, *, before_paying: bool) -> Flow[bool]:
+    def sync_store(self, *, before_paying: bool) -> Flow[bool]:
         """Exchange records with the store; return whether it need not be asked again in this call."""
         if not self.shared.has_store:
             return True
-        is_fresh: bool = yield from catch_up(self.conversation)
+        is_fresh: bool = yield from sync_store(self.conversation)
         if before_paying and not is_fresh:
-            yield from ask_again(self.conversation)
+            yield from reload(self.conversation)
         return is_fresh or before_paying
 
 
-def _started(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
+def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
     """Return the event that tells of an attempt which begins now."""
     from compaction_hooks.events import CompactionStarted  # needed only when something happens
 

@@ -44,7 +44,7 @@ class Call(NamedTuple, Generic[M]):
     cut_at: int | None = None
 
 
-class Shared(NamedTuple):
+class SharedState(NamedTuple):
     """What all conversations of a controller share.
 
     Attributes:
@@ -71,7 +71,7 @@ class Shared(NamedTuple):
     has_store: bool
 
 
-def budget_for(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Budget | None:
+def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None while its window is unknown; computed again only when that changes."""
     window = shared.find_window(call.model, call.context_window, call.settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)

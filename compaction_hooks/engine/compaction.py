@@ -9,12 +9,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
-from compaction_hooks.engine.call import Call, Shared
+from compaction_hooks.engine.call import Call, SharedState
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, KnownOverflow
-from compaction_hooks.engine.measuring import look
+from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
-from compaction_hooks.engine.persistence import ask_again, write
+from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
@@ -43,7 +43,7 @@ class Compaction(Generic[M]):
     def __init__(
         self,
         conversation: Conversation[M],
-        shared: Shared,
+        shared: SharedState,
         call: Call[M],
         snapshot: Snapshot[M],
         budget: Budget,
@@ -53,7 +53,7 @@ class Compaction(Generic[M]):
         self._shared = shared
         self._call = call
         self._settings = call.settings
-        self._snapshot = snapshot._replace(learned=conversation.saved_calibration(snapshot.key.model))
+        self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
         keep = _keep_tokens(order, snapshot, budget)
         self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
@@ -92,9 +92,9 @@ class Compaction(Generic[M]):
         )
         if self._order.only_media:
             return (yield from self._leave_media_out(goal, start))
-        for strategy in self._strategies():
+        for strategy in self._strategies_to_try():
             if isinstance(strategy, SummaryStrategy):
-                candidate = yield from self._summarized(strategy, goal, start)
+                candidate = yield from self._request_summary(strategy, goal, start)
                 if isinstance(candidate, CompactionResult):
                     return candidate
             else:
@@ -105,20 +105,20 @@ class Compaction(Generic[M]):
                 postponed.append(candidate)
                 goal = replace(goal, start=candidate, may_send_start=False)
                 continue
-            passes = self._passes(candidate)
+            passes = self._evaluate(candidate)
             goal = replace(goal, start=candidate, may_send_start=passes)
             if passes and (candidate.tokens <= goal.budget.target or candidate.is_enough):
                 return (yield from self._commit(candidate, start))
         tried, self._rejected = self._rejected, []
         for candidate in postponed:
-            self._passes(candidate)
+            self._evaluate(candidate)
         self._rejected += tried
         best = min(self._passing, key=self._rank, default=None)
         if best is not None:
             return (yield from self._commit(best, start))
         return (yield from self._last_resort(goal, start))
 
-    def _strategies(self) -> Sequence[AnyStrategy]:
+    def _strategies_to_try(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand asks for a summary: what comes before that is passed over."""
         strategies = self._settings.ladder
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
@@ -157,7 +157,7 @@ class Compaction(Generic[M]):
 
     # -- candidates
 
-    def _summarized(
+    def _request_summary(
         self, strategy: SummaryStrategy, goal: Goal[M], start: Instant
     ) -> Flow[Candidate[M] | CompactionResult[M] | None]:
         """Get the summary that a strategy asks for; return its candidate, or the end of the attempt."""
@@ -175,7 +175,7 @@ class Compaction(Generic[M]):
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         if self._shared.has_store:  # another worker may have removed what the summary goes on from
-            yield from ask_again(self._conversation)
+            yield from reload(self._conversation)
             self._conversation.drop_missing()
         self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
@@ -194,7 +194,7 @@ class Compaction(Generic[M]):
         else:
             cooldown.breaker = Breaker()
 
-    def _passes(self, candidate: Candidate[M]) -> bool:
+    def _evaluate(self, candidate: Candidate[M]) -> bool:
         budget = self._budget
         why = rejection(self._snapshot, candidate, limit=budget.trigger, window=budget.window)
         if why is None:
@@ -218,11 +218,11 @@ class Compaction(Generic[M]):
         conversation, made = self._conversation, candidate.sized_record()
         if made.parent in conversation.records.undone:
             # It continues a compaction that was undone meanwhile.
-            self._snapshot = look(conversation, self._shared, self._call)
+            self._snapshot = take_snapshot(conversation, self._shared, self._call)
             self.is_outdated = not self._snapshot.fits_window
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
         conversation.records.add_own(made)
-        if self._may_be_answered:
+        if self._may_get_answer:
             conversation.reasoning.stale_runs = made.seen_runs + 1
         if candidate.projection.favoured is None:  # else the view depends on what is asked by now
             log = self._snapshot.history.log
@@ -231,7 +231,7 @@ class Compaction(Generic[M]):
             conversation.records.active_id = made.id
         rest_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
         conversation.cooldown.begin(rest_until, "no progress", self._budget.window)
-        snapshot = look(conversation, self._shared, self._call)
+        snapshot = take_snapshot(conversation, self._shared, self._call)
         self.last_sent = conversation.hand_out(snapshot)
         view = self.last_sent.unmerged
         if self._shared.has_store:
@@ -243,13 +243,13 @@ class Compaction(Generic[M]):
             self.is_outdated, self._snapshot = snapshot.tokens > self._budget.trigger, snapshot
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
         end: Instant = yield Now()
-        event = self._finished(record, snapshot, end.seconds_since(start))
+        event = self._build_finished_event(record, snapshot, end.seconds_since(start))
         logger.info("%s", event)
         yield Emit(event)
-        return self._result(view, CompactionOutcome.COMPACTED, record)
+        return self._build_result(view, CompactionOutcome.COMPACTED, record)
 
     @property
-    def _may_be_answered(self) -> bool:
+    def _may_get_answer(self) -> bool:
         """Whether the view that this compaction replaces may be with the model: an answer to come belongs to that view."""
         sent = self._conversation.last_sent
         return (
@@ -271,7 +271,7 @@ class Compaction(Generic[M]):
                 usage=self._spent,
             )
         )
-        return self._result(self._unchanged(), outcome, None)
+        return self._build_result(self._hand_out_unchanged(), outcome, None)
 
     def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Nothing passed the trigger: keep what fits the window, else take a candidate that does, else say so loudly."""
@@ -321,11 +321,11 @@ class Compaction(Generic[M]):
 
     # -- events
 
-    def _unchanged(self) -> list[M]:
+    def _hand_out_unchanged(self) -> list[M]:
         self.last_sent = self._conversation.hand_out(self._snapshot)
         return self.last_sent.unmerged
 
-    def _result(
+    def _build_result(
         self, messages: list[M], outcome: CompactionOutcome, record: CompactionRecord | None
     ) -> CompactionResult[M]:
         before = self._snapshot.tokens
@@ -338,7 +338,7 @@ class Compaction(Generic[M]):
             tokens_after=record.tokens_after if record else before,
         )
 
-    def _finished(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
+    def _build_finished_event(self, record: CompactionRecord, after: Snapshot[M], seconds: float) -> CompactionFinished:
         return CompactionFinished(
             session_id=self._conversation.id,
             reason=self._order.reason,
@@ -379,7 +379,7 @@ class Compaction(Generic[M]):
         yield Emit(event)
         if error is not None and self._order.must_fit:
             raise error
-        return self._result(self._unchanged(), CompactionOutcome.FAILED, None)
+        return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)
 
 
 def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:

@@ -38,7 +38,7 @@ class Conversation(Generic[M]):
 
     Attributes:
         is_format_open: Whether no format was named and no message told one yet: `format` reads plain text as all do.
-        made: What was made to mend the list last time, by what the format reads from it.
+        repair_cache: What was made to mend the list last time, by what the format reads from it.
         projected: The newest projection, and what it was made of: record, facts, and how often copies took the messages' place.
         called_at: When the last call began.
         host_files: Gives the files that the host keeps track of in this conversation.
@@ -64,7 +64,7 @@ class Conversation(Generic[M]):
         self.is_format_open = is_format_open
         self.lock = threading.RLock()
         self.history: History[M] | None = None
-        self.made: dict[tuple[Message, ...], M] = {}
+        self.repair_cache: dict[tuple[Message, ...], M] = {}
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
@@ -76,9 +76,9 @@ class Conversation(Generic[M]):
         self.reasoning = BoundReasoning()
         self.merges_user_messages = False
 
-    def settle_format(self, messages: Sequence[M]) -> None:
+    def detect_format(self, messages: Sequence[M]) -> None:
         """Take the format that the new messages of a list tell, where none was named and none told one before."""
-        found = format_of(messages[self._same_head(messages) :]) if self.is_format_open else None
+        found = format_of(messages[self._count_known_head(messages) :]) if self.is_format_open else None
         if found is None:
             return
         self.is_format_open = False
@@ -90,7 +90,7 @@ class Conversation(Generic[M]):
                 self.sizes.calibrations.clear()
                 self._learn_from_records()
 
-    def _same_head(self, messages: Sequence[M]) -> int:
+    def _count_known_head(self, messages: Sequence[M]) -> int:
         """Return how many messages of a list were read before, as its first and its last known one tell."""
         count = self.history.host_count if self.history else 0
         if self.history is None or not 0 < count <= len(messages):
@@ -115,7 +115,7 @@ class Conversation(Generic[M]):
                 self.cooldown.begin(note.tokens_before, UNDONE, note.tokens_after)
         return list(new.values())
 
-    def exported(self) -> list[CompactionRecord]:
+    def export_all(self) -> list[CompactionRecord]:
         """Return all records, notes of pins among them, and a note of those that were undone."""
         if not self.records.undone:
             return [*self.records.all]
@@ -132,7 +132,7 @@ class Conversation(Generic[M]):
 
         A list that begins with one of their summaries is then read as one without a record.
         """
-        gone = self.records.competing(record, self.history)
+        gone = self.records.find_competing(record, self.history)
         self._undo({old.id for old in gone})
         self.records.active_id = record.parent
         return gone
@@ -150,9 +150,9 @@ class Conversation(Generic[M]):
             self.queue.missing = frozenset()
             self.records.forget_pins()
 
-    def saved_calibration(self, model: str | None) -> dict[str, object]:
+    def export_calibration(self, model: str | None) -> dict[str, object]:
         """Return what usage taught of a model as a record keeps it; empty when it taught nothing."""
-        return self.sizes.saved_calibration(model, self.estimator.name, self.format.name)
+        return self.sizes.export_calibration(model, self.estimator.name, self.format.name)
 
     def _learn_from_records(self) -> None:
         self.sizes.learn_from_records(self.records.all, self.estimator.name, self.format.name)
@@ -176,7 +176,7 @@ class Conversation(Generic[M]):
             self.sizes.models.add(snapshot.model)
         return self.last_sent
 
-    def mended(self, messages: list[M]) -> list[M]:
+    def repair(self, messages: list[M]) -> list[M]:
         """Return a list with what was broken put right: the very list when nothing is.
 
         What was made for that is the same object as last time where it is equal, so that only what is new is read again.
@@ -187,21 +187,21 @@ class Conversation(Generic[M]):
         if mended is not messages:
             hosts = set(map(id, messages))
             made = ((place, message) for place, message in enumerate(mended) if id(message) not in hosts)
-            known, self.made = self.made, {}
+            known, self.repair_cache = self.repair_cache, {}
             for place, message in made:
                 name = tuple(self.format.read(message))
                 old = known.get(name, message)
                 if are_equal(old, message):
                     mended[place] = message = old
-                self.made[name] = message
+                self.repair_cache[name] = message
         return mended
 
-    def current(self) -> CompactionRecord | None:
+    def find_current(self) -> CompactionRecord | None:
         """Return the active record of the list last seen, or None; before the first list, the record that was made last."""
         if self.history is not None:
-            return self.records.active(self.history)
+            return self.records.find_active(self.history)
         if self.records.active_id is None and self.last_sent is None:
-            return self.records.newest()
+            return self.records.find_newest()
         return self.records.find(self.records.active_id)
 
     def read(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
@@ -210,10 +210,10 @@ class Conversation(Generic[M]):
         So a message that the host changed in place is noticed at the latest here.
         """
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
-        record = self.records.active(history)
+        record = self.records.find_active(history)
         if record is not None and record.id != self.records.active_id:
             history = self.history = self.reader.verify(history, messages, self._first_unverified(history, record))
-            record = self.records.active(history)
+            record = self.records.find_active(history)
         self.records.active_id = record.id if record else None
         return history, record
 
@@ -224,7 +224,9 @@ class Conversation(Generic[M]):
             return 0
         return history.piece(history.run_start(max(active.covered_runs, history.base))).host
 
-    def projection(self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0) -> Projection[M]:
+    def update_projection(
+        self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0
+    ) -> Projection[M]:
         """Return a record applied to a history; kept for the histories that grow from this one."""
         name = (record.id if record else None, history.log, history.log.replaced)
         made_of, projected = self.projected or (None, None)
@@ -252,14 +254,14 @@ class Conversation(Generic[M]):
         Returns:
             The note that keeps the pin until a compaction does and after it was undone; None if it is here already.
         """
-        return self.records.add_pins(self._pins(message))
+        return self.records.add_pins(self._make_pins(message))
 
     def keep(self, message: M) -> None:
         """Keep a message word for word in the views of this process, until a record holds the pin."""
-        self.records.keep_pins(self._pins(message))
+        self.records.keep_pins(self._make_pins(message))
 
-    def _pins(self, message: M) -> list[Pin]:
-        self.settle_format([message])
+    def _make_pins(self, message: M) -> list[Pin]:
+        self.detect_format([message])
         history = self.history
         hosts = history.hosts() if history else []
         place = next((index for index, host in enumerate(hosts) if host is message), None)

@@ -53,7 +53,7 @@ class Cooldown:
         breaker: Keeps a failing summarizer from being asked.
         known_overflow: A history that could not be made to fit, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
-        most_chars: A request whose messages have more characters is refused for its bytes, as a refusal told; None: unknown.
+        max_chars: A request whose messages have more characters is refused for its bytes, as a refusal told; None: unknown.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Cooldown:
         self.breaker = Breaker()
         self.known_overflow: KnownOverflow | None = None
         self.has_overflowed = False
-        self.most_chars: int | None = None
+        self.max_chars: int | None = None
 
     def begin(self, until: int, why: str, window: int) -> None:
         """Put threshold compaction off until the context is this large (tokens), for models with this window."""

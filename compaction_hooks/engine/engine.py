@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compaction_hooks.engine.call import Shared
+from compaction_hooks.engine.call import SharedState
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
@@ -16,7 +16,7 @@ from compaction_hooks.view.record import CompactionRecord
 class Engine(SendingFlow[M]):
     """One conversation at work: its state, its share of the controller, its flows, and the driver of them."""
 
-    def __init__(self, conversation: Conversation[M], shared: Shared, world: World) -> None:
+    def __init__(self, conversation: Conversation[M], shared: SharedState, world: World) -> None:
         super().__init__(conversation, shared)
         self.driver = Driver(world, conversation.lock)
 
@@ -33,7 +33,7 @@ class Engine(SendingFlow[M]):
             self.conversation.is_format_open = False
             return True
 
-    def take_in(self, records: Iterable[CompactionRecord]) -> int:
+    def import_records(self, records: Iterable[CompactionRecord]) -> int:
         """Take over records, for the store too; return how many were new."""
         conversation = self.conversation
         with conversation.lock:
@@ -45,7 +45,7 @@ class Engine(SendingFlow[M]):
                     conversation.queue.save(record)
         return len(new)
 
-    def save_here(self) -> None:
+    def save_in_this_thread(self) -> None:
         """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
         if self.conversation.queue.unwritten and self.driver.can_store_here:
             self.driver.run_sync(write(self.conversation))

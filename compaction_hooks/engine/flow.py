@@ -35,14 +35,14 @@ class ConversationFlow(Attempts[M]):
 
     def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
-        is_fresh = yield from self.catch_up(before_paying=False)
-        call = yield from self._timed(call)
-        yield from self._tell_missing_pins(call)
+        is_fresh = yield from self.sync_store(before_paying=False)
+        call = yield from self._add_elapsed_time(call)
+        yield from self._report_missing_pins(call)
         may_ask, may_wait = True, True
         while True:
-            snapshot = self.look(call)
-            reason, due = self._reason_due(snapshot, call)
-            only_media = reason is None and self._is_too_heavy(snapshot)
+            snapshot = self.take_snapshot(call)
+            reason, due = self._find_reason(snapshot, call)
+            only_media = reason is None and self._exceeds_byte_limit(snapshot)
             if only_media:
                 reason = CompactionReason.OVERFLOW
             if reason is None:
@@ -59,7 +59,7 @@ class ConversationFlow(Attempts[M]):
                 may_wait = flight.done.done()
                 continue
             if not is_fresh:
-                is_fresh = yield from self.catch_up(before_paying=True)
+                is_fresh = yield from self.sync_store(before_paying=True)
                 continue
             order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
             attempt, _ = yield from self.run_compaction(call, order)
@@ -72,32 +72,32 @@ class ConversationFlow(Attempts[M]):
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
-        yield from self.catch_up(before_paying=True)
-        yield from self._tell_missing_pins(call)
+        yield from self.sync_store(before_paying=True)
+        yield from self._report_missing_pins(call)
         others_end = yield from self.wait_for_others()
         is_aborted: bool = yield IsAborted()
-        snapshot = self.look(call)
+        snapshot = self.take_snapshot(call)
         record = snapshot.record
         if is_aborted:
-            return self._as_it_stands(snapshot, CompactionOutcome.ABORTED)
+            return self._report_unchanged(snapshot, CompactionOutcome.ABORTED)
         is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
         if keep_recent_tokens is None and is_done:
             # Compacted already, and nothing was said since: who waited for that gets it, who asks again is told.
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
-            return self._as_it_stands(snapshot, outcome)
+            return self._report_unchanged(snapshot, outcome)
 
         order = Order(reason=CompactionReason.MANUAL, keep=keep_recent_tokens, focus=focus, must_fit=True)
         _, result = yield from self.run_compaction(call, order)
         return result
 
-    def _timed(self, call: Call[M]) -> Flow[Call[M]]:
+    def _add_elapsed_time(self, call: Call[M]) -> Flow[Call[M]]:
         """Return the call with the time since the last one."""
         now: Instant = yield Now()
         last, self.conversation.called_at = self.conversation.called_at, now
         return call._replace(seconds_since_last_call=now.seconds_since(last)) if last is not None else call
 
-    def _reason_due(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
+    def _find_reason(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""
         settings = call.settings
         if self.conversation.cooldown.has_overflowed and settings.compact_on_overflow:
@@ -111,16 +111,16 @@ class ConversationFlow(Attempts[M]):
         is_threshold = reason is CompactionReason.THRESHOLD
         return self.conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
 
-    def _is_too_heavy(self, snapshot: Snapshot[M]) -> bool:
+    def _exceeds_byte_limit(self, snapshot: Snapshot[M]) -> bool:
         """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
-        most = self.conversation.cooldown.most_chars
+        most = self.conversation.cooldown.max_chars
         if most is None:
             return False
         from compaction_hooks.strategies.leave_out_media import view_chars  # few requests are refused for their bytes
 
         return view_chars(snapshot, snapshot.projection) > most
 
-    def _as_it_stands(self, snapshot: Snapshot[M], outcome: CompactionOutcome) -> CompactionResult[M]:
+    def _report_unchanged(self, snapshot: Snapshot[M], outcome: CompactionOutcome) -> CompactionResult[M]:
         record = snapshot.record
         is_new = outcome is CompactionOutcome.COMPACTED and record is not None
         return CompactionResult(
@@ -137,12 +137,12 @@ class ConversationFlow(Attempts[M]):
 
         yield Emit(CompactionSkipped(session_id=self.conversation.id, reason=reason, why=why, tokens=snapshot.tokens))
 
-    def _tell_missing_pins(self, call: Call[M]) -> Flow[None]:
+    def _report_missing_pins(self, call: Call[M]) -> Flow[None]:
         """Tell of messages that were pinned before a list had them, and that this list does not have either."""
         conversation = self.conversation
         if not conversation.records.unseen_pins:
             return
-        history = self.look(call).history
+        history = self.take_snapshot(call).history
         digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
         unseen, conversation.records.unseen_pins = conversation.records.unseen_pins, []
         count = sum(not digests.issuperset(pinned) for pinned in unseen)

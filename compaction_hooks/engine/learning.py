@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, Shared, budget_for
+from compaction_hooks.engine.call import SMALLEST_WINDOW, Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.sizes import LastSent, UsageBaseline
 from compaction_hooks.formats.answers import is_cut_by_window
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # needed only when something is due
 
 
 def report_usage(
-    conversation: Conversation[M], shared: Shared, usage: Usage, sent: LastSent[M] | None, model: str | None
+    conversation: Conversation[M], shared: SharedState, usage: Usage, sent: LastSent[M] | None, model: str | None
 ) -> None:
     """Take in what the provider counted for a view that was sent.
 
@@ -54,7 +54,7 @@ def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
     return budget is not None and usage.input_tokens > budget.window + MAXIMUM_RATIO * estimated
 
 
-def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget: Budget | None) -> None:
+def learn_from_answer(shared: SharedState, model: str | None, answer: Message, budget: Budget | None) -> None:
     """Correct a window that was believed too large: the provider says that this answer filled it."""
     if answer.stop_reason != "window" or answer.usage is None or not is_usable(answer.usage):
         return
@@ -67,7 +67,7 @@ def learn_from_answer(shared: Shared, model: str | None, answer: Message, budget
 
 def learn_from_overflow(
     conversation: Conversation[M],
-    shared: Shared,
+    shared: SharedState,
     call: Call[M],
     snapshot: Snapshot[M],
     sent: LastSent[M] | None,
@@ -90,11 +90,11 @@ def learn_from_overflow(
     budget = budget_for(conversation, shared, call)
     if sent is None or budget is None:
         return
-    actual = _conversation_tokens(info) or budget.window + 1
+    actual = _read_input_tokens(info) or budget.window + 1
     excess = actual - sent.tokens
     if excess <= 0:
         return
-    documents = _unseen_documents(conversation, snapshot, sent)
+    documents = _find_unseen_documents(conversation, snapshot, sent)
     if documents and excess > OTHER_MEDIA_TOKENS * len(documents):
         share = math.ceil(excess / snapshot.ratio / len(documents))
         conversation.learn_media((media, share) for media in documents)
@@ -102,7 +102,7 @@ def learn_from_overflow(
         _observe(conversation, shared, UsageBaseline(sent.key, actual))
 
 
-def _unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: LastSent[M]) -> list[Media]:
+def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: LastSent[M]) -> list[Media]:
     """Return the documents and sounds in a view that was rejected, but those that the provider has counted before."""
     history, projection, baseline = snapshot.history, snapshot.projection, conversation.sizes.baseline
     counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(sent.key) else 0
@@ -117,16 +117,16 @@ def _unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent
     return [media for media in found if not media.media_type.startswith("image")]
 
 
-def _conversation_tokens(info: OverflowInfo) -> int | None:
+def _read_input_tokens(info: OverflowInfo) -> int | None:
     """What an error says was sent, without the room that was asked for the answer."""
     if info.input_tokens is not None or info.actual_tokens is None:
         return info.input_tokens
     return info.actual_tokens - (info.output_tokens or 0)
 
 
-def _observe(conversation: Conversation[M], shared: Shared, baseline: UsageBaseline) -> None:
+def _observe(conversation: Conversation[M], shared: SharedState, baseline: UsageBaseline) -> None:
     model, estimated = baseline.key.model, baseline.key.estimated
-    calibration = calibration_of(conversation, shared, model)
+    calibration = find_calibration(conversation, shared, model)
     previous = conversation.sizes.baseline
     if previous is not None and previous.key.is_prefix_of(baseline.key):
         calibration = calibration.observe_growth(
@@ -137,16 +137,16 @@ def _observe(conversation: Conversation[M], shared: Shared, baseline: UsageBasel
     shared.calibrations[model] = conversation.sizes.calibrations[model].for_another_conversation()
 
 
-def calibration_of(conversation: Conversation[M], shared: Shared, model: str | None) -> Calibration:
+def find_calibration(conversation: Conversation[M], shared: SharedState, model: str | None) -> Calibration:
     """Return what this conversation and its records learned of the model, else the ratio others did; a hidden prefix is its own."""
     own = conversation.sizes.calibrations
     learned = own.get(model)
     if learned is None and own:
-        learned = _of_same_model(own, model)
+        learned = _find_alias(own, model)
     return learned or shared.calibrations.get(model) or _UNTAUGHT
 
 
-def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
+def _find_alias(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
     """What was learned of a model under another of its names."""
     names = (name for name in known if name is not None and model is not None and same_model(name, model))
     return next((known[name] for name in names), None)
@@ -155,9 +155,9 @@ def _of_same_model(known: Mapping[str | None, Calibration], model: str | None) -
 _UNTAUGHT = Calibration()
 
 
-def take_embedded_usage(
+def learn_from_embedded_usage(
     conversation: Conversation[M],
-    shared: Shared,
+    shared: SharedState,
     history: History[M],
     key: ViewKey,
     oldest_run: int,
@@ -171,9 +171,9 @@ def take_embedded_usage(
         oldest_run: A count made before this run measured a larger view than the present one.
     """
     last_answer = next(history.counted_answers(), None)
-    if last_answer is None or last_answer <= _known_until(conversation, key):
+    if last_answer is None or last_answer <= _last_known_piece(conversation, key):
         return
-    counts = _counts(history, key, oldest_run, budget, _known_until(conversation, key))
+    counts = _read_counts(history, key, oldest_run, budget, _last_known_piece(conversation, key))
     conversation.sizes.last_checked = key, last_answer
     newest = next(counts, None)
     if newest is None:
@@ -181,9 +181,9 @@ def take_embedded_usage(
     counted, before = newest.baseline, conversation.sizes.baseline
     if before is not None and before.key.is_prefix_of(key):
         # The view here only grew. A count as small as after a compaction is of a view that another worker made.
-        found = _of_this_view(counted, [before], TARGET_RATIO)
+        found = _choose_baseline(counted, [before], TARGET_RATIO)
     else:
-        found = _of_this_view(counted, (count.baseline for count in counts), 1 - MINIMUM_GAIN_RATIO)
+        found = _choose_baseline(counted, (count.baseline for count in counts), 1 - MINIMUM_GAIN_RATIO)
     if found is not before:
         _observe(conversation, shared, found)
     # Only a compaction takes this back, as for usage that is reported.
@@ -203,7 +203,7 @@ class _Count(NamedTuple):
     baseline: UsageBaseline
 
 
-def _counts(
+def _read_counts(
     history: History[M], key: ViewKey, oldest_run: int, budget: Budget | None, known_until: int
 ) -> Iterator[_Count]:
     """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
@@ -223,7 +223,7 @@ def _counts(
         yield _Count(message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens))
 
 
-def _of_this_view(newest: UsageBaseline, older: Iterable[UsageBaseline], most_ratio: float) -> UsageBaseline:
+def _choose_baseline(newest: UsageBaseline, older: Iterable[UsageBaseline], most_ratio: float) -> UsageBaseline:
     """Return the count to go by: the newest, unless it is of another view.
 
     If an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not here
@@ -242,7 +242,7 @@ def _distance(count: UsageBaseline) -> float:
     return abs(math.log(count.input_tokens / max(count.key.estimated, 1)))
 
 
-def _known_until(conversation: Conversation[M], key: ViewKey) -> int:
+def _last_known_piece(conversation: Conversation[M], key: ViewKey) -> int:
     """The last piece up to which it is known what was counted for this view, or that nothing was; -1 where nothing is known."""
     baseline, last_checked = conversation.sizes.baseline, conversation.sizes.last_checked
     counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(key) else -1

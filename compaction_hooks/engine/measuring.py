@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import json
 
-from compaction_hooks.engine.call import Call, Shared, budget_for
+from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.learning import calibration_of, take_embedded_usage
+from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
 from compaction_hooks.errors import ConfigurationError, described
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
-def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapshot[M]:
+def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Snapshot[M]:
     """Read a call's list and measure the view that the record in force gives.
 
     A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
     """
     settings = call.settings
     is_mended = settings.repair if call.repair is None else call.repair
-    messages = conversation.mended(call.messages) if is_mended else call.messages
+    messages = conversation.repair(call.messages) if is_mended else call.messages
     conversation.merges_user_messages = settings.merge_user_messages
     history, record = conversation.read(messages)
     model = call.model or shared.model
     is_bound = conversation.reasoning.binds(model, conversation.format)
     stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
-    projection = conversation.projection(history, record, stale_runs)
+    projection = conversation.update_projection(history, record, stale_runs)
     system, tools = _fixed_tokens(conversation, call)
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
@@ -34,15 +34,15 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
     key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale_runs)
     budget = budget_for(conversation, shared, call)
     oldest_run = record.seen_runs if record else history.base
-    take_embedded_usage(conversation, shared, history, key, oldest_run, budget)
-    calibration = calibration_of(conversation, shared, model)
+    learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget)
+    calibration = find_calibration(conversation, shared, model)
     return Snapshot(
         messages=messages,
         history=history,
         record=record,
         projection=projection,
         key=key,
-        tokens=context_tokens_of(conversation, calibration, key),
+        tokens=measure_view(conversation, calibration, key),
         budget=budget,
         cached_tokens=_cached_tokens(conversation, key),
         seconds_since_last_call=call.seconds_since_last_call,
@@ -57,7 +57,7 @@ def look(conversation: Conversation[M], shared: Shared, call: Call[M]) -> Snapsh
     )
 
 
-def context_tokens_of(conversation: Conversation[M], calibration: Calibration, key: ViewKey) -> int:
+def measure_view(conversation: Conversation[M], calibration: Calibration, key: ViewKey) -> int:
     """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
     baseline = conversation.sizes.baseline
     if baseline is None or not baseline.key.is_prefix_of(key):

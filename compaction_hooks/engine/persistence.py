@@ -23,16 +23,16 @@ from compaction_hooks.view.record import CompactionRecord
 
 logger = logging.getLogger("compaction_hooks")
 
-STORE_REST_SECONDS = 30.0
+STORE_COOLDOWN_SECONDS = 30.0
 """So long a store that failed is left alone."""
 
 
-def catch_up(conversation: Conversation[M]) -> Flow[bool]:
+def sync_store(conversation: Conversation[M]) -> Flow[bool]:
     """Load what is not loaded yet and write what could not be written; return whether the store was asked for its records."""
     is_due = not conversation.queue.is_loaded
     if not is_due and not conversation.queue.unwritten:
         return False
-    if (yield from _rests(conversation)):
+    if (yield from _is_cooling_down(conversation)):
         return True  # not to be asked again in this call either
     if is_due:
         yield from _load(conversation)
@@ -40,9 +40,9 @@ def catch_up(conversation: Conversation[M]) -> Flow[bool]:
     return is_due
 
 
-def ask_again(conversation: Conversation[M]) -> Flow[None]:
+def reload(conversation: Conversation[M]) -> Flow[None]:
     """Take over what other workers made since the records were loaded."""
-    if not (yield from _rests(conversation)):
+    if not (yield from _is_cooling_down(conversation)):
         yield from _load(conversation)
 
 
@@ -59,15 +59,15 @@ def write(conversation: Conversation[M]) -> Flow[None]:
     conversation.queue.is_writing = True
     try:
         while conversation.queue.unwritten and not conversation.queue.is_forgotten:
-            wish = conversation.queue.unwritten[0]
-            answer: Answered | Failure = yield wish
+            change = conversation.queue.unwritten[0]
+            answer: Answered | Failure = yield change
             if isinstance(answer, Failure):
-                yield from _failed(conversation, "remove" if wish.text is None else "save", answer.error)
+                yield from _report_failure(conversation, "remove" if change.text is None else "save", answer.error)
                 return
             conversation.queue.unwritten.pop(0)
-            conversation.queue.record_written(wish)
+            conversation.queue.record_written(change)
             if conversation.queue.is_forgotten:
-                yield Write(conversation.id, wish.record_id)  # it was forgotten while this was saved
+                yield Write(conversation.id, change.record_id)  # it was forgotten while this was saved
     finally:
         conversation.queue.is_writing = False
 
@@ -80,7 +80,7 @@ def remove_all(session_id: str) -> Flow[None]:
     """
     stored: Answered | Failure = yield Load(session_id)
     error = stored.error if isinstance(stored, Failure) else None
-    ids = [] if isinstance(stored, Failure) else [*map(_id_of, cast("Sequence[object]", stored.value))]
+    ids = [] if isinstance(stored, Failure) else [*map(_read_id, cast("Sequence[object]", stored.value))]
     for record_id in filter(None, ids):
         removed: Answered | Failure = yield Write(session_id, record_id)
         error = removed.error if isinstance(removed, Failure) else error
@@ -93,7 +93,7 @@ def remove_all(session_id: str) -> Flow[None]:
         )
 
 
-def _id_of(stored: object) -> str | None:
+def _read_id(stored: object) -> str | None:
     """Return the id of a stored record of any version; None if it cannot be read."""
     try:
         fields: object = json.loads(stored) if isinstance(stored, str) else None
@@ -107,7 +107,7 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
     held_before = frozenset(conversation.queue.stored)
     answer: Answered | Failure = yield Load(conversation.id)
     if isinstance(answer, Failure):
-        yield from _failed(conversation, "load", answer.error)
+        yield from _report_failure(conversation, "load", answer.error)
         return
     stored = cast("Sequence[object]", answer.value)
     conversation.queue.is_loaded = conversation.queue.was_loaded = True
@@ -148,15 +148,15 @@ def report(
     yield Emit(event)
 
 
-def _rests(conversation: Conversation[M]) -> Flow[bool]:
+def _is_cooling_down(conversation: Conversation[M]) -> Flow[bool]:
     now: Instant = yield Now()
-    return now.monotonic < conversation.queue.rests_until
+    return now.monotonic < conversation.queue.cooldown_until
 
 
-def _failed(
+def _report_failure(
     conversation: Conversation[M], action: Literal["load", "save", "remove"], error: BaseException
 ) -> Flow[None]:
     """Report what the store could not do, and leave it alone for a while."""
     now: Instant = yield Now()
-    conversation.queue.rests_until = now.monotonic + STORE_REST_SECONDS
+    conversation.queue.cooldown_until = now.monotonic + STORE_COOLDOWN_SECONDS
     yield from report(conversation, action, error)

@@ -51,16 +51,16 @@ class Records:
         """Whether a record, or what a note of undone records says, is not known here."""
         return not self.undone.issuperset(record.takes_back) if record.takes_back else not self.knows(record.id)
 
-    def active(self, history: History[M]) -> CompactionRecord | None:
+    def find_active(self, history: History[M]) -> CompactionRecord | None:
         """Return the newest record that is true of a history, or None."""
         return next((record for record in reversed(self.all) if is_true(history, record)), None)
 
-    def newest(self) -> CompactionRecord | None:
+    def find_newest(self) -> CompactionRecord | None:
         """Return the record that was made last, or None."""
         made = (record for record in self.all if not record.is_note)
         return max(made, key=lambda record: (record.last_compacted_at, precedence(record)), default=None)
 
-    def ancestry(self, record: CompactionRecord | None) -> list[CompactionRecord]:
+    def list_ancestors(self, record: CompactionRecord | None) -> list[CompactionRecord]:
         """Return a record and those it was made of, as far as they are here, oldest first."""
         by_id = {known.id: known for known in self.all}
         chain: dict[str, CompactionRecord] = {}
@@ -70,7 +70,7 @@ class Records:
         return [*reversed(chain.values())]
 
     @property
-    def has_work_by_hand(self) -> bool:
+    def has_manual_changes(self) -> bool:
         """Whether messages were pinned, or a compaction was made or undone by hand."""
         made = (record.is_note or record.reason is CompactionReason.MANUAL for record in self.all)
         return bool(self.undone) or any(made)
@@ -78,14 +78,14 @@ class Records:
     def add(self, records: Iterable[CompactionRecord]) -> None:
         """Add records from elsewhere that are new."""
         self.all.extend(records)
-        self._changed(known_products(self.all))
+        self._refresh(known_products(self.all))
 
     def add_own(self, record: CompactionRecord) -> None:
         """Add a record that was made here, of the present list."""
         self.undone.discard(record.id)
         known = known_products([record], onto=self.known)
         self.all = [*(old for old in self.all if old.id != record.id), record]
-        self._changed(known)
+        self._refresh(known)
 
     def add_pins(self, pins: list[Pin]) -> CompactionRecord | None:
         """Add pins of the host for good; return the note that keeps them, or None if it is here already or there are none."""
@@ -96,7 +96,7 @@ class Records:
             self.unseen_pins.append({pin.digest for pin in pins})
         self.undone.discard(note.id)
         self.all.append(note)
-        self._changed(self.known)
+        self._refresh(self.known)
         self.keep_pins(pins)
         return note
 
@@ -104,7 +104,7 @@ class Records:
         """Pin messages in the views of this process, until a record holds the pins."""
         self.user_pins.update({pin.digest: pin.run for pin in pins})
 
-    def competing(self, record: CompactionRecord, history: History[M] | None) -> list[CompactionRecord]:
+    def find_competing(self, record: CompactionRecord, history: History[M] | None) -> list[CompactionRecord]:
         """Return a record and those that other workers made in its place."""
         siblings = [old for old in self.all if old.parent == record.parent]
         if history is None:
@@ -118,15 +118,15 @@ class Records:
         if len(kept) == len(self.all):
             return False
         self.all = kept
-        self._changed(known_products(self.all))
+        self._refresh(known_products(self.all))
         return True
 
     def forget_pins(self) -> None:
         """Forget the pins that no record holds."""
         self.user_pins = {}
-        self._changed(self.known)
+        self._refresh(self.known)
 
-    def _changed(self, known: Known) -> None:
+    def _refresh(self, known: Known) -> None:
         self.all.sort(key=precedence)
         self.known = known
         self.keep_pins(pin for record in self.all for pin in record.pins if pin.is_users)

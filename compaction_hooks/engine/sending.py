@@ -51,17 +51,17 @@ class SendingFlow(ConversationFlow[M]):
             answer = self._record_response(first.value, sent, read)
             if answer is None or not self._is_cut_short(answer, sent, call):
                 return first.value
-            return (yield from self._sent_again(call, first.value, answer, read))
-        sent = yield from self._recovered(call, first.error, sent)
+            return (yield from self._send_again(call, first.value, answer, read))
+        sent = yield from self._recover_view(call, first.error, sent)
         second, sent = yield from self._send(call, sent)
         if isinstance(second, Answered):
             self._record_response(second.value, sent, read)
             return second.value
-        info = self._overflow(second.error, sent.key.model)
+        info = self._find_overflow(second.error, sent.key.model)
         if info is None:
             raise second.error
-        learn_from_overflow(self.conversation, self.shared, call, self.look(call), sent, info)
-        snapshot = self.look(call)
+        learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
+        snapshot = self.take_snapshot(call)
         order = Order(reason=CompactionReason.OVERFLOW)
         raise self.compaction(call, snapshot, self.budget(snapshot), order).overflow_error() from second.error
 
@@ -73,7 +73,7 @@ class SendingFlow(ConversationFlow[M]):
         """
         if self._is_of_another_model(error, call):
             raise error
-        return (yield from self._recovered(call, error, self.conversation.last_sent))
+        return (yield from self._recover_view(call, error, self.conversation.last_sent))
 
     def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Answered | Failure, LastSent[M]]]:
         """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
@@ -86,9 +86,9 @@ class SendingFlow(ConversationFlow[M]):
 
     def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
-        before = refused.unmerged if refused else self.look(call).view
+        before = refused.unmerged if refused else self.take_snapshot(call).view
         self.conversation.reasoning.refuse(call.model or self.shared.model)
-        snapshot = self.look(call)
+        snapshot = self.take_snapshot(call)
         if snapshot.view == before:
             return None
         logger.warning(
@@ -96,7 +96,7 @@ class SendingFlow(ConversationFlow[M]):
         )
         return self.conversation.hand_out(snapshot)
 
-    def _recovered(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
+    def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
         if is_reasoning_refusal(error):
             bare = self._without_reasoning(call, sent)
@@ -104,58 +104,58 @@ class SendingFlow(ConversationFlow[M]):
                 raise error
             return bare
         settings = call.settings
-        info = _parsed(error, settings.overflow_patterns)
+        info = _parse(error, settings.overflow_patterns)
         if info is None or not info.is_recoverable or not settings.compact_on_overflow:
             raise error
-        yield from self.catch_up(before_paying=True)
+        yield from self.sync_store(before_paying=True)
         others_end = yield from self.wait_for_others()
         if info.is_bytes:
-            return (yield from self._lightened(call, error, sent, info.limit_bytes))
+            return (yield from self._leave_media_out_of(call, error, sent, info.limit_bytes))
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
-            learn_from_overflow(self.conversation, self.shared, call, self.look(call), sent, info)
-        snapshot = self.look(call)
+            learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
+        snapshot = self.take_snapshot(call)
         budget = self.budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
             return self.conversation.hand_out(snapshot)
         try:
-            compacted = yield from self._compacted(call, _emergency(others_end, must_fit=True))
+            compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))
         except ContextOverflowError as unfit:
             raise unfit from error
         if compacted is None:
             raise error
         return compacted
 
-    def _lightened(
+    def _leave_media_out_of(
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
     ) -> Flow[LastSent[M]]:
         """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
         from compaction_hooks.strategies.leave_out_media import chars_within, view_chars  # few requests are refused so
 
-        snapshot = self.look(call)
+        snapshot = self.take_snapshot(call)
         if _is_another_view(snapshot, sent):
             return self.conversation.hand_out(snapshot)
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
-        compacted = yield from self._compacted(call, order)
+        compacted = yield from self._compact_view(call, order)
         if compacted is None:
             raise error
         limit = refused if limit_bytes is None else chars_within(limit_bytes)
-        self.conversation.cooldown.most_chars = min(limit, refused - 1)
+        self.conversation.cooldown.max_chars = min(limit, refused - 1)
         return compacted
 
-    def _compacted(self, call: Call[M], order: Order) -> Flow[LastSent[M] | None]:
+    def _compact_view(self, call: Call[M], order: Order) -> Flow[LastSent[M] | None]:
         """Compact; return the view to send, or None where nothing was compacted."""
         attempt, result = yield from self.run_compaction(call, order)
         return attempt.last_sent if result.outcome is CompactionOutcome.COMPACTED else None
 
-    def _sent_again(
+    def _send_again(
         self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
     ) -> Flow[object]:
         """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
         call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
-        yield from self.catch_up(before_paying=True)
+        yield from self.sync_store(before_paying=True)
         others_end = yield from self.wait_for_others()
-        compacted = yield from self._compacted(call, _emergency(others_end, must_fit=False))
+        compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=False))
         self.conversation.cooldown.has_overflowed = False
         if compacted is None:
             return response
@@ -163,10 +163,10 @@ class SendingFlow(ConversationFlow[M]):
         if isinstance(second, Failure):
             logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
             return response
-        self._note_limit(call, answer, self._record_response(second.value, sent, read))
+        self._learn_answer_limit(call, answer, self._record_response(second.value, sent, read))
         return second.value
 
-    def _note_limit(self, call: Call[M], first: Message, second: Message | None) -> None:
+    def _learn_answer_limit(self, call: Call[M], first: Message, second: Message | None) -> None:
         """Remember the length at which the model's answers end: more room for the answer did not make it longer."""
         if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
             return
@@ -186,7 +186,7 @@ class SendingFlow(ConversationFlow[M]):
 
         Any other name may be a router's alias for the same model.
         """
-        asked, named = call.model or self.shared.model, _named_model(error)
+        asked, named = call.model or self.shared.model, _find_model_name(error)
         if asked is None or named is None or same_model(named, asked):
             return False
         return named in self.conversation.sizes.models or bool(find_window(named) and find_window(asked))
@@ -207,7 +207,7 @@ class SendingFlow(ConversationFlow[M]):
             report_usage(self.conversation, self.shared, answer.usage, sent, answer.model)
             learn_from_answer(self.shared, sent.key.model, answer, sent.budget)
         # A plain text is what the model wrote, and may speak of overflows without being one.
-        if not isinstance(response, str) and self._overflow(response, sent.key.model) is not None:
+        if not isinstance(response, str) and self._find_overflow(response, sent.key.model) is not None:
             self.conversation.cooldown.has_overflowed = True
         return answer
 
@@ -217,23 +217,23 @@ class SendingFlow(ConversationFlow[M]):
             with self.conversation.lock:
                 self._record_response(chunk, sent, read)
 
-    def _overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
+    def _find_overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
         """What an error or a response says of an overflow of the context; None when it is something else."""
-        info = _parsed(evidence, self.shared.find_settings(model).overflow_patterns)
+        info = _parse(evidence, self.shared.find_settings(model).overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
 
 
-def _emergency(others_end: FlightEnd | None, *, must_fit: bool) -> Order:
+def _overflow_order(others_end: FlightEnd | None, *, must_fit: bool) -> Order:
     return Order(reason=CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
 
 
-def _parsed(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
+def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
     from compaction_hooks.overflow import parse_overflow  # its patterns take as long to compile as all others
 
     return parse_overflow(evidence, patterns=patterns)
 
 
-def _named_model(error: BaseException) -> str | None:
+def _find_model_name(error: BaseException) -> str | None:
     """Return the model that an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
     names = (read_attribute(error, "model"), read_attribute(error, "model_name"))
     return next((name for name in names if isinstance(name, str)), None)

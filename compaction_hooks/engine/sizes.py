@@ -62,7 +62,7 @@ class Sizes:
         self.budget: tuple[object, Budget | None] | None = None
         self.models: set[str] = set()
 
-    def saved_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
+    def export_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
         """Return what usage taught of a model as a record keeps it, with what it is true of; empty when it taught nothing."""
         learned = self.calibrations.get(model)
         if learned is None:

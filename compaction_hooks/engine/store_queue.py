@@ -19,7 +19,7 @@ class StoreQueue:
         unwritten: What the store has still to be told, oldest first.
         is_writing: Whether a caller is telling it.
         is_forgotten: Whether the conversation was forgotten: calls that are under way write nothing any more.
-        rests_until: When a store that failed may be asked again, in monotonic seconds.
+        cooldown_until: When a store that failed may be asked again, in monotonic seconds.
         unreadable: Digests of stored texts that could not be read, and were reported.
     """
 
@@ -32,7 +32,7 @@ class StoreQueue:
         self.unwritten: list[Write] = []
         self.is_writing = False
         self.is_forgotten = False
-        self.rests_until = 0.0
+        self.cooldown_until = 0.0
         self.unreadable: set[str] = set()
 
     def save(self, record: CompactionRecord) -> None:
@@ -43,9 +43,9 @@ class StoreQueue:
         """Remove a record as soon as the store can be told."""
         self.unwritten.append(Write(self.session_id, record_id))
 
-    def record_written(self, wish: Write) -> None:
+    def record_written(self, change: Write) -> None:
         """Remember that the store was told."""
-        if wish.text is None:
-            self.stored.discard(wish.record_id)
+        if change.text is None:
+            self.stored.discard(change.record_id)
         else:
-            self.stored.add(wish.record_id)
+            self.stored.add(change.record_id)

@@ -62,11 +62,11 @@ def summarize(
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
-        request = _part(snapshot, budget, settings, plan, text, focus, done, start.monotonic + left)
+        request = _build_request(snapshot, budget, settings, plan, text, focus, done, start.monotonic + left)
         answer = yield from _ask(snapshot, request, left)
         if isinstance(answer, Aborted):
             return answer
-        usage = added(usage, answer.usage)
+        usage = add_usage(usage, answer.usage)
         if isinstance(answer, SummaryFailed):
             if not done:
                 return SummaryFailed(answer.error, usage)
@@ -104,7 +104,7 @@ def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None,
     return ExtractiveSummarizer()(request).text
 
 
-def _part(
+def _build_request(
     snapshot: Snapshot[M],
     budget: Budget,
     settings: CompactionSettings,
@@ -148,12 +148,12 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
         asked = smaller
         answer = yield Summarize(asked, seconds)
     if isinstance(answer, Answered):
-        judged: Summarized | SummaryFailed = yield Work(partial(_judged, answer.value, asked, snapshot))
+        judged: Summarized | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
         return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)
 
 
-def _judged(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
+def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; Python would complain that nobody awaited it
     usage, seen = accepted_usage(value), shown_messages(request)
@@ -165,7 +165,7 @@ def _judged(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Su
     return Summarized(accepted(value).text, usage, len(request.messages) - seen)
 
 
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
+def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """Return two costs together; None when neither is known."""
     if one is None or other is None:
         return one or other

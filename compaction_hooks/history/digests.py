@@ -23,7 +23,7 @@ FIRST_RULE: Final = 1
 DIGEST_RULE: Final = 2
 """How this version makes digests."""
 
-MOST_CANONICAL_CHARS: Final = 1_000_000
+MAX_CANONICAL_CHARS: Final = 1_000_000
 """Arguments above this are named by their text as it is: to read 100 million characters as JSON stops every thread for a second."""
 
 SLICE_CHARS: Final = 65_536
@@ -151,7 +151,7 @@ def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
     >>> canonical_arguments('{"b": 1, "a": 2}')
     '{"a":2,"b":1}'
     """
-    if len(arguments) > MOST_CANONICAL_CHARS and rule != FIRST_RULE:
+    if len(arguments) > MAX_CANONICAL_CHARS and rule != FIRST_RULE:
         return arguments
     deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
     try:

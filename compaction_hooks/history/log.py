@@ -87,7 +87,7 @@ class Log(Generic[M]):
 
     def _open_run(self, side: Side, start: int) -> None:
         # Reasoning that stands alone before an answer belongs to it: providers reject the one without the other.
-        while side == "assistant" and start > 0 and _is_bare_reasoning(self.pieces[start - 1]):
+        while side == "assistant" and start > 0 and _has_only_reasoning(self.pieces[start - 1]):
             start -= 1
         if self.last_side is None:
             self.first_side = side
@@ -102,11 +102,11 @@ class Log(Generic[M]):
             if isinstance(part, ToolCall):
                 self.open_calls.setdefault(part.id, []).append(run)
             elif isinstance(part, ToolResult):
-                called = self._called(part.call_id)
+                called = self._close_call(part.call_id)
                 if called is not None:
                     self.bound[called + 1 : run + 1] = b"\1" * (run - called)
 
-    def _called(self, call_id: str) -> int | None:
+    def _close_call(self, call_id: str) -> int | None:
         """The run of the call a result answers: as providers do, the newest one with this id that is open.
 
         A second answer belongs where the first does.
@@ -114,14 +114,14 @@ class Log(Generic[M]):
         waiting = self.open_calls.get(call_id)
         name = hash(call_id) & 0xFFFF_FFFF
         if waiting is None:
-            return self._called_before(call_id) if name in self.answered else None
+            return self._find_earlier_call(call_id) if name in self.answered else None
         called = waiting.pop()
         if not waiting:
             del self.open_calls[call_id]
         self.answered.append(name)
         return called
 
-    def _called_before(self, call_id: str) -> int | None:
+    def _find_earlier_call(self, call_id: str) -> int | None:
         """The run of the newest call with this id."""
         for index in range(len(self.pieces) - 1, -1, -1):
             if any(call.id == call_id for call in self.pieces[index].message.calls):
@@ -184,6 +184,6 @@ def _begins(messages: list[M], known: list[M]) -> bool:
         del known[count:]
 
 
-def _is_bare_reasoning(piece: Piece) -> bool:
+def _has_only_reasoning(piece: Piece) -> bool:
     message = piece.message
     return message.role == "assistant" and bool(message.parts) and not has_atoms(message)

@@ -12,7 +12,7 @@ from compaction_hooks.history.history import History
 from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, MessageFormat, RecognizingFormat, is_declared_for
 
-MOST_READ_AGAIN: Final = 64
+MAX_WATCHED: Final = 64
 """Of the newest messages, so many at most are looked at again to notice that a host still writes to them."""
 
 
@@ -27,7 +27,7 @@ class HistoryReader(Generic[M]):
 
     def __init__(self, format: MessageFormat[M], estimate: Callable[[Message], int], marker: str) -> None:
         self._format = format
-        self._is_read_as = _recogniser(format)
+        self._is_read_as = _find_recognizer(format)
         self._estimate = estimate
         self._marker = marker
 
@@ -58,7 +58,7 @@ class HistoryReader(Generic[M]):
         if same < count:
             return self._fork(previous, listed, same, known)
         if log.host_count > count:  # another history has grown it another way
-            return self._extend(self._adopted(previous, listed, count, known), listed, count, known)
+            return self._extend(self._copy_facts(previous, listed, count, known), listed, count, known)
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
@@ -77,7 +77,7 @@ class HistoryReader(Generic[M]):
         known = previous.known
         is_same = self._is_unchanged if known.origins or known.originals else _is_equal_copy
         hosts = previous.hosts()
-        count, watched = min(len(hosts), len(messages)), min(previous.log.watched_from, _touched(previous))
+        count, watched = min(len(hosts), len(messages)), min(previous.log.watched_from, _find_first_touched(previous))
         for index in range(count):
             if hosts[index] is messages[index]:
                 if index >= watched and not self._is_unchanged(previous, index, messages[index]):
@@ -110,9 +110,9 @@ class HistoryReader(Generic[M]):
             if same < previous.host_count and messages[same] is previous.host(same):
                 # Written into where it stands: what was counted for it is what stands before it, as ever.
                 moved.discard(id(messages[same]))
-        return self._extend(self._adopted(previous, messages, same, known), messages, same, known, moved)
+        return self._extend(self._copy_facts(previous, messages, same, known), messages, same, known, moved)
 
-    def _adopted(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
+    def _copy_facts(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
         """Return a new log with the facts of the first `count` messages, which are those of this list."""
         log: Log[M] = Log()
         for index in range(count):
@@ -137,7 +137,7 @@ class HistoryReader(Generic[M]):
                 self._append(log, piece, index, number, estimate(piece), known, is_stale=is_stale)
             log.first_pieces.append(len(log.tokens_before) - 1)
         history = History(log, len(messages), len(log.tokens_before) - 1, known)
-        log.watched_from = _touched(history)
+        log.watched_from = _find_first_touched(history)
         return history
 
     def _append(
@@ -177,22 +177,22 @@ class HistoryReader(Generic[M]):
         return True
 
 
-def _recogniser(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool]:
+def _find_recognizer(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool]:
     """Return a format's way to recognise a message without reading it; not one whose `read` a subclass has replaced."""
     if isinstance(format, RecognizingFormat) and is_declared_for(format, "is_read_as", "read"):
         return format.is_read_as
-    return _recognises_none
+    return _recognize_nothing
 
 
-def _recognises_none(_message: object, _pieces: Sequence[Message]) -> bool:
+def _recognize_nothing(_message: object, _pieces: Sequence[Message]) -> bool:
     return False
 
 
-def _touched(history: History[M]) -> int:
+def _find_first_touched(history: History[M]) -> int:
     """The first of the newest messages that hosts still touch: from the last answer on."""
     answer = next(history.answers(), None)
     host = 0 if answer is None else history.piece(answer).host
-    return max(host, history.host_count - MOST_READ_AGAIN)
+    return max(host, history.host_count - MAX_WATCHED)
 
 
 def _is_equal_copy(history: History[M], index: int, message: M) -> bool:

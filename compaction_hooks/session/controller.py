@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Shared
+from compaction_hooks.engine.call import SharedState
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
@@ -142,11 +142,11 @@ class CompactionController(ConversationMethods[M]):
         self._lock = threading.Lock()
         # By id, then by the name of the format, or "" where the messages tell it; what was used last is behind.
         self._sessions: OrderedDict[str, dict[str, CompactionSession[M]]] = OrderedDict()
-        self._let_go: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
-        self._by_hand: dict[str, list[CompactionRecord]] = {}
+        self._evicted: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
+        self._manual_records: dict[str, list[CompactionRecord]] = {}
         windows = Windows(model, context_window)
-        self._shared = Shared(
-            find_settings=self._settings.mapped(_guarded).find,
+        self._shared = SharedState(
+            find_settings=self._settings.map_settings(_guard_extensions).find,
             model=model,
             find_window=windows.find,
             learn_window=windows.learn,
@@ -159,7 +159,7 @@ class CompactionController(ConversationMethods[M]):
         self._world = World(
             summarizer=summarizer,
             store=store,
-            handlers=_handlers(on_event),
+            handlers=_list_handlers(on_event),
             clock=GuardedClock(clock) if clock else system_clock,
             summary_timeout_seconds=max(each.summary_timeout_seconds for each in self._settings.all),
         )
@@ -223,7 +223,7 @@ class CompactionController(ConversationMethods[M]):
             name = chosen.name if chosen is not None else next(reversed(held), "")
             if chosen is not None and "" in held and held[""].engine.is_written_in(chosen):
                 name = ""
-            session = held.pop(name, None) or self._let_go.pop((id, name), None)
+            session = held.pop(name, None) or self._evicted.pop((id, name), None)
             if session is None:
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
@@ -232,10 +232,10 @@ class CompactionController(ConversationMethods[M]):
             held[name] = session
             self._sessions.move_to_end(id)
             evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else []
-            by_hand = self._by_hand.pop(id, [])
+            by_hand = self._manual_records.pop(id, [])
         for old in evicted:
-            self._keep_by_hand(old)
-        session.engine.take_in(by_hand)
+            self._keep_manual_records(old)
+        session.engine.import_records(by_hand)
         if host_files is not None:
             session.engine.conversation.host_files = guarded_files(host_files)
         for sibling in siblings:
@@ -245,18 +245,18 @@ class CompactionController(ConversationMethods[M]):
     def _evict(self) -> list[CompactionSession[M]]:
         """Stop holding the sessions of the conversation used least recently; return them."""
         id, held = self._sessions.popitem(last=False)
-        self._let_go.update({(id, name): session for name, session in held.items()})
+        self._evicted.update({(id, name): session for name, session in held.items()})
         return [*held.values()]
 
-    def _keep_by_hand(self, session: CompactionSession[M]) -> None:
+    def _keep_manual_records(self, session: CompactionSession[M]) -> None:
         """Keep the records of an evicted session if something was done by hand that no store has."""
         conversation = session.engine.conversation
         with conversation.lock:
             is_stored = self._shared.has_store and not conversation.queue.unwritten
-            records = conversation.exported() if conversation.records.has_work_by_hand and not is_stored else []
+            records = conversation.export_all() if conversation.records.has_manual_changes and not is_stored else []
         if records:
             with self._lock:
-                self._by_hand.setdefault(session.id, []).extend(records)
+                self._manual_records.setdefault(session.id, []).extend(records)
 
     def close(self, id: str) -> None:
         """Free one conversation's memory; what the store holds of it stays. Without a store its records and pins are gone then:
@@ -267,10 +267,10 @@ class CompactionController(ConversationMethods[M]):
         """
         arguments.check(_ID, {"id": id})
         with self._lock:
-            self._by_hand.pop(id, None)
+            self._manual_records.pop(id, None)
             self._sessions.pop(id, None)
-            for key in [key for key in self._let_go if key[0] == id]:
-                self._let_go.pop(key, None)
+            for key in [key for key in self._evicted if key[0] == id]:
+                self._evicted.pop(key, None)
 
     async def forget(self, id: str) -> None:
         """Remove everything that is kept of a conversation: in memory, in the format of each of its sessions, and in the store.
@@ -282,21 +282,21 @@ class CompactionController(ConversationMethods[M]):
             RecordError: the store failed, or has entries that cannot be read; what is in memory is gone, call it again.
             ConfigurationError: the id is no text.
         """
-        driver = self._forget_here(id)
+        driver = self._forget_in_memory(id)
         if self._shared.has_store:
             await driver.run(remove_all(id))
 
     def forget_sync(self, id: str) -> None:
         """As `forget`, for callers without an event loop."""
-        driver = self._forget_here(id)
+        driver = self._forget_in_memory(id)
         if self._shared.has_store:
             driver.run_sync(remove_all(id))
 
-    def _forget_here(self, id: str) -> Driver:
+    def _forget_in_memory(self, id: str) -> Driver:
         """Forget what is in memory; return what asks the store."""
         arguments.check(_ID, {"id": id})
         with self._lock:
-            held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._let_go.items() if key[0] == id)]
+            held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
         for session in held:
             session.begin_anew()
         self.close(id)
@@ -326,7 +326,7 @@ def _check_merging(format: MessageFormat[Any] | None) -> None:
         )
 
 
-def _guarded(settings: CompactionSettings) -> CompactionSettings:
+def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:
     """Return the settings with a trigger and strategies that cannot fail a call."""
     if settings.trigger is not None:
         settings = replace(settings, trigger=guarded(settings.trigger))
@@ -337,7 +337,7 @@ def _guarded(settings: CompactionSettings) -> CompactionSettings:
     return settings
 
 
-def _handlers(on_event: object) -> tuple[EventHandler, ...]:
+def _list_handlers(on_event: object) -> tuple[EventHandler, ...]:
     """Return the handlers of `on_event=`, which is one or several."""
     handlers: tuple[object, ...] = (on_event,)
     if not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable):
@@ -349,7 +349,7 @@ def _handlers(on_event: object) -> tuple[EventHandler, ...]:
 
 def _check_windows(model: str | None, context_window: int | None, of_models: ModelSettings) -> None:
     """Refuse settings of the controller's own model that the window cannot hold, or that need a window which is unknown."""
-    settings, where = of_models.find(model), of_models.written(model)
+    settings, where = of_models.find(model), of_models.error_prefix(model)
     keep = settings.keep_recent_tokens
     if context_window is not None and keep is not None and keep > context_window:
         raise ConfigurationError(

@@ -53,7 +53,7 @@ class ModelSettings:
         """Return the settings of a model; a model without a name fits "*" alone."""
         return self._find(model)[1]
 
-    def written(self, model: str | None) -> str:
+    def error_prefix(self, model: str | None) -> str:
         """Return the beginning of an error about a model's settings: the key they have, if there are several."""
         return "" if self._is_one else f"settings[{self._find(model)[0]!r}]: "
 
@@ -71,7 +71,7 @@ class ModelSettings:
             found = self._found[model] = next(fitting)
         return found
 
-    def mapped(self, change: Callable[[CompactionSettings], CompactionSettings]) -> ModelSettings:
+    def map_settings(self, change: Callable[[CompactionSettings], CompactionSettings]) -> ModelSettings:
         """Return the same patterns with changed settings."""
         return ModelSettings({pattern: change(settings) for pattern, settings in self._by_pattern.items()})
 

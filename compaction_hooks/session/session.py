@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
-from compaction_hooks.engine.call import Call, Shared, budget_for
+from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import UNDONE, Conversation
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.learning import report_usage
-from compaction_hooks.engine.measuring import look
+from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.persistence import load, report
 from compaction_hooks.engine.result import CompactionResult
 from compaction_hooks.engine.store_queue import StoreQueue
@@ -249,7 +249,7 @@ class ConversationMethods(Generic[M]):
             note = engine.conversation.pin(message)
             if note is not None and engine.shared.has_store:
                 engine.conversation.queue.save(note)
-        engine.save_here()
+        engine.save_in_this_thread()
 
     def undo(self) -> CompactionRecord | None:
         """Take back the newest compaction of the list last seen and return its record; None when there is none.
@@ -262,7 +262,7 @@ class ConversationMethods(Generic[M]):
         """
         conversation = self.engine.conversation
         with conversation.lock:
-            record, history = conversation.current(), conversation.history
+            record, history = conversation.find_current(), conversation.history
             if record is None:
                 return None
             taken_back = conversation.revoke(record)
@@ -275,10 +275,10 @@ class ConversationMethods(Generic[M]):
             if history is not None:
                 model, shared = last.key.model if last else None, self.engine.shared
                 settings = shared.find_settings(model or shared.model)
-                snapshot = look(conversation, shared, Call(history.hosts(), settings, model, window))
+                snapshot = take_snapshot(conversation, shared, Call(history.hosts(), settings, model, window))
                 tokens, window = snapshot.tokens, snapshot.budget.window if snapshot.budget else None
             conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
-        self.engine.save_here()
+        self.engine.save_in_this_thread()
         return record
 
     def history(self) -> list[CompactionRecord]:
@@ -289,7 +289,7 @@ class ConversationMethods(Generic[M]):
         """
         conversation = self.engine.conversation
         with conversation.lock:
-            return conversation.records.ancestry(conversation.current())
+            return conversation.records.list_ancestors(conversation.find_current())
 
     def state(self) -> SessionState:
         """Return how full the context is, as of the list last handed out."""
@@ -299,7 +299,7 @@ class ConversationMethods(Generic[M]):
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
             budget = last.budget if last else self._usual_budget()
-            record = conversation.current()
+            record = conversation.find_current()
             breaker = conversation.cooldown.breaker
             is_loaded = self.engine.is_loaded
         return SessionState(
@@ -326,7 +326,7 @@ class CompactionSession(ConversationMethods[M]):
     """
 
     def __init__(
-        self, id: str, *, format: MessageFormat[M] | None, estimator: TokenEstimator, shared: Shared, world: World
+        self, id: str, *, format: MessageFormat[M] | None, estimator: TokenEstimator, shared: SharedState, world: World
     ) -> None:
         # Without a format M is the dicts of providers, and these messages are read as they come.
         first = format or cast("MessageFormat[M]", OpenAIChatFormat())
@@ -374,13 +374,13 @@ class CompactionSession(ConversationMethods[M]):
         Before the first list it is the record that was made last, of those that are here: see `load`.
         """
         with self._own.conversation.lock:
-            return self._own.conversation.current()
+            return self._own.conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
         """All records that are here, of every branch, with the notes of pins and of undone compactions."""
         with self._own.conversation.lock:
-            return self._own.conversation.exported()
+            return self._own.conversation.export_all()
 
     def unmerged(self, view: list[T]) -> list[T]:
         """Return the view last handed out as a host should store it; any other list as it is.
@@ -426,7 +426,7 @@ class CompactionSession(ConversationMethods[M]):
                 readable.append(CompactionRecord.from_dict(fields))
             except RecordError as error:
                 self._own.driver.run_sync(report(self._own.conversation, "read", error))
-        return self._own.take_in(readable)
+        return self._own.import_records(readable)
 
 
 def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
@@ -439,10 +439,10 @@ def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[
     if options:
         check_options(options)
     with engine.conversation.lock:
-        engine.conversation.settle_format(messages)
+        engine.conversation.detect_format(messages)
     return Call(
         messages=messages,
-        settings=_settings(engine.shared, options),
+        settings=_find_settings(engine.shared, options),
         model=options.get("model"),
         context_window=options.get("context_window"),
         max_output_tokens=options.get("max_output_tokens"),
@@ -452,7 +452,7 @@ def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[
     )
 
 
-def _settings(shared: Shared, options: CallOptions) -> CompactionSettings:
+def _find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:
     """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
     settings = shared.find_settings(options.get("model") or shared.model)
     tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")

@@ -11,7 +11,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
 from compaction_hooks.engine.learning import same_model
-from compaction_hooks.engine.persistence import STORE_REST_SECONDS
+from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
@@ -324,7 +324,7 @@ def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() 
     hooks = plain(store=store, clock=lambda: Instant(datetime(2026, 1, 1, tzinfo=UTC), seconds[0]))
     for _ in range(3):
         assert hooks.transform_context_sync(messages) is messages
-    store.is_down, seconds[0] = False, STORE_REST_SECONDS + 1
+    store.is_down, seconds[0] = False, STORE_COOLDOWN_SECONDS + 1
     assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages) != messages
 
 

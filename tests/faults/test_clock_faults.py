@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionFinished, CompactionRecord, SummaryRequest
-from compaction_hooks.engine.persistence import STORE_REST_SECONDS
+from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
@@ -140,7 +140,7 @@ def test_a_store_is_asked_again_although_the_clock_jumped(jump: float, side: Sid
     is_down = False
     driven.clock.jump(jump)
     driven.transform(messages)
-    driven.clock.jump(STORE_REST_SECONDS)
+    driven.clock.jump(STORE_COOLDOWN_SECONDS)
     driven.transform(messages)
     assert len(kept.load("default")) == 1
 

@@ -17,7 +17,7 @@ from typing import Any, overload
 import pytest
 
 from compaction_hooks import CompactionFinished, SummaryRequest
-from compaction_hooks.engine.persistence import STORE_REST_SECONDS
+from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.errors import RecordError
 from compaction_hooks.events import StoreFailed
 from compaction_hooks.stores import MemoryStore, SQLiteStore
@@ -155,7 +155,7 @@ def test_a_store_that_is_back_gets_what_it_missed(is_async: bool, side: Side) ->
     messages = above_threshold()
     view = driven.transform(messages)
     store.heal()
-    driven.clock.jump(STORE_REST_SECONDS + 1)
+    driven.clock.jump(STORE_COOLDOWN_SECONDS + 1)
     assert texts(driven.transform(messages)) == texts(view)
     assert len(store.load("default")) == 1
     other = rig(side, summarizer=counted, settings=fallback_settings(), store=both(store, is_async))
@@ -177,7 +177,7 @@ def test_a_store_that_hangs_is_left_alone(is_async: bool, side: Side, short_time
             for count in range(4):
                 driven.transform([*above_threshold(), *talk(count, first=100)])
             calls = hang.calls
-            driven.clock.jump(STORE_REST_SECONDS + 1)
+            driven.clock.jump(STORE_COOLDOWN_SECONDS + 1)
             driven.transform(above_threshold())
         assert calls <= 2, "every call waited for it again"  # one load, and one save of the new record
         assert any(isinstance(event, CompactionFinished) for event in driven.events)
@@ -243,7 +243,7 @@ def test_undo_works_where_the_store_does_not(side: Side) -> None:
     driven = rig(side, summarizer=works, settings=fallback_settings(), store=store)
     messages = above_threshold()
     assert driven.transform(messages) is not messages
-    driven.clock.jump(STORE_REST_SECONDS + 1)
+    driven.clock.jump(STORE_COOLDOWN_SECONDS + 1)
     assert driven.session.undo() is not None
     assert driven.transform(messages) is messages
 

@@ -13,7 +13,7 @@ from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
-from compaction_hooks.history.reader import MOST_READ_AGAIN
+from compaction_hooks.history.reader import MAX_WATCHED
 from compaction_hooks.messages import Message, PartAddress, Text
 from tests.conversations import (
     Chat,
@@ -193,7 +193,7 @@ def test_of_many_messages_without_an_answer_only_the_newest_are_looked_at_again(
     history = reads.sync(None, messages, Known())
     format.reads = 0
     assert reads.sync(history, messages, history.known) is history
-    assert format.reads == MOST_READ_AGAIN
+    assert format.reads == MAX_WATCHED
 
 
 @pytest.mark.parametrize("kind", [dict, Held])
