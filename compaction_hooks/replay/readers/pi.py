@@ -51,7 +51,7 @@ def read(file: SessionFile) -> Iterator[RecordedSession]:
 
 def _add_entry(builder: ConversationBuilder, line: Line) -> bool:
     """Add one entry to the builder; return False if there was nothing to add."""
-    message = fields(line.value.get("message")) if _is_message(line.value) else {}
+    message: Fields = fields(line.value.get("message")) if _is_message(line.value) else {}
     role = message.get("role")
     if role == "toolResult":
         builder.add_result(_result(message), line=line.number)
