@@ -139,7 +139,7 @@ def check(kinds: Mapping[str, Kind], given: Mapping[str, object]) -> None:
             raise refusal(name, given[name], kind.wanted)
 
 
-def checked(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> Callable[[C], C]:
+def validate(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> Callable[[C], C]:
     """Return a decorator of a class or a function: it refuses keywords that it does not have, and values of the wrong kind.
 
     To type checkers, and to `inspect.signature`, the class or function stays the same.
@@ -152,15 +152,15 @@ def checked(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> C
     def decorate(target: C) -> C:
         made: Any = target
         if isinstance(target, type):
-            made.__init__ = _checked(made.__init__, kinds, others)
+            made.__init__ = _wrap(made.__init__, kinds, others)
         else:
-            made = _checked(target, kinds, others)
+            made = _wrap(target, kinds, others)
         return cast("C", made)
 
     return decorate
 
 
-def _checked(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping[str, str]) -> Callable[..., R]:
+def _wrap(function: Callable[..., R], kinds: Mapping[str, Kind], others: Mapping[str, str]) -> Callable[..., R]:
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -180,8 +180,8 @@ def refusal(name: str, value: object, wanted: str) -> ConfigurationError:
         return ConfigurationError(f"{name}={value.__name__} is a class: write {name}={value.__name__}(...)")
     wrapper = _WRAPPERS.get(package_of(value, _WRAPPERS))
     if name == "store" and wrapper is not None:
-        return ConfigurationError(f"{name}={shown(value)} keeps no records by itself: wrap it in {wrapper}")
-    return ConfigurationError(f"{name}={shown(value)} must {wanted}")
+        return ConfigurationError(f"{name}={format_value(value)} keeps no records by itself: wrap it in {wrapper}")
+    return ConfigurationError(f"{name}={format_value(value)} must {wanted}")
 
 
 def package_of(value: object, known: Collection[str]) -> str:
@@ -208,7 +208,7 @@ def check_names(
 
             near = difflib.get_close_matches(name, [*names, *others], n=1, cutoff=NEAR_ENOUGH)
             fix = f"did you mean {others.get(near[0], near[0])}?" if near else f"it takes {', '.join(names)}"
-            raise TypeError(f"{function} got an unexpected argument {name}={shown(value)}: {fix}")
+            raise TypeError(f"{function} got an unexpected argument {name}={format_value(value)}: {fix}")
 
 
 def check_messages(messages: object) -> None:
@@ -230,7 +230,7 @@ def check_messages(messages: object) -> None:
     raise ConfigurationError(f"messages must be the list of the conversation's messages, not {found}{fix}")
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value for an error text, in one line and bounded; however it is written or fails to be."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = SHOWN_CHARS

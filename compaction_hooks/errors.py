@@ -62,7 +62,7 @@ class ContextOverflowError(CompactionError):
         self.part = part
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an error's type and text in one line, for events and logs, at most 300 characters."""
     text = " ".join(read_text(error).split())
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

@@ -37,7 +37,7 @@ def _is_rule(value: object) -> bool:
     return value in ("never", "first") or (type(value) is int and value >= 0)
 
 
-def _is_ladder(value: object) -> bool:
+def _is_strategy_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and len(cast("Sequence[object]", value)) > 0
 
 
@@ -69,7 +69,7 @@ _KINDS = {
     "is_subagent": arguments.SWITCH,
     "clear_tool_results": arguments.SWITCH,
     "strategies": arguments.Kind(
-        _is_ladder, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
+        _is_strategy_list, "be a list of strategies, such as [ClearToolResults(), Summarize()]"
     ).or_none(),
     "tool_rules": arguments.Kind(lambda value: isinstance(value, Mapping), "be a dict of rules by tool name"),
     "max_summary_tokens": arguments.TOKENS,
@@ -94,7 +94,7 @@ _SHORTHAND = {
 """Fields that are short for parts of another one, and the way to say the same there."""
 
 
-@arguments.checked(_KINDS)
+@arguments.validate(_KINDS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
     """The policy of a controller. Tokens are the model's; ratios are of the context window.
@@ -199,7 +199,7 @@ class CompactionSettings:
                 raise ConfigurationError(f"keep_recent_ratio={ratio} {fix}")
 
     @property
-    def ladder(self) -> tuple[AnyStrategy, ...]:
+    def effective_strategies(self) -> tuple[AnyStrategy, ...]:
         """The strategies in order: those of `strategies`, else the usual ones."""
         if self.strategies is not None:
             return tuple(self.strategies)
@@ -225,7 +225,7 @@ class CompactionSettings:
     def triggers(self) -> Mapping[str, Trigger]:
         """The parts of the trigger, each by how it is written here."""
         if self.trigger is not None:
-            return {arguments.shown(part): part for part in parts_of(self.trigger)}
+            return {arguments.format_value(part): part for part in parts_of(self.trigger)}
         names: dict[type[object], str] = {
             ReserveTrigger: "reserve_tokens",
             RatioTrigger: "trigger_ratio",

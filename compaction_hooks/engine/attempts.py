@@ -12,7 +12,7 @@ from compaction_hooks.engine.persistence import reload, sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flight, FlightEnd, Flow, Instant, Now, Wait
+from compaction_hooks.runtime.effects import Emit, Flow, InFlight, Instant, Now, Outcome, Wait
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # needed only when something is due
     from compaction_hooks.engine.compaction import Compaction
     from compaction_hooks.events import CompactionStarted
 
-_END: dict[CompactionOutcome, FlightEnd] = {
+_END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
     CompactionOutcome.ABORTED: "aborted",
 }
@@ -56,8 +56,8 @@ class Attempts(Generic[M]):
         self.conversation.drop_missing()
         snapshot = self.take_snapshot(call)
         budget = self.budget(snapshot)
-        flight = self.conversation.flight = Flight()
-        end: FlightEnd = "aborted"
+        flight = self.conversation.flight = InFlight()
+        end: Outcome = "aborted"
         try:
             start: Instant = yield Now()
             yield Emit(_build_started_event(self.conversation.id, snapshot, order))
@@ -89,9 +89,9 @@ class Attempts(Generic[M]):
         conversation.history = history
         return self.take_snapshot(call)
 
-    def wait_for_others(self) -> Flow[FlightEnd | None]:
+    def wait_for_others(self) -> Flow[Outcome | None]:
         """Let a compaction under way come to its end first; None when there was none."""
-        end: FlightEnd | None = None
+        end: Outcome | None = None
         while self.conversation.flight is not None:
             end = yield Wait(self.conversation.flight)
             if end != "settled":

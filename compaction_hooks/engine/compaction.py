@@ -18,7 +18,7 @@ from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, summarize, summarize_by_rule
-from compaction_hooks.errors import ContextOverflowError, described
+from compaction_hooks.errors import ContextOverflowError, describe_error
 from compaction_hooks.events import CompactionFailed, CompactionFinished, CompactionSkipped
 from compaction_hooks.files import merge
 from compaction_hooks.messages import M, Usage
@@ -120,7 +120,7 @@ class Compaction(Generic[M]):
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
         """Return the strategies to try. A host that compacts by hand asks for a summary: what comes before that is passed over."""
-        strategies = self._settings.ladder
+        strategies = self._settings.effective_strategies
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
 
@@ -189,8 +189,10 @@ class Compaction(Generic[M]):
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
             self._failure = answer
-            cooldown.breaker.record_failure(described(answer.error), self._settings.breaker_failures, now.monotonic)
-            logger.warning("summariser failed (%s)", described(answer.error))
+            cooldown.breaker.record_failure(
+                describe_error(answer.error), self._settings.breaker_failures, now.monotonic
+            )
+            logger.warning("summariser failed (%s)", describe_error(answer.error))
         else:
             cooldown.breaker = Breaker()
 
@@ -215,7 +217,7 @@ class Compaction(Generic[M]):
 
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
         """Put the record in force, store it, tell."""
-        conversation, made = self._conversation, candidate.sized_record()
+        conversation, made = self._conversation, candidate.record_with_size()
         if made.parent in conversation.records.undone:
             # It continues a compaction that was undone meanwhile.
             self._snapshot = take_snapshot(conversation, self._shared, self._call)
@@ -224,7 +226,7 @@ class Compaction(Generic[M]):
         conversation.records.add_own(made)
         if self._may_get_answer:
             conversation.reasoning.stale_runs = made.seen_runs + 1
-        if candidate.projection.favoured is None:  # else the view depends on what is asked by now
+        if candidate.projection.unpinned_request is None:  # else the view depends on what is asked by now
             log = self._snapshot.history.log
             conversation.projected = (made.id, log, log.replaced), candidate.projection
         if not self._has_waited:  # every message was read again, and nobody had a turn since
@@ -300,7 +302,7 @@ class Compaction(Generic[M]):
 
     @property
     def _may_shorten(self) -> bool:
-        return any(isinstance(strategy, ShortenParts) for strategy in self._settings.ladder)
+        return any(isinstance(strategy, ShortenParts) for strategy in self._settings.effective_strategies)
 
     def overflow_error(self) -> ContextOverflowError:
         """Return the error that names the part that cannot shrink."""
@@ -367,7 +369,7 @@ class Compaction(Generic[M]):
         event = CompactionFailed(
             session_id=self._conversation.id,
             reason=self._order.reason,
-            error=described(cause),
+            error=describe_error(cause),
             tokens=self._snapshot.tokens,
             is_over_window=not self._snapshot.fits_window,
             is_breaker_open=self._conversation.cooldown.breaker.opened_at is not None,

@@ -16,7 +16,7 @@ from compaction_hooks.formats import format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M, Media, MergingFormat, Message, MessageFormat
-from compaction_hooks.runtime.effects import Flight, Instant
+from compaction_hooks.runtime.effects import InFlight, Instant
 from compaction_hooks.tokens.media import LearnedMedia
 from compaction_hooks.view.notes import undo_note
 from compaction_hooks.view.projection import Projection, apply_record
@@ -68,7 +68,7 @@ class Conversation(Generic[M]):
         self.records = Records()
         self.sizes = Sizes()
         self.cooldown = Cooldown()
-        self.flight: Flight | None = None
+        self.flight: InFlight | None = None
         self.last_sent: LastSent[M] | None = None
         self.projected: tuple[tuple[str | None, object, int], Projection[M]] | None = None
         self.called_at: Instant | None = None
@@ -171,7 +171,7 @@ class Conversation(Generic[M]):
         merged = cast("MergingFormat[M]", self.format).merge(view) if self.merges_user_messages else view
         self.last_sent = LastSent(merged, view, snapshot.key, snapshot.tokens, snapshot.budget)
         if self.history is not None:
-            self.reasoning.note_handed_out(self.history)
+            self.reasoning.remember_sent(self.history)
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)
         return self.last_sent
@@ -237,15 +237,15 @@ class Conversation(Generic[M]):
             and earlier.stale_runs == stale_runs
             and earlier.is_settled
             # Another request may be the current one by now: a new process would not favour the one before.
-            and earlier.favoured in (None, history.request)
+            and earlier.unpinned_request in (None, history.request)
         ):
             projection = earlier
         else:
             estimate = self.estimator.estimate_message_tokens
             projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
             self.projected = name, projection
-        if projection.borrowed is not history.log.shown:
-            history.log.show(projection.borrowed)
+        if projection.reused is not history.log.shown:
+            history.log.show(projection.reused)
         return projection
 
     def pin(self, message: M) -> CompactionRecord | None:

@@ -9,16 +9,16 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.persistence import write
 from compaction_hooks.engine.sending import SendingFlow
 from compaction_hooks.messages import M, MessageFormat
-from compaction_hooks.runtime.drivers import Driver, World
+from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.view.record import CompactionRecord
 
 
 class Engine(SendingFlow[M]):
     """One conversation at work: its state, its share of the controller, its flows, and the driver of them."""
 
-    def __init__(self, conversation: Conversation[M], shared: SharedState, world: World) -> None:
+    def __init__(self, conversation: Conversation[M], shared: SharedState, services: Services) -> None:
         super().__init__(conversation, shared)
-        self.driver = Driver(world, conversation.lock)
+        self.driver = Driver(services, conversation.lock)
 
     @property
     def is_loaded(self) -> bool:

@@ -16,11 +16,11 @@ from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import (
     Emit,
-    FlightEnd,
     Flow,
     Instant,
     IsAborted,
     Now,
+    Outcome,
     Wait,
 )
 from compaction_hooks.triggers import Due
@@ -54,7 +54,7 @@ class ConversationFlow(Attempts[M]):
                 return self.conversation.hand_out(snapshot)
             flight = self.conversation.flight
             if flight is not None and may_wait:
-                end: FlightEnd = yield Wait(flight)
+                end: Outcome = yield Wait(flight)
                 may_ask = may_ask and end != "failed"
                 may_wait = flight.done.done()
                 continue

@@ -7,7 +7,7 @@ import json
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
-from compaction_hooks.errors import ConfigurationError, described
+from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
@@ -87,4 +87,4 @@ def _as_text(value: object) -> str:
     try:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError) as error:  # odd keys, circular, nested too deeply
-        raise ConfigurationError(f"`system` and `tools` must be text or JSON: {described(error)}") from error
+        raise ConfigurationError(f"`system` and `tools` must be text or JSON: {describe_error(error)}") from error

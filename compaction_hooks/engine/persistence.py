@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.errors import RecordError, described
+from compaction_hooks.errors import RecordError, describe_error
 from compaction_hooks.history.digests import text_digest
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Answered, Emit, Failure, Flow, Instant, Load, Now, Write
+from compaction_hooks.runtime.effects import Emit, Failure, Flow, Instant, Load, Now, Success, Write
 from compaction_hooks.view.record import CompactionRecord
 
 logger = logging.getLogger("compaction_hooks")
@@ -60,7 +60,7 @@ def write(conversation: Conversation[M]) -> Flow[None]:
     try:
         while conversation.queue.unwritten and not conversation.queue.is_forgotten:
             change = conversation.queue.unwritten[0]
-            answer: Answered | Failure = yield change
+            answer: Success | Failure = yield change
             if isinstance(answer, Failure):
                 yield from _report_failure(conversation, "remove" if change.text is None else "save", answer.error)
                 return
@@ -78,14 +78,14 @@ def remove_all(session_id: str) -> Flow[None]:
     Raises:
         RecordError: the store failed, or has entries that cannot be read, so that their ids are not known.
     """
-    stored: Answered | Failure = yield Load(session_id)
+    stored: Success | Failure = yield Load(session_id)
     error = stored.error if isinstance(stored, Failure) else None
     ids = [] if isinstance(stored, Failure) else [*map(_read_id, cast("Sequence[object]", stored.value))]
     for record_id in filter(None, ids):
-        removed: Answered | Failure = yield Write(session_id, record_id)
+        removed: Success | Failure = yield Write(session_id, record_id)
         error = removed.error if isinstance(removed, Failure) else error
     if error is not None:
-        raise RecordError(f"session {session_id!r} is not forgotten, call it again: {described(error)}") from error
+        raise RecordError(f"session {session_id!r} is not forgotten, call it again: {describe_error(error)}") from error
     if None in ids:
         raise RecordError(
             f"{ids.count(None)} entries of session {session_id!r} cannot be read and have no id that is known: "
@@ -105,7 +105,7 @@ def _read_id(stored: object) -> str | None:
 
 def _load(conversation: Conversation[M]) -> Flow[None]:
     held_before = frozenset(conversation.queue.stored)
-    answer: Answered | Failure = yield Load(conversation.id)
+    answer: Success | Failure = yield Load(conversation.id)
     if isinstance(answer, Failure):
         yield from _report_failure(conversation, "load", answer.error)
         return
@@ -143,7 +143,7 @@ def report(
     """Tell what the store could not do; "read": that a record cannot be read."""
     from compaction_hooks.events import StoreFailed  # needed only when something happens
 
-    event = StoreFailed(session_id=conversation.id, action=action, error=described(error))
+    event = StoreFailed(session_id=conversation.id, action=action, error=describe_error(error))
     logger.warning("%s", event)
     yield Emit(event)
 

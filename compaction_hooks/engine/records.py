@@ -13,7 +13,7 @@ from compaction_hooks.view.record import (
     CompactionReason,
     CompactionRecord,
     Pin,
-    known_products,
+    collect_products,
     precedence,
 )
 
@@ -78,12 +78,12 @@ class Records:
     def add(self, records: Iterable[CompactionRecord]) -> None:
         """Add records from elsewhere that are new."""
         self.all.extend(records)
-        self._refresh(known_products(self.all))
+        self._refresh(collect_products(self.all))
 
     def add_own(self, record: CompactionRecord) -> None:
         """Add a record that was made here, of the present list."""
         self.undone.discard(record.id)
-        known = known_products([record], onto=self.known)
+        known = collect_products([record], onto=self.known)
         self.all = [*(old for old in self.all if old.id != record.id), record]
         self._refresh(known)
 
@@ -118,7 +118,7 @@ class Records:
         if len(kept) == len(self.all):
             return False
         self.all = kept
-        self._refresh(known_products(self.all))
+        self._refresh(collect_products(self.all))
         return True
 
     def forget_pins(self) -> None:

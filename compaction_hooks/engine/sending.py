@@ -19,11 +19,11 @@ from compaction_hooks.formats.usage import context_tokens
 from compaction_hooks.messages import M, Message
 from compaction_hooks.reasoning import is_reasoning_refusal
 from compaction_hooks.runtime.effects import (
-    Answered,
     Failure,
-    FlightEnd,
     Flow,
+    Outcome,
     Send,
+    Success,
 )
 from compaction_hooks.runtime.streams import GuardedAsyncStream, GuardedStream
 from compaction_hooks.tokens.windows import find_window
@@ -47,14 +47,14 @@ class SendingFlow(ConversationFlow[M]):
         """
         sent = yield from self.transform(call)
         first, sent = yield from self._send(call, sent)
-        if isinstance(first, Answered):
+        if isinstance(first, Success):
             answer = self._record_response(first.value, sent, read)
             if answer is None or not self._is_cut_short(answer, sent, call):
                 return first.value
             return (yield from self._send_again(call, first.value, answer, read))
         sent = yield from self._recover_view(call, first.error, sent)
         second, sent = yield from self._send(call, sent)
-        if isinstance(second, Answered):
+        if isinstance(second, Success):
             self._record_response(second.value, sent, read)
             return second.value
         info = self._find_overflow(second.error, sent.key.model)
@@ -75,9 +75,9 @@ class SendingFlow(ConversationFlow[M]):
             raise error
         return (yield from self._recover_view(call, error, self.conversation.last_sent))
 
-    def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Answered | Failure, LastSent[M]]]:
+    def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Success | Failure, LastSent[M]]]:
         """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
-        answer: Answered | Failure = yield Send(sent.view)
+        answer: Success | Failure = yield Send(sent.view)
         if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
             bare = self._without_reasoning(call, sent)
             if bare is not None:
@@ -87,7 +87,7 @@ class SendingFlow(ConversationFlow[M]):
     def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
         """The view without any reasoning there is so far, from now on; None where the refused one held none."""
         before = refused.unmerged if refused else self.take_snapshot(call).view
-        self.conversation.reasoning.refuse(call.model or self.shared.model)
+        self.conversation.reasoning.record_refusal(call.model or self.shared.model)
         snapshot = self.take_snapshot(call)
         if snapshot.view == before:
             return None
@@ -223,7 +223,7 @@ class SendingFlow(ConversationFlow[M]):
         return info if info is not None and info.kind == "context_overflow" else None
 
 
-def _overflow_order(others_end: FlightEnd | None, *, must_fit: bool) -> Order:
+def _overflow_order(others_end: Outcome | None, *, must_fit: bool) -> Order:
     return Order(reason=CompactionReason.OVERFLOW, may_ask=others_end != "failed", must_fit=must_fit)
 
 

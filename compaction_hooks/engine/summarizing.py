@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, cast
 
-from compaction_hooks.errors import SummaryRefusedError, described
+from compaction_hooks.errors import SummaryRefusedError, describe_error
 from compaction_hooks.messages import M, Message, Usage
 from compaction_hooks.overflow import is_context_overflow
-from compaction_hooks.runtime.effects import Aborted, Answered, Failure, Flow, Instant, Now, Summarize, Work
+from compaction_hooks.runtime.effects import Aborted, Failure, Flow, Instant, Now, Success, Summarize, Work
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.summarizers import (
@@ -71,7 +71,7 @@ def summarize(
             if not done:
                 return SummaryFailed(answer.error, usage)
             logger.warning(
-                "summariser failed after %d of %d messages (%s)", done, len(messages), described(answer.error)
+                "summariser failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
             )
             break
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
@@ -139,7 +139,7 @@ def _build_request(
 
 def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Ask one question for so many seconds, with a smaller transcript while it overflows the summariser's own window."""
-    answer: Answered | Failure | Aborted = yield Summarize(asked, seconds)
+    answer: Success | Failure | Aborted = yield Summarize(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
         has_overflowed = isinstance(answer, Failure) and is_context_overflow(answer.error)
         smaller = halved(asked, snapshot.estimator.estimate_tokens) if has_overflowed else None
@@ -147,7 +147,7 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
             break
         asked = smaller
         answer = yield Summarize(asked, seconds)
-    if isinstance(answer, Answered):
+    if isinstance(answer, Success):
         judged: Summarized | SummaryFailed = yield Work(partial(_check_answer, answer.value, asked, snapshot))
         return judged
     return answer if isinstance(answer, Aborted) else SummaryFailed(answer.error, None)

@@ -25,7 +25,7 @@ CHAT_ROLES: Final = ("tool", "function")
 _SAYING: Final = frozenset({"role", "content", "type"})
 
 
-@arguments.checked({})
+@arguments.validate({})
 class DictFormat(ABC):
     """The part of a format of dicts that does not depend on how a provider writes calls and results.
 

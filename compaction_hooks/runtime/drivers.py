@@ -1,7 +1,7 @@
 """Answer a flow's effects, for async callers and for sync ones. Nothing here decides anything.
 
-Summariser, store and event handlers are called by a `Timebox`: whatever they raise comes back to the flow as a `Failure`, and so
-does their silence. asyncio is imported where it is first needed, so that a sync program never loads it.
+A `GuardedCall` calls summarizer, store and event handlers: an error or a time-out comes back to the flow as a `Failure`.
+asyncio is imported where it is first needed, so that a sync program never loads it.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from compaction_hooks.errors import ConfigurationError, RecordError, described
+from compaction_hooks.errors import ConfigurationError, RecordError, describe_error
 from compaction_hooks.runtime.effects import (
-    Answered,
     Effect,
     Emit,
     Failure,
-    Flight,
-    FlightEnd,
     Flow,
+    InFlight,
     Instant,
     IsAborted,
     Load,
     Now,
+    Outcome,
     Send,
+    Success,
     Summarize,
     Wait,
     Work,
     Write,
 )
+from compaction_hooks.runtime.guarded_call import GuardedCall, in_thread, is_async, run_to_completion, until_done
 from compaction_hooks.runtime.guards import Signal
-from compaction_hooks.runtime.streams import guarded, guarded_sync
-from compaction_hooks.runtime.timebox import Timebox, finished, in_thread, is_async, until_done
+from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
 
 if TYPE_CHECKING:  # needed only when something is due
     import asyncio
@@ -61,7 +61,7 @@ HUNG_SUMMARIES = 8
 """So many hung sync summarisers are left behind by all conversations of a controller together; each leaves one at most."""
 
 
-class World:
+class Services:
     """What the effects are answered with.
 
     Args:
@@ -83,16 +83,16 @@ class World:
     ) -> None:
         self.summarizer = summarizer
         self.store = store
-        self.handlers = [(handler, Timebox("an event handler")) for handler in handlers]
+        self.handlers = [(handler, GuardedCall("an event handler")) for handler in handlers]
         self.clock = clock
         # A thread cannot wait for longer than that, "for ever" is no number of seconds to it.
         self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
-        self.summaries = Timebox("the summariser", most=HUNG_SUMMARIES)
-        self.storing = Timebox("the store")
+        self.summaries = GuardedCall("the summariser", most=HUNG_SUMMARIES)
+        self.storing = GuardedCall("the store")
         self.working = threading.Lock()
 
 
-class Caller(NamedTuple):
+class CallContext(NamedTuple):
     """What one caller brings along, beside what its flow knows.
 
     Attributes:
@@ -108,7 +108,7 @@ class Caller(NamedTuple):
     on_event: EventHandler | None = None
 
 
-NOBODY = Caller()
+NO_CONTEXT = CallContext()
 
 
 class Driver:
@@ -120,14 +120,14 @@ class Driver:
         lock: Held while a flow runs, never while an effect is answered.
     """
 
-    def __init__(self, world: World, lock: threading.RLock) -> None:
-        self._world = world
+    def __init__(self, services: Services, lock: threading.RLock) -> None:
+        self._services = services
         self._lock = lock
-        self._summaries = Timebox("the summariser", within=world.summaries)
-        self._telling = Timebox("an event handler")
-        self._given_up: Flight | None = None
+        self._summaries = GuardedCall("the summariser", within=services.summaries)
+        self._own_handler = GuardedCall("an event handler")
+        self._lost: InFlight | None = None
 
-    async def run(self, flow: Flow[T], caller: Caller = NOBODY) -> T:
+    async def run(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end, awaiting what can be awaited.
 
         A cancelled caller takes the flow down with it: the summariser is cancelled, nothing is left behind.
@@ -137,7 +137,7 @@ class Driver:
             while True:
                 with self._lock:
                     effect = flow.send(answer)
-                answer = await self._answer(effect, caller, is_sync=False)
+                answer = await self._answer(effect, context, is_sync=False)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -145,14 +145,14 @@ class Driver:
             with self._lock:
                 flow.close()
 
-    def run_sync(self, flow: Flow[T], caller: Caller = NOBODY) -> T:
+    def run_sync(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end in this thread; async helpers run in a thread and a loop of their own."""
         answer: object = None
         try:
             while True:
                 with self._lock:
                     effect = flow.send(answer)
-                answer = finished(self._answer(effect, caller, is_sync=True))
+                answer = run_to_completion(self._answer(effect, context, is_sync=True))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -169,43 +169,43 @@ class Driver:
     @property
     def can_store_here(self) -> bool:
         """Whether a sync caller in this thread may use the store: an async one belongs to the loop that runs here, if one does."""
-        store = self._world.store
+        store = self._services.store
         return store is not None and not (is_async(store.append) and _loop_is_running_here())
 
-    async def _answer(self, effect: Effect, caller: Caller, *, is_sync: bool) -> object:
+    async def _answer(self, effect: Effect, context: CallContext, *, is_sync: bool) -> object:
         match effect:
             case Now():
-                return self._world.clock()
+                return self._services.clock()
             case IsAborted():
-                return caller.signal is not None and caller.signal.is_set()
+                return context.signal is not None and context.signal.is_set()
             case Summarize(request=request, seconds=seconds):
-                summarize, signal = self._summarizer(caller), caller.signal
+                summarize, signal = self._choose_summarizer(context), context.signal
                 return await self._summaries.call(summarize, request, seconds=seconds, signal=signal, is_sync=is_sync)
             case Wait(flight=flight):
-                return await self._wait(flight, caller.signal, is_sync)
+                return await self._wait(flight, context.signal, is_sync)
             case Emit(event=event):
-                for handler, box in self._handlers(caller):
+                for handler, box in self._handlers(context):
                     told = await box.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS, is_sync=is_sync)
-                    self._note(box, told)
+                    self._report_failure(box, told)
                 return None
             case Send(view=view):
-                return await _sent(caller.send, view, is_sync)
+                return await _send(context.send, view, is_sync)
             case Work(function=function):
                 return function() if is_sync else await self._work(function)
             case Load(session_id=session_id):
-                return _listed(await self._ask_store("load", (session_id,), is_sync))
+                return _read_records(await self._ask_store("load", (session_id,), is_sync))
             case Write(session_id=session_id, record_id=record_id, text=None):
                 return await self._ask_store("remove", (session_id, record_id), is_sync)
             case Write(session_id=session_id, record_id=record_id, text=text):
                 return await self._ask_store("append", (session_id, record_id, text), is_sync)
 
     async def _ask_store(self, method: str, arguments: Sequence[object], is_sync: bool) -> object:
-        asked: Callable[..., object] = getattr(self._world.store, method)
-        return await self._world.storing.call(asked, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
+        asked: Callable[..., object] = getattr(self._services.store, method)
+        return await self._services.storing.call(asked, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
 
     async def _work(self, function: Callable[[], object]) -> object:
         def work() -> object:
-            with self._world.working:
+            with self._services.working:
                 return function()
 
         answer = await _in_loop(in_thread(work))
@@ -213,9 +213,9 @@ class Driver:
             raise answer.error
         return answer.value
 
-    async def _wait(self, flight: Flight, signal: Signal | None, is_sync: bool) -> FlightEnd:
+    async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
         """Wait for another's compaction; not in a thread in which a loop runs: that may be the one that leads the flight."""
-        most_seconds = WAIT_SUMMARIES * self._world.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
+        most_seconds = WAIT_SUMMARIES * self._services.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
         if self._is_lost(flight) or (is_sync and _loop_is_running_here()):
             return "failed"
         landed = flight.done if is_sync else _in_loop(flight.done)
@@ -227,38 +227,38 @@ class Driver:
             return flight.done.result()
         return "aborted" if is_aborted else self._give_up(flight)
 
-    def _is_lost(self, flight: Flight) -> bool:
+    def _is_lost(self, flight: InFlight) -> bool:
         """Whether nobody leads a flight here: it was given up before, or its leader stayed behind in another process."""
-        return not flight.done.done() and (flight is self._given_up or flight.pid != os.getpid())
+        return not flight.done.done() and (flight is self._lost or flight.pid != os.getpid())
 
-    def _give_up(self, flight: Flight) -> FlightEnd:
+    def _give_up(self, flight: InFlight) -> Outcome:
         """Wait no longer for a flight: the loop that leads it may have been stopped, and then it never ends."""
         logger.warning("a compaction by another caller does not come to its end: going on without")
-        self._given_up = flight
+        self._lost = flight
         return "failed"
 
-    def _summarizer(self, caller: Caller) -> Summarizer:
-        named = self._world.summarizer or caller.summarizer
+    def _choose_summarizer(self, context: CallContext) -> Summarizer:
+        named = self._services.summarizer or context.summarizer
         if named is not None:
             return named
         from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
 
         return ExtractiveSummarizer()
 
-    def _handlers(self, caller: Caller) -> Iterator[tuple[EventHandler, Timebox]]:
+    def _handlers(self, context: CallContext) -> Iterator[tuple[EventHandler, GuardedCall]]:
         """The handlers to tell; one that did not answer in time hears of nothing for a while, and until it returns."""
-        now = self._world.clock().monotonic
-        own = [(caller.on_event, self._telling)] if caller.on_event is not None else []
-        told = [*self._world.handlers, *own]
-        return ((f, box) for f, box in told if not box.is_stuck and box.rests_until <= now)
+        now = self._services.clock().monotonic
+        own = [(context.on_event, self._own_handler)] if context.on_event is not None else []
+        told = [*self._services.handlers, *own]
+        return ((f, box) for f, box in told if not box.is_hanging and box.paused_until <= now)
 
-    def _note(self, box: Timebox, answer: object) -> None:
+    def _report_failure(self, box: GuardedCall, answer: object) -> None:
         """Report a handler that failed; leave one that did not answer in time alone for a while."""
         if not isinstance(answer, Failure):
             return
-        logger.warning("an event handler failed (%s)", described(answer.error))
+        logger.warning("an event handler failed (%s)", describe_error(answer.error))
         if isinstance(answer.error, TimeoutError):
-            box.rests_until = self._world.clock().monotonic + HANDLER_REST_SECONDS
+            box.paused_until = self._services.clock().monotonic + HANDLER_REST_SECONDS
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:
@@ -267,16 +267,16 @@ def _in_loop(future: Future[T]) -> asyncio.Future[T]:
     return asyncio.wrap_future(future)
 
 
-async def _sent(send: Callable[[Any], object] | None, view: object, is_sync: bool) -> Answered | Failure:
+async def _send(send: Callable[[Any], object] | None, view: object, is_sync: bool) -> Success | Failure:
     assert send is not None  # only `call` sends, and it always has a `send`
     try:
         response = send(view)
         if not is_sync:
-            return Answered(await guarded(await response if inspect.isawaitable(response) else response))
+            return Success(await guard_stream(await response if inspect.isawaitable(response) else response))
         if inspect.iscoroutine(response):
             response.close()
             raise ConfigurationError("send gave a coroutine to call_sync: write `await call(messages, send)`")
-        return Answered(guarded_sync(response))
+        return Success(guard_stream_sync(response))
     except Exception as error:  # noqa: BLE001 - the flow decides what is to be done about it
         return Failure(error)
 
@@ -286,14 +286,14 @@ def _loop_is_running_here() -> bool:
     return loaded is not None and loaded._get_running_loop() is not None
 
 
-def _listed(answer: object) -> Answered | Failure:
+def _read_records(answer: object) -> Success | Failure:
     """A store's answer with its records read: one that gives them lazily may fail only when they are looked at."""
-    if not isinstance(answer, Answered):
+    if not isinstance(answer, Success):
         return cast("Failure", answer)  # a store is called without a signal
     entries = answer.value
     try:
         if isinstance(entries, Sequence) and not isinstance(entries, str | bytes):
-            return Answered(tuple(cast("Sequence[object]", entries)))
+            return Success(tuple(cast("Sequence[object]", entries)))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a failing helper never fails the agent

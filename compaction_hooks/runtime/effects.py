@@ -44,50 +44,50 @@ class IsAborted:
 
 
 class Summarize(NamedTuple):
-    """Asks the summariser for so many seconds at most; answered by `Answered`, `Failure` or `Aborted`."""
+    """Asks the summariser for so many seconds at most; answered by `Success`, `Failure` or `Aborted`."""
 
     request: SummaryRequest
     seconds: float
 
 
-def _landing() -> Future[FlightEnd]:
+def _new_future() -> Future[Outcome]:
     """A future that no waiter can cancel for the others: one that runs already."""
     from concurrent.futures import Future
 
-    future: Future[FlightEnd] = Future()
+    future: Future[Outcome] = Future()
     future.set_running_or_notify_cancel()
     return future
 
 
-class Flight:
+class InFlight:
     """A compaction under way, on which other callers of the same conversation wait. After a fork the child has no leader of it."""
 
     def __init__(self) -> None:
-        self.done = _landing()
+        self.done = _new_future()
         self.pid = os.getpid()
 
 
-FlightEnd: TypeAlias = Literal["settled", "failed", "aborted"]
+Outcome: TypeAlias = Literal["settled", "failed", "aborted"]
 
 
 class Wait(NamedTuple):
-    """Waits for somebody else's compaction; answered by its `FlightEnd`.
+    """Waits for somebody else's compaction; answered by its `Outcome`.
 
     "aborted" when the caller's own signal was set meanwhile, "failed" when waiting would block the loop that leads it,
     when nobody leads it here any longer, and when it takes too long.
     """
 
-    flight: Flight
+    flight: InFlight
 
 
 class Load(NamedTuple):
-    """Asks for the stored records of a session; answered by `Answered` with their texts, or `Failure`."""
+    """Asks for the stored records of a session; answered by `Success` with their texts, or `Failure`."""
 
     session_id: str
 
 
 class Write(NamedTuple):
-    """Stores a record, or removes it where there is no text; answered by `Answered` or `Failure`."""
+    """Stores a record, or removes it where there is no text; answered by `Success` or `Failure`."""
 
     session_id: str
     record_id: str
@@ -101,12 +101,12 @@ class Emit(NamedTuple):
 
 
 class Send(NamedTuple, Generic[M]):
-    """Sends a view to the model; answered by `Answered` or `Failure`."""
+    """Sends a view to the model; answered by `Success` or `Failure`."""
 
     view: list[M]
 
 
-class Answered(NamedTuple):
+class Success(NamedTuple):
     """What the world answered."""
 
     value: object

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, SupportsFloat, TypeVar, cast
 
-from compaction_hooks.errors import described
+from compaction_hooks.errors import describe_error
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.foreign import read_attribute
 from compaction_hooks.formats.usage import is_counted
@@ -62,7 +62,7 @@ class GuardedSignal:
         try:
             return bool(self.signal.is_set())
         except Exception as error:  # noqa: BLE001 - a host's signal may raise anything
-            self._warn(described(error))
+            self._warn(describe_error(error))
             return False
 
 
@@ -100,7 +100,7 @@ class GuardedEstimator:
                 return math.ceil(number)
             self._warn(f"gave {tokens if isinstance(tokens, SupportsFloat) else type(tokens).__name__}")
         except Exception as error:  # noqa: BLE001 - a host's estimator may raise anything
-            self._warn(f"raised {described(error)}")
+            self._warn(f"raised {describe_error(error)}")
         return instead(what)
 
 
@@ -131,7 +131,7 @@ class GuardedClock:
                 return now
             why = f"it gave {now!r:.100}"
         except Exception as error:  # noqa: BLE001 - a host's clock may raise anything
-            why = described(error)
+            why = describe_error(error)
         logger.warning("the clock failed (%s): the system's is used", why)
         self._clock = system_clock
         return system_clock()
@@ -144,20 +144,20 @@ def system_clock() -> Instant:
     return Instant(datetime.now(UTC), time.monotonic())
 
 
-def guarded_files(files: Callable[[], FileOperations]) -> Callable[[], FileOperations]:
+def guard_files(files: Callable[[], FileOperations]) -> Callable[[], FileOperations]:
     """Return a host's list of files that gives none if it fails."""
 
     def operations() -> FileOperations:
         try:
             return merge(FileOperations(), files())
         except Exception as error:  # noqa: BLE001 - a host's function may raise anything
-            logger.warning("the host's file list could not be had (%s)", described(error))
+            logger.warning("the host's file list could not be had (%s)", describe_error(error))
             return FileOperations()
 
     return operations
 
 
-def guarded_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
+def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
     """Return a reader of responses that gives None if it fails or reads no message; counts that cannot be used are left out."""
 
     def answer_of(response: R) -> Message | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from compaction_hooks.errors import described
+from compaction_hooks.errors import describe_error
 from compaction_hooks.messages import M, Message
 from compaction_hooks.runtime.guards import FirstWarning
 from compaction_hooks.strategies import (
@@ -46,7 +46,7 @@ class _Guard(Generic[S]):
         try:
             return question()
         except Exception as error:  # noqa: BLE001 - a host's strategy may raise anything
-            self._warn(type(self._strategy).__name__, described(error))
+            self._warn(type(self._strategy).__name__, describe_error(error))
             return None
 
 

@@ -32,7 +32,7 @@ class _Guarded(Generic[Stream]):
         first, self._first = self._first, _TAKEN
         return first
 
-    def _seen(self, chunk: object) -> object:
+    def _report_chunk(self, chunk: object) -> object:
         if self.on_chunk is not None:
             self.on_chunk(chunk)
         return chunk
@@ -48,7 +48,7 @@ class GuardedStream(_Guarded[Iterator[object]]):
         first = self._take_first()
         if first is _END:
             raise StopIteration
-        return self._seen(next(self._stream) if first is _TAKEN else first)
+        return self._report_chunk(next(self._stream) if first is _TAKEN else first)
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +69,7 @@ class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
         first = self._take_first()
         if first is _END:
             raise StopAsyncIteration
-        return self._seen(await anext(self._stream) if first is _TAKEN else first)
+        return self._report_chunk(await anext(self._stream) if first is _TAKEN else first)
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,7 +84,7 @@ class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
                 await closing
 
 
-async def guarded(response: object) -> object:
+async def guard_stream(response: object) -> object:
     """Return an async stream guarded up to its first chunk, whose error is raised here; any other response as it is."""
     if hasattr(response, "__anext__") and hasattr(response, "__aiter__"):
         stream = cast("AsyncIterator[object]", response)
@@ -92,7 +92,7 @@ async def guarded(response: object) -> object:
     return response
 
 
-def guarded_sync(response: object) -> object:
+def guard_stream_sync(response: object) -> object:
     """Return a stream guarded up to its first chunk, whose error is raised here; any other response as it is."""
     if hasattr(response, "__next__") and hasattr(response, "__iter__"):
         stream = cast("Iterator[object]", response)

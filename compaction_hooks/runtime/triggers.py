@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from compaction_hooks.errors import described
+from compaction_hooks.errors import describe_error
 from compaction_hooks.runtime.guards import FirstWarning
 from compaction_hooks.triggers import AnyTrigger, Due, ReserveTrigger, SnapshotFigures, Trigger
 from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
@@ -25,12 +25,12 @@ class GuardedTrigger:
                 return due
             why = f"due() answered {type(due).__name__}, neither Due(...) nor None"
         except Exception as error:  # noqa: BLE001 - a host's trigger may raise anything
-            why = described(error)
+            why = describe_error(error)
         self._warn(type(self._trigger).__name__, why)
         return ReserveTrigger().due(snapshot)
 
 
-def guarded(trigger: Trigger) -> Trigger:
+def guard_trigger(trigger: Trigger) -> Trigger:
     """Return a trigger whose own parts are guarded; those of this package need no guard."""
     parts = (part if isinstance(part, ThresholdTrigger) else GuardedTrigger(part) for part in parts_of(trigger))
     return AnyTrigger(tuple(parts))

@@ -16,10 +16,10 @@ from compaction_hooks.engine.persistence import remove_all
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.files import FileOperations
 from compaction_hooks.messages import M, MergingFormat, MessageFormat
-from compaction_hooks.runtime.drivers import Driver, World
+from compaction_hooks.runtime.drivers import Driver, Services
 from compaction_hooks.runtime.effects import Instant
-from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guarded_files, system_clock
-from compaction_hooks.runtime.triggers import guarded
+from compaction_hooks.runtime.guards import GuardedClock, GuardedEstimator, guard_files, system_clock
+from compaction_hooks.runtime.triggers import guard_trigger
 from compaction_hooks.session.model_settings import ModelSettings
 from compaction_hooks.session.session import CompactionSession, ConversationMethods
 from compaction_hooks.settings import CompactionSettings
@@ -58,7 +58,7 @@ _KINDS = {
 _ID = {"id": arguments.SESSION_ID}
 
 
-@arguments.checked(_KINDS)
+@arguments.validate(_KINDS)
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
@@ -153,10 +153,10 @@ class CompactionController(ConversationMethods[M]):
             requested_outputs={},
             answer_limits={},
             calibrations={},
-            host_files=guarded_files(host_files or FileOperations),
+            host_files=guard_files(host_files or FileOperations),
             has_store=store is not None,
         )
-        self._world = World(
+        self._services = Services(
             summarizer=summarizer,
             store=store,
             handlers=_list_handlers(on_event),
@@ -191,7 +191,7 @@ class CompactionController(ConversationMethods[M]):
         self, id: str, format: MessageFormat[N], *, host_files: Callable[[], FileOperations] | None = None
     ) -> CompactionSession[N]: ...
 
-    @arguments.checked({**_ID, "format": _KINDS["format"], "host_files": _KINDS["host_files"]})
+    @arguments.validate({**_ID, "format": _KINDS["format"], "host_files": _KINDS["host_files"]})
     def session(
         self,
         id: str,
@@ -226,7 +226,7 @@ class CompactionController(ConversationMethods[M]):
             session = held.pop(name, None) or self._evicted.pop((id, name), None)
             if session is None:
                 session = CompactionSession(
-                    id, format=chosen, estimator=self._estimator, shared=self._shared, world=self._world
+                    id, format=chosen, estimator=self._estimator, shared=self._shared, services=self._services
                 )
             siblings = [*held.values()]
             held[name] = session
@@ -237,7 +237,7 @@ class CompactionController(ConversationMethods[M]):
             self._keep_manual_records(old)
         session.engine.import_records(by_hand)
         if host_files is not None:
-            session.engine.conversation.host_files = guarded_files(host_files)
+            session.engine.conversation.host_files = guard_files(host_files)
         for sibling in siblings:
             session.engine.conversation.merge_from(sibling.engine.conversation)
         return session
@@ -300,7 +300,7 @@ class CompactionController(ConversationMethods[M]):
         for session in held:
             session.begin_anew()
         self.close(id)
-        return Driver(self._world, threading.RLock())
+        return Driver(self._services, threading.RLock())
 
     @property
     def engine(self) -> Engine[Any]:
@@ -329,7 +329,7 @@ def _check_merging(format: MessageFormat[Any] | None) -> None:
 def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:
     """Return the settings with a trigger and strategies that cannot fail a call."""
     if settings.trigger is not None:
-        settings = replace(settings, trigger=guarded(settings.trigger))
+        settings = replace(settings, trigger=guard_trigger(settings.trigger))
     if settings.strategies is not None:
         from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have such
 

@@ -20,9 +20,9 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.formats.answers import read_answer, read_report
 from compaction_hooks.history import HistoryReader
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
-from compaction_hooks.runtime.drivers import Caller, World
-from compaction_hooks.runtime.guards import GuardedSignal, Signal, guarded_reader
-from compaction_hooks.runtime.timebox import is_async
+from compaction_hooks.runtime.drivers import CallContext, Services
+from compaction_hooks.runtime.guarded_call import is_async
+from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.session.options import CallOptions, check_options
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
@@ -142,7 +142,9 @@ class ConversationMethods(Generic[M]):
         """As `call`, for callers without an event loop; a stream is whatever has `__next__`."""
         arguments.check(_KINDS, {"send": send, "answer": answer})
         if is_async(send):
-            raise ConfigurationError(f"send={arguments.shown(send)} is async: write `await call(messages, send)`")
+            raise ConfigurationError(
+                f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
+            )
         flow = self.engine.call(_call(self.engine, messages, options), _reader(answer))
         return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
 
@@ -326,7 +328,13 @@ class CompactionSession(ConversationMethods[M]):
     """
 
     def __init__(
-        self, id: str, *, format: MessageFormat[M] | None, estimator: TokenEstimator, shared: SharedState, world: World
+        self,
+        id: str,
+        *,
+        format: MessageFormat[M] | None,
+        estimator: TokenEstimator,
+        shared: SharedState,
+        services: Services,
     ) -> None:
         # Without a format M is the dicts of providers, and these messages are read as they come.
         first = format or cast("MessageFormat[M]", OpenAIChatFormat())
@@ -335,7 +343,7 @@ class CompactionSession(ConversationMethods[M]):
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
-            return Engine(conversation, shared, world)
+            return Engine(conversation, shared, services)
 
         self._make_engine = make
         self._own = make()
@@ -461,12 +469,14 @@ def _find_settings(shared: SharedState, options: CallOptions) -> CompactionSetti
     return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
 
 
-def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> Caller:
+def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> CallContext:
     guarded = None
     if signal is not None:
         arguments.check(_KINDS, {"signal": signal})
         guarded = GuardedSignal(signal)
-    return Caller(signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event"))
+    return CallContext(
+        signal=guarded, send=send, summarizer=options.get("summarizer"), on_event=options.get("on_event")
+    )
 
 
 _KINDS = {
@@ -486,4 +496,4 @@ def _is_known(conversation: Conversation[M], fields: object) -> bool:
 
 
 def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
-    return guarded_reader(cast("Callable[[object], object]", answer or read_answer))  # it reads the responses of `send`
+    return guard_reader(cast("Callable[[object], object]", answer or read_answer))  # it reads the responses of `send`

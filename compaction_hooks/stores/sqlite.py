@@ -41,7 +41,7 @@ _REMEDIES = {
 """What to do, by what SQLite's message holds."""
 
 
-@arguments.checked({"path": arguments.PATH})
+@arguments.validate({"path": arguments.PATH})
 class SQLiteStore:
     """Records in one SQLite file, shared by threads and processes on one machine. Each call is atomic.
 

@@ -13,7 +13,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.reasoning import stale_runs_of
-from compaction_hooks.view.record import Base, CompactionReason, CompactionRecord, record_id
+from compaction_hooks.view.record import CompactionReason, CompactionRecord, ParentSummary, record_id
 from compaction_hooks.view.reductions import Reducible, Reduction, ToolRule, reducible_parts
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import PROMPT_VERSION
@@ -50,7 +50,7 @@ class Candidate(Generic[M]):
         """Size of the view in tokens of the model, by estimate, which errs on the high side."""
         return self.snapshot.model_tokens(self.projection.tokens(self.snapshot.history))
 
-    def sized_record(self) -> CompactionRecord:
+    def record_with_size(self) -> CompactionRecord:
         """Return the record with the size of its view.
 
         That is in proportion to the provider's count of the view before, so that the two numbers can be compared.
@@ -160,7 +160,7 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
         active,
         parent=active.id or None,
         reason=goal.reason,
-        base=_base(snapshot),
+        base=_parent_summary(snapshot),
         seen_runs=history.run_count,
         tokens_before=snapshot.tokens,
         compaction_count=active.compaction_count + 1,
@@ -170,13 +170,13 @@ def next_record(snapshot: Snapshot[M], goal: Goal[M]) -> CompactionRecord:
     )
 
 
-def _base(snapshot: Snapshot[M]) -> Base | None:
+def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
     """Return the earlier summary at the head of the list, for a record that must be readable without its parent."""
     head, origin = snapshot.history.summary_piece, snapshot.history.origin
     if head is None or origin is None:
         return None
     text = snapshot.history.piece(head).message.text
-    return Base(
+    return ParentSummary(
         text_digest=text_digest(text),
         runs=origin.runs,
         digest=origin.digest,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from compaction_hooks import arguments
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, unpinned_parts
-from compaction_hooks.view.reductions import Reducible, ToolRule, cleared
+from compaction_hooks.view.reductions import Reducible, ToolRule, clearing_marker
 from compaction_hooks.view.snapshot import Snapshot
 
 _TOKENS = arguments.whole("tokens", least=0).or_none()
 
 
-@arguments.checked({"protect_tokens": _TOKENS, "minimum_gain_tokens": _TOKENS})
+@arguments.validate({"protect_tokens": _TOKENS, "minimum_gain_tokens": _TOKENS})
 @dataclass(frozen=True, slots=True)
 class ClearToolResults:
     """Clear tool results: not the newest ones, not those that the model has not seen yet, and none against their tool's rule.
@@ -64,7 +64,7 @@ def results_to_clear(
         newer_tokens += part.tokens
         if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
-        marker_chars = len(cleared(part.text))
+        marker_chars = len(clearing_marker(part.text))
         # What is shown as its marker was cleared before; short results and few tokens gain nothing.
         if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
             chosen.append(part)

@@ -13,7 +13,7 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, pl
 from compaction_hooks.view.snapshot import Snapshot
 
 
-@arguments.checked({"add_continuation": arguments.SWITCH})
+@arguments.validate({"add_continuation": arguments.SWITCH})
 @dataclass(frozen=True, slots=True)
 class DropOldest:
     """Drop all but the recent messages, when no summary of them is to be had.
@@ -31,19 +31,19 @@ class DropOldest:
         plan = plan_summary(snapshot, goal)
         if plan is None or (goal.start and goal.may_send_start and goal.start.record.covered_runs >= plan.cut):
             return None
-        room = plan.allowance - snapshot.text_tokens(dropped_marker(plan))
+        room = plan.allowance - snapshot.text_tokens(drop_marker(plan))
         return replace(plan, needs_model=False, allowance=room)
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M]:
         """Return the view without the messages that the plan covers."""
-        marked = replace(summary, text=f"{dropped_marker(plan)}\n\n{summary.text}")
+        marked = replace(summary, text=f"{drop_marker(plan)}\n\n{summary.text}")
         candidate = summary_candidate(snapshot, goal, plan, marked, add_continuation=self.add_continuation)
         return replace(candidate, is_enough=False)
 
 
-def dropped_marker(plan: SummaryPlan) -> str:
+def drop_marker(plan: SummaryPlan) -> str:
     """Return the line that counts the messages dropped without a summary, by role (Opal's `truncate`)."""
     messages = [*plan.history, *plan.prefix]
     roles = Counter(message.role for message in messages)

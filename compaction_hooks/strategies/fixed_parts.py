@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from compaction_hooks.messages import M
-from compaction_hooks.strategies.summary_plan import pinned_pieces
+from compaction_hooks.strategies.summary_plan import find_pinned
 from compaction_hooks.view.snapshot import Snapshot
 
 
@@ -20,7 +20,7 @@ def largest_fixed_part(snapshot: Snapshot[M]) -> tuple[str, int]:
         - snapshot.tools_tokens,
         "tools": snapshot.tools_tokens,
         "current request": history.piece(request).tokens if request is not None else 0,
-        "pins": sum(history.piece(i).tokens for i in pinned_pieces(snapshot, last) if i != request),
+        "pins": sum(history.piece(i).tokens for i in find_pinned(snapshot, last) if i != request),
         "last step": sum(p.tokens for i, p in enumerate(history.pieces(last), last) if i != request),
     }
     counted = {name: math.ceil(size * snapshot.ratio) for name, size in sizes.items()}

@@ -23,13 +23,13 @@ class LeaveOutMedia:
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
         """Return the active view without as many media as exceed `goal.limit_bytes`, or without half of them; None without any."""
-        found = _unpinned_media(snapshot, goal)
+        found = _find_media(snapshot, goal)
         excess = 0
         if goal.limit_bytes is not None:
             excess = view_chars(snapshot, snapshot.projection) - chars_within(goal.limit_bytes)
         if excess <= 0:  # no limit is known, or what exceeds it is not seen here
             excess = sum(media.chars for media in found) // 2
-        return reduce(snapshot, goal, _first_of(((media.reduction, media.chars) for media in found), excess))
+        return reduce(snapshot, goal, _choose_first(((media.reduction, media.chars) for media in found), excess))
 
 
 def leave_out_media(snapshot: Snapshot[M], goal: Goal[M], *, excess_tokens: int) -> Candidate[M] | None:
@@ -38,13 +38,13 @@ def leave_out_media(snapshot: Snapshot[M], goal: Goal[M], *, excess_tokens: int)
     Args:
         excess_tokens: Tokens that the view must lose, by estimate before calibration.
     """
-    largest_first = sorted(_unpinned_media(snapshot, goal), key=lambda media: -media.tokens)
+    largest_first = sorted(_find_media(snapshot, goal), key=lambda media: -media.tokens)
     return reduce(
-        snapshot, goal, _first_of(((media.reduction, media.tokens) for media in largest_first), excess_tokens)
+        snapshot, goal, _choose_first(((media.reduction, media.tokens) for media in largest_first), excess_tokens)
     )
 
 
-def _first_of(found: Iterable[tuple[Reduction, int]], excess: int) -> Iterator[Reduction]:
+def _choose_first(found: Iterable[tuple[Reduction, int]], excess: int) -> Iterator[Reduction]:
     """Yield the first reductions that together save so much, of those that save anything."""
     for reduction, saved in found:
         if excess > 0 and saved > 0:
@@ -64,8 +64,8 @@ def view_chars(snapshot: Snapshot[M], projection: Projection[M]) -> int:
     return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in media_in(part))
 
 
-def _unpinned_media(snapshot: Snapshot[M], goal: Goal[M]) -> list[Removable]:
+def _find_media(snapshot: Snapshot[M], goal: Goal[M]) -> list[Removable]:
     record = start_record(snapshot, goal)
     estimate = snapshot.estimator.estimate_message_tokens
-    pinned = snapshot.pinned_by_user()
-    return removable_media(snapshot.history, record.covered_runs, estimate, record.reductions, spared=pinned)
+    pinned = snapshot.user_pinned_pieces()
+    return removable_media(snapshot.history, record.covered_runs, estimate, record.reductions, excluded=pinned)

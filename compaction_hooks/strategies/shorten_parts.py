@@ -29,7 +29,7 @@ SHORTENING_SLACK = 0.03
 """The part of the room that is left over when parts are shortened: a long text is sized by samples, and its ends may be denser."""
 
 
-@arguments.checked({"least_chars": arguments.whole("characters")})
+@arguments.validate({"least_chars": arguments.whole("characters")})
 @dataclass(frozen=True, slots=True)
 class ShortenParts:
     """Shorten tool results and arguments until the view fits the target, the largest first, and no more than is needed.
@@ -75,8 +75,8 @@ def _leave_out_media(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | Non
 def _shorten_texts(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
     record = start_record(snapshot, goal)
     estimate = snapshot.estimator.estimate_message_tokens
-    pinned = snapshot.pinned_by_user()
-    texts = reducible_texts(snapshot.history, record.covered_runs, estimate, record.reductions, spared=pinned)
+    pinned = snapshot.user_pinned_pieces()
+    texts = reducible_texts(snapshot.history, record.covered_runs, estimate, record.reductions, excluded=pinned)
     return _shorten(snapshot, goal, texts, goal.budget.trigger, LEAST_KEPT_CHARS)
 
 
@@ -84,7 +84,7 @@ def _shorten(
     snapshot: Snapshot[M], goal: Goal[M], parts: Sequence[Reducible], limit: int, least_chars: int
 ) -> Candidate[M] | None:
     excess = _excess(snapshot, goal, limit)
-    chosen = shortening(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
+    chosen = choose_shortened(parts, excess_tokens=excess, rules=goal.tool_rules, least_chars=least_chars)
     return reduce(snapshot, goal, chosen)
 
 
@@ -95,7 +95,7 @@ def _excess(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> int:
     return estimated - room + max(0, int(room * SHORTENING_SLACK))
 
 
-def shortening(
+def choose_shortened(
     parts: Sequence[Reducible],
     *,
     excess_tokens: int,

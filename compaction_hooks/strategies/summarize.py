@@ -30,7 +30,7 @@ class SummaryStrategy(Protocol):
         ...
 
 
-@arguments.checked({"split_turn_min_prefix": arguments.whole("messages"), "add_continuation": arguments.SWITCH})
+@arguments.validate({"split_turn_min_prefix": arguments.whole("messages"), "add_continuation": arguments.SWITCH})
 @dataclass(frozen=True, slots=True)
 class Summarize:
     """Ask the summarizer for a summary that takes the place of all but the recent messages.

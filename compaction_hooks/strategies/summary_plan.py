@@ -109,13 +109,13 @@ def plan_summary(
         return None
     spare = _spare_tokens(snapshot, goal.budget, cut, allowance + wrapper) - wrapper
     allowance = min(allowance, max(spare, MINIMUM_SUMMARY_TOKENS))
-    return _gather(snapshot, goal, cut, allowance, split_turn_min_prefix, reaches_target=fits(cut))
+    return _build_plan(snapshot, goal, cut, allowance, split_turn_min_prefix, reaches_target=fits(cut))
 
 
 def _tokens_above(snapshot: Snapshot[M], start: int) -> int:
     """The estimate of the system messages and pins that stay from before piece `start`."""
     return sum(
-        snapshot.history.piece(i).tokens for i in (*snapshot.history.systems(start), *pinned_pieces(snapshot, start))
+        snapshot.history.piece(i).tokens for i in (*snapshot.history.systems(start), *find_pinned(snapshot, start))
     )
 
 
@@ -136,12 +136,12 @@ def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) 
     return int((snapshot.room(budget.window) - rigid) * CRAMPED_RATIO)
 
 
-def _gather(
+def _build_plan(
     snapshot: Snapshot[M], goal: Goal[M], cut: int, allowance: int, split_turn_min_prefix: int, *, reaches_target: bool
 ) -> SummaryPlan | None:
     history = snapshot.history
     start = history.run_start(cut)
-    pinned = pinned_pieces(snapshot, start)
+    pinned = find_pinned(snapshot, start)
     foreign = _foreign_summary(snapshot)
     first = history.run_start(snapshot.covered_runs) if snapshot.covered_runs else 0
     new = enumerate(history.pieces(first, start), first)
@@ -171,7 +171,7 @@ def _gather(
         allowance=allowance - (snapshot.text_tokens(tags) if tags else 0),
         tags=tags,
         files=files,
-        digest=digest(messages, calls, touched.modified, _hidden(snapshot)),
+        digest=digest(messages, calls, touched.modified, _reduced_results(snapshot)),
         host_messages=history.piece(start).host
         + (snapshot.record.compacted_message_count if snapshot.record and history.base else 0),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
@@ -192,7 +192,7 @@ def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_pre
     return start if len(hosts) >= min_prefix else none
 
 
-def pinned_pieces(snapshot: Snapshot[M], start: int) -> list[int]:
+def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
     """The pieces before `start` that stay: the current request, and whatever the host pinned, with its calls and results."""
     history = snapshot.history
     request = history.request
@@ -238,7 +238,7 @@ def _previous_summary(snapshot: Snapshot[M], foreign: int | None) -> str | None:
     return parse_summary(text) or text
 
 
-def _hidden(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
+def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
     in_force = {(item.run, item.ordinal): item for item in snapshot.reductions if item.kind == "result"}
     if not in_force:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from compaction_hooks.errors import described
+from compaction_hooks.errors import describe_error
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message, Usage, UsageReport
@@ -264,7 +264,7 @@ def accepted_usage(answer: object) -> Usage | None:
     try:
         read = read_report(answer.usage, "Summary") if isinstance(answer, Summary) else None
     except Exception as error:  # noqa: BLE001 - whatever a callable put there
-        logger.warning("the usage of a summary is left out: %s", described(error))
+        logger.warning("the usage of a summary is left out: %s", describe_error(error))
         return None
     if read is not None and not is_counted(read):
         logger.warning("the usage of a summary is left out: its counts must be whole numbers")

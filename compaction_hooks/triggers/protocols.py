@@ -53,7 +53,7 @@ class SnapshotFigures(Protocol):
         ...
 
 
-@arguments.checked({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS.or_none()})
+@arguments.validate({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS.or_none()})
 @dataclass(frozen=True, slots=True)
 class Due:
     """The answer of a trigger that wants a compaction.

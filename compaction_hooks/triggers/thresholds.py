@@ -40,7 +40,7 @@ class ThresholdTrigger(Combinable):
         return Due(f"above {most:,} tokens") if snapshot.tokens > most else None
 
 
-@arguments.checked({"tokens": arguments.TOKENS})
+@arguments.validate({"tokens": arguments.TOKENS})
 @dataclass(frozen=True, slots=True)
 class ReserveTrigger(ThresholdTrigger):
     """Due when less than a reserve is left of the window.
@@ -56,7 +56,7 @@ class ReserveTrigger(ThresholdTrigger):
         return window - min(self.tokens, int(window * RESERVE_RATIO))
 
 
-@arguments.checked({"ratio": arguments.RATIO})
+@arguments.validate({"ratio": arguments.RATIO})
 @dataclass(frozen=True, slots=True)
 class RatioTrigger(ThresholdTrigger):
     """Due above a part of the window.
@@ -72,7 +72,7 @@ class RatioTrigger(ThresholdTrigger):
         return int(window * self.ratio)
 
 
-@arguments.checked({"tokens": arguments.TOKENS})
+@arguments.validate({"tokens": arguments.TOKENS})
 @dataclass(frozen=True, slots=True)
 class TokensTrigger(ThresholdTrigger):
     """Due above a number of tokens, whatever the window.

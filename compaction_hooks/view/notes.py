@@ -18,15 +18,15 @@ def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
     return _note(tuple(pins))
 
 
-def undo_note(record_ids: Iterable[str], rest_until: int, rest_window: int) -> CompactionRecord:
+def undo_note(record_ids: Iterable[str], cooldown_tokens: int, cooldown_window: int) -> CompactionRecord:
     """Return a note of records that were taken back.
 
     Args:
-        rest_until: While the context is smaller than this (tokens), there is no threshold compaction; 0: no rest. The note has
+        cooldown_tokens: While the context is smaller than this (tokens), there is no threshold compaction; 0: no rest. The note has
             it as `tokens_before`.
-        rest_window: The window for which that holds (tokens), as `tokens_after`.
+        cooldown_window: The window for which that holds (tokens), as `tokens_after`.
     """
-    return _note((), tuple(sorted(record_ids)), rest_until, rest_window)
+    return _note((), tuple(sorted(record_ids)), cooldown_tokens, cooldown_window)
 
 
 def _note(

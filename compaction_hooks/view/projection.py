@@ -16,7 +16,7 @@ from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat,
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
-from compaction_hooks.view.record import CompactionRecord, Pin, known_products
+from compaction_hooks.view.record import CompactionRecord, Pin, collect_products
 from compaction_hooks.view.reductions import (
     PartKind,
     Place,
@@ -48,13 +48,13 @@ class Projection(NamedTuple, Generic[M]):
     Attributes:
         prefix: What the view begins with: system messages, summary, pins, and the kept messages up to the last one that
             is not simply the host's object.
-        rest: Index of the host message from which on the view is the host's list.
+        tail_start: Index of the host message from which on the view is the host's list.
         prefix_tokens: Estimate of `prefix` in tokens, before calibration.
         pinned: Indexes of the pieces that stay from before the cut.
         cut: Index of the first piece that is kept because it is recent.
-        borrowed: Indexes of the host messages that the prefix holds, or holds copies of.
-        favoured: Index of a piece that is shown, or shown in full, only while it is the current request; None where there is
-            none. It was current when the record was made for another end of the conversation, which was since rewound.
+        reused: Indexes of the host messages that the prefix holds, or holds copies of.
+        unpinned_request: Index of a piece that is shown, or shown in full, only while it is the current request; None without one.
+            It was not current when the record was made: the conversation was rewound to it since.
         rewritten: By index, the kept host messages that are shown smaller.
         is_settled: Whether all that the record shows smaller, and all stale reasoning, could be there; not in a list that was cut
             off before its end, and that may grow again.
@@ -63,12 +63,12 @@ class Projection(NamedTuple, Generic[M]):
     """
 
     prefix: Sequence[M]
-    rest: int
+    tail_start: int
     prefix_tokens: int
     pinned: tuple[int, ...]
     cut: int
-    borrowed: tuple[int, ...] = ()
-    favoured: int | None = None
+    reused: tuple[int, ...] = ()
+    unpinned_request: int | None = None
     rewritten: Mapping[int, Rewritten[M]] = MappingProxyType({})
     is_settled: bool = True
     stale_runs: int = 0
@@ -77,7 +77,7 @@ class Projection(NamedTuple, Generic[M]):
     @property
     def is_identity(self) -> bool:
         """Whether the view is the host's own list."""
-        return not self.prefix and self.rest == 0
+        return not self.prefix and self.tail_start == 0
 
     def view(self, messages: Sequence[M]) -> list[M]:
         """Return the list to send for the list that the history was read from, which may hold copies of the same messages."""
@@ -85,7 +85,7 @@ class Projection(NamedTuple, Generic[M]):
         # Providers allow few cache marks: the summary has one only while the covered message still has it.
         if moved is not None and moved.find(messages[moved.host]) != moved.mark:
             prefix = [moved.unmarked if message is moved.marked else message for message in prefix]
-        return [*prefix, *messages[self.rest :]]
+        return [*prefix, *messages[self.tail_start :]]
 
     @property
     def reductions(self) -> list[Reduction]:
@@ -94,10 +94,10 @@ class Projection(NamedTuple, Generic[M]):
 
     def tokens(self, history: History[M]) -> int:
         """Return the view's estimate in tokens, before calibration."""
-        return self.prefix_tokens + history.tokens(history.first_piece(self.rest))
+        return self.prefix_tokens + history.tokens(history.first_piece(self.tail_start))
 
 
-class _Draft(Generic[M]):
+class _ViewBuilder(Generic[M]):
     """Host messages chosen piece by piece, with their size."""
 
     def __init__(self, history: History[M], format: MessageFormat[M], stale: StaleReasoning[M]) -> None:
@@ -105,7 +105,7 @@ class _Draft(Generic[M]):
         self.format = format
         self.stale = stale
         self.messages: list[M] = []
-        self.borrowed: list[int] = []
+        self.reused: list[int] = []
         self.tokens = 0
         self.moved_mark: MovedMark[M] | None = None
 
@@ -118,7 +118,7 @@ class _Draft(Generic[M]):
                 message = self.format.take(message, [self.history.piece(index).number for index in chosen])
             shown, saved = self.stale.leave_out(message, chosen)
             if shown is not None:
-                self.borrowed.append(host)
+                self.reused.append(host)
                 self.messages.append(shown)
             self.tokens += sum(self.history.piece(index).tokens for index in chosen) - saved
 
@@ -135,13 +135,13 @@ class _Draft(Generic[M]):
         pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *asked}))
         self.add(history.systems(cut))
         summary = self.format.summary(record.rendered)
-        self.moved_mark = move_mark(history, self.format, summary, self._covered_hosts(cut, pinned, earlier))
+        self.moved_mark = move_mark(history, self.format, summary, self._hosts_with_marks(cut, pinned, earlier))
         self.messages.append(summary if self.moved_mark is None else self.moved_mark.marked)
         self.tokens += sum(map(estimate, self.format.read(summary)))
         self.add(pinned)
         return cut, pinned
 
-    def _covered_hosts(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
+    def _hosts_with_marks(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
         """Yield the covered host messages that may have a cache mark, the newest first; before an earlier cut its view knows."""
         history = self.history
         known = (
@@ -167,7 +167,7 @@ class _Draft(Generic[M]):
             else:
                 kept[host] = left
         self.messages += kept.values()
-        self.borrowed += kept
+        self.reused += kept
 
 
 def apply_record(
@@ -190,44 +190,44 @@ def apply_record(
     if record is None and not stale_runs:
         return Projection((), 0, 0, (), 0)
     stale = StaleReasoning(history, format, estimate, stale_runs)
-    draft = _Draft(history, format, stale)
-    cut, pinned = draft.add_summary(record, estimate, earlier) if record else (0, ())
+    builder = _ViewBuilder(history, format, stale)
+    cut, pinned = builder.add_summary(record, estimate, earlier) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
     held: Mapping[int, Rewritten[M]] = earlier.rewritten if earlier else {}
     known = {*made_here, *(earlier.reductions if earlier else ())}
     rewritten = {
-        host: _rewritten(history, host, new, format, estimate, held.get(host))
+        host: _rewrite(history, host, new, format, estimate, held.get(host))
         for host, new in _new_texts(history, wanted, cut, known).items()
     }
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
     is_partial = cut < history.piece_count and history.first_piece(first) != cut
     changed = [*rewritten, *stale.hosts(first, history.host_count)]
-    rest = max([first + is_partial, *(host + 1 for host in changed)])
+    tail_start = max([first + is_partial, *(host + 1 for host in changed)])
     if is_partial:
-        draft.add(range(cut, history.first_piece(first + 1)), rewritten)
-    draft.add_hosts(first + is_partial, rest, rewritten)
-    favoured = _favoured(history, record, cut) if record else None
+        builder.add(range(cut, history.first_piece(first + 1)), rewritten)
+    builder.add_hosts(first + is_partial, tail_start, rewritten)
+    unpinned_request = _find_unpinned_request(history, record, cut) if record else None
     is_settled = stale.is_settled and all(item.run < history.run_count - 1 for item in wanted.values())
     if not changed and cut == 0:
-        return Projection((), 0, 0, (), 0, (), favoured, is_settled=is_settled, stale_runs=stale_runs)
-    tokens = draft.tokens - sum(shown.saved for shown in rewritten.values())
-    borrowed = tuple(draft.borrowed)
+        return Projection((), 0, 0, (), 0, (), unpinned_request, is_settled=is_settled, stale_runs=stale_runs)
+    tokens = builder.tokens - sum(shown.saved for shown in rewritten.values())
+    reused = tuple(builder.reused)
     return Projection(
-        draft.messages,
-        rest,
+        builder.messages,
+        tail_start,
         tokens,
         pinned,
         cut,
-        borrowed,
-        favoured,
+        reused,
+        unpinned_request,
         rewritten,
         is_settled,
         stale_runs,
-        draft.moved_mark,
+        builder.moved_mark,
     )
 
 
-def _favoured(history: History[M], record: CompactionRecord, cut: int) -> int | None:
+def _find_unpinned_request(history: History[M], record: CompactionRecord, cut: int) -> int | None:
     request = history.request
     if request is None:
         return None
@@ -281,7 +281,7 @@ def _partners(history: History[M], index: int) -> Iterator[int]:
         open_calls -= found
 
 
-def _rewritten(
+def _rewrite(
     history: History[M],
     host: int,
     new: Mapping[PartAddress, tuple[str, Reduction]],
@@ -329,7 +329,7 @@ def _new_texts(
         is_there = is_known or part_digest(place.kind, place.text) == reduction.digest
         # A result that is shown smaller has lost its media already; its own reduction comes first.
         if is_there and address not in texts.get(piece.host, ()):
-            texts.setdefault(piece.host, {})[address] = place.shown(reduction), reduction
+            texts.setdefault(piece.host, {})[address] = place.text_under(reduction), reduction
     return texts
 
 
@@ -357,7 +357,7 @@ def project(
     arguments.check_messages(messages)
     arguments.check(_KINDS, {"record": record, "format": format, "model": model})
     chosen = cast("MessageFormat[M]", format or format_of(messages) or OpenAIChatFormat())  # it reads these messages
-    known = known_products([] if record is None else [record])
+    known = collect_products([] if record is None else [record])
     history = HistoryReader(chosen, lambda _: 0, SUMMARY_MARKER).read(messages, known)
     if record is None or not is_true(history, record):
         return list(messages)

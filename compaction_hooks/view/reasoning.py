@@ -44,12 +44,12 @@ class BoundReasoning:
         """Return the run before which reasoning is stale for a model that binds it."""
         return max(stale_runs_of(record), history.run_count if self.is_rewritten else self.stale_runs)
 
-    def refuse(self, model: str | None) -> None:
+    def record_refusal(self, model: str | None) -> None:
         """Note that this model's provider refused the reasoning that there is."""
         self.models.add(model)
         self.is_rewritten = True
 
-    def note_handed_out(self, history: History[M]) -> None:
+    def remember_sent(self, history: History[M]) -> None:
         """Note that a view was handed out: what the model answers belongs to it."""
         if self.is_rewritten:
             self.stale_runs, self.is_rewritten = history.run_count, False
@@ -79,7 +79,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         history = self.history
         start, stop = history.first_piece(first), min(self._end, history.first_piece(end))
         pieces = history.pieces(start, stop) if start < stop else []
-        return [*dict.fromkeys(piece.host for piece in pieces if _thinks(piece.message))]
+        return [*dict.fromkeys(piece.host for piece in pieces if _has_reasoning(piece.message))]
 
     def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
         """Return a shown message without its reasoning, None if it says nothing else; and the tokens that this saves.
@@ -88,9 +88,9 @@ class StaleReasoning(NamedTuple, Generic[M]):
             message: A host message, or a copy with some of its pieces or with shorter parts.
             pieces: Indexes of the pieces it shows.
         """
-        if not any(index < self._end and _thinks(self.history.piece(index).message) for index in pieces):
+        if not any(index < self._end and _has_reasoning(self.history.piece(index).message) for index in pieces):
             return message, 0
-        saved = sum(self._saved(index) for index in pieces)
+        saved = sum(self._tokens_saved(index) for index in pieces)
         read = self.format.read(message)
         if all(is_reasoning(part) or is_blank(part) for piece in read for part in piece.parts):
             return None, saved
@@ -107,7 +107,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         """The first piece whose reasoning is not stale."""
         return self.history.run_start(max(self.runs, self.history.base)) if self.runs else 0
 
-    def _saved(self, index: int) -> int:
+    def _tokens_saved(self, index: int) -> int:
         """Tokens that a piece takes less without its reasoning."""
         piece = self.history.piece(index)
         left = tuple(part for part in piece.message.parts if not is_reasoning(part))
@@ -117,5 +117,5 @@ class StaleReasoning(NamedTuple, Generic[M]):
         return piece.tokens - (0 if is_empty else self.estimate(replace(piece.message, parts=left)))
 
 
-def _thinks(message: Message) -> bool:
+def _has_reasoning(message: Message) -> bool:
     return any(map(is_reasoning, message.parts))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar, cast, get_args
 
-from compaction_hooks.arguments import shown
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import RecordError
 from compaction_hooks.history import Known, Origin
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, text_digest
@@ -48,7 +48,7 @@ class Pin(NamedTuple):
     is_users: bool = False
 
 
-class Base(NamedTuple):
+class ParentSummary(NamedTuple):
     """The earlier summary that stood at the head of the list a record was made from.
 
     With it the record alone is enough to read such a list: what that summary covers, and which reduced texts follow it.
@@ -119,7 +119,7 @@ class CompactionRecord:
     last_compacted_at: str
     pins: tuple[Pin, ...] = ()
     reductions: tuple[Reduction, ...] = ()
-    base: Base | None = None
+    base: ParentSummary | None = None
     read_files: tuple[str, ...] = ()
     modified_files: tuple[str, ...] = ()
     digest: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -181,12 +181,12 @@ class CompactionRecord:
         version = _field(fields, "version", int, 1)
         if version > RECORD_VERSION:
             raise RecordError(
-                f"version={shown(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
+                f"version={format_value(version)} is newer than {RECORD_VERSION}: update compaction-hooks to read it"
             )
         learned = fields.get("calibration")
         reason = _field(fields, "reason", str)
         if reason not in tuple(CompactionReason):
-            raise RecordError(f"reason={shown(reason)} is not one of {', '.join(CompactionReason)}")
+            raise RecordError(f"reason={format_value(reason)} is not one of {', '.join(CompactionReason)}")
         return CompactionRecord(
             id=_field(fields, "id", str),
             parent=_optional_text(fields, "parent"),
@@ -208,7 +208,7 @@ class CompactionRecord:
             reductions=tuple(
                 _reduction(item) for name in ("reductions", "left_out") for item in _objects(fields, name)
             ),
-            base=_optional(fields, "base", _base),
+            base=_optional(fields, "base", _parent_summary),
             read_files=_texts(fields, "read_files"),
             modified_files=_texts(fields, "modified_files"),
             digest=_mapping(fields.get("digest") or {}, "digest"),
@@ -277,7 +277,7 @@ def _pin(item: Mapping[str, object]) -> Pin:
 def _reduction(item: Mapping[str, object]) -> Reduction:
     kind = item.get("kind")
     if kind not in get_args(PartKind):
-        raise RecordError(f"reductions: kind={shown(kind)} is not one of {', '.join(get_args(PartKind))}")
+        raise RecordError(f"reductions: kind={format_value(kind)} is not one of {', '.join(get_args(PartKind))}")
     return Reduction(
         kind=cast("PartKind", kind),
         run=_field(item, "run", int),
@@ -289,8 +289,8 @@ def _reduction(item: Mapping[str, object]) -> Reduction:
     )
 
 
-def _base(fields: Mapping[str, object]) -> Base:
-    return Base(
+def _parent_summary(fields: Mapping[str, object]) -> ParentSummary:
+    return ParentSummary(
         text_digest=_field(fields, "text_digest", str),
         runs=_field(fields, "runs", int),
         digest=_field(fields, "digest", str),
@@ -318,7 +318,7 @@ def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
     return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
 
 
-def known_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
+def collect_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
     """Return what a reader must know of these records to read lists that hold their products.
 
     Args:

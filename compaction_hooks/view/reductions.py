@@ -55,7 +55,7 @@ class Reduction(NamedTuple):
 
     def apply(self, text: str) -> str:
         """Return what stands in the place of `text`."""
-        return _reduced(self.kind, text, self.head_chars, self.tail_chars)
+        return _reduce_text(self.kind, text, self.head_chars, self.tail_chars)
 
     def to_json(self) -> str:
         """Return plain JSON as `json.dumps` writes it, in a fifth of the time: every record names all that are in force."""
@@ -65,11 +65,11 @@ class Reduction(NamedTuple):
         )
 
 
-def _reduced(kind: PartKind, text: str, head_chars: int, tail_chars: int) -> str:
+def _reduce_text(kind: PartKind, text: str, head_chars: int, tail_chars: int) -> str:
     if kind == "arguments":
         return shorten_arguments(text, head_chars, tail_chars)
     if kind == "result" and not (head_chars or tail_chars):
-        return cleared(text)
+        return clearing_marker(text)
     return shortened(text, head_chars, tail_chars)
 
 
@@ -90,10 +90,10 @@ def part_digest(kind: PartKind, text: str) -> str:
     return text_digest(canonical_arguments(text) if kind == "arguments" else text)
 
 
-def cleared(text: str) -> str:
+def clearing_marker(text: str) -> str:
     """Return the marker for a result that was cleared.
 
-    >>> cleared("x" * 12345)
+    >>> clearing_marker("x" * 12345)
     '[Old tool result cleared: 12,345 characters]'
     """
     return f"[Old tool result cleared: {len(text):,} characters]"
@@ -153,7 +153,7 @@ class Reducible(NamedTuple):
 
     def reduction(self, head_chars: int = 0, tail_chars: int = 0) -> Reduction:
         """Return the reduction that clears this part, or keeps these many characters of it."""
-        shown = _reduced(self.kind, self.text, head_chars, tail_chars)
+        shown = _reduce_text(self.kind, self.text, head_chars, tail_chars)
         return Reduction(
             kind=self.kind,
             run=self.run,
@@ -181,7 +181,7 @@ class Place(NamedTuple):
     part: Part
     text: str
 
-    def shown(self, reduction: Reduction) -> str:
+    def text_under(self, reduction: Reduction) -> str:
         """Return the text that a view shows there under a reduction."""
         return without_media(self.part) if self.kind == "media" else reduction.apply(self.text)
 
@@ -297,7 +297,7 @@ def reducible_parts(
                 whole = rewritten.get(piece.host)
                 shown = whole.alone if whole is not None else None
                 if shown is None:
-                    shown = _shown(piece, number, text, in_force.get((kind, run, ordinal)), estimate)
+                    shown = _size_in_view(piece, number, text, in_force.get((kind, run, ordinal)), estimate)
                 found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown))
     return found
 
@@ -308,20 +308,22 @@ def reducible_texts(
     estimate: Estimate,
     reductions: Sequence[Reduction] = (),
     *,
-    spared: Collection[int] = (),
+    excluded: Collection[int] = (),
 ) -> list[Reducible]:
     """Return what users and the assistant said from run `first_run` on, oldest first, as the view shows it.
 
-    Never the current request, and never the pieces in `spared`. The other arguments are those of `reducible_parts`.
+    Never the current request, and never the pieces in `excluded`. The other arguments are those of `reducible_parts`.
     """
     in_force = by_place(reductions)
     return [
         Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown)
         for run in _runs(history, first_run, history.run_count)
         for place in _run_places(run)
-        if place.kind == "text" and place.piece not in spared and place.piece != history.request
+        if place.kind == "text" and place.piece not in excluded and place.piece != history.request
         if (piece := history.piece(place.piece)).message.role in ("user", "assistant")
-        for shown in [_shown(piece, place.number, place.text, in_force.get(("text", run[0], place.ordinal)), estimate)]
+        for shown in [
+            _size_in_view(piece, place.number, place.text, in_force.get(("text", run[0], place.ordinal)), estimate)
+        ]
     ]
 
 
@@ -338,7 +340,9 @@ def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Re
     )
 
 
-def _shown(piece: Piece, number: int, text: str, applied: Reduction | None, estimate: Estimate) -> tuple[int, int]:
+def _size_in_view(
+    piece: Piece, number: int, text: str, applied: Reduction | None, estimate: Estimate
+) -> tuple[int, int]:
     """What the view shows of a part, in tokens before calibration and in characters."""
     part = piece.message.parts[number]
     if applied is None or part_digest(applied.kind, text) != applied.digest:

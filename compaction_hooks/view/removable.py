@@ -30,7 +30,7 @@ def removable_media(
     estimate: Estimate,
     reductions: Sequence[Reduction] = (),
     *,
-    spared: Collection[int] = (),
+    excluded: Collection[int] = (),
 ) -> list[Removable]:
     """Return the media of users and tools that a view shows from run `first_run` on, oldest first.
 
@@ -43,7 +43,7 @@ def removable_media(
     for run, place in places(history, range(first_run, history.run_count)):
         if (place.kind, run, place.ordinal) in in_force:
             reduced.add((place.piece, place.number))
-        is_free = place.piece != history.request and place.piece not in spared
+        is_free = place.piece != history.request and place.piece not in excluded
         is_assistants = history.piece(place.piece).message.role == "assistant"
         if place.kind == "media" and is_free and not is_assistants and (place.piece, place.number) not in reduced:
             found.append(_removable(place, run, estimate))

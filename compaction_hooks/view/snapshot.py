@@ -172,14 +172,14 @@ class Snapshot(NamedTuple, Generic[M]):
         """Runs at the beginning that are no longer in the view."""
         return max(self.history.base, self.record.covered_runs if self.record else 0)
 
-    def pinned_by_user(self) -> list[int]:
+    def user_pinned_pieces(self) -> list[int]:
         """Return the pieces that the host pinned."""
         return [index for index in range(self.history.piece_count) if self.is_pinned_by_user(index)]
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
         """Return the neutral messages of a view: the host's as they were read, and new ones read now."""
         history = self.history
-        known = {id(history.host(index)): index for index in projection.borrowed}
+        known = {id(history.host(index)): index for index in projection.reused}
         found: list[Message] = []
         for message in projection.prefix:
             index = known.get(id(message))
@@ -187,7 +187,7 @@ class Snapshot(NamedTuple, Generic[M]):
                 found += self.format.read(message)
             else:
                 found += [history.piece(number).message for number in history.host_pieces(index)]
-        return found + [piece.message for piece in history.pieces(history.first_piece(projection.rest))]
+        return found + [piece.message for piece in history.pieces(history.first_piece(projection.tail_start))]
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""

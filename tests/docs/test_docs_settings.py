@@ -127,7 +127,9 @@ def test_every_strategy_is_listed_with_its_parameters() -> None:
     table = {
         code(name): re.findall(r"`(\w+=\w+)`", parameters) for name, parameters, _ in rows("Strategies", "strategy")
     }
-    usual: dict[str, Any] = {type(strategy).__name__: strategy for strategy in CompactionSettings().ladder}
+    usual: dict[str, Any] = {
+        type(strategy).__name__: strategy for strategy in CompactionSettings().effective_strategies
+    }
     assert {
         name: [f"{field.name}={getattr(strategy, field.name)}" for field in fields(strategy)]
         for name, strategy in usual.items()
@@ -137,7 +139,7 @@ def test_every_strategy_is_listed_with_its_parameters() -> None:
 def test_the_ladders_of_the_page_are_made() -> None:
     shown: dict[str, Any] = {}
     exec(PROGRAMS["clear_only"], shown)
-    assert [len(shown[name].ladder) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
+    assert [len(shown[name].effective_strategies) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
 
 
 def test_a_strategy_of_ones_own_works_as_shown() -> None:

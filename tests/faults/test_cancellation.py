@@ -13,7 +13,7 @@ import pytest
 from compaction_hooks import CompactionSkipped, SummaryRequest
 from compaction_hooks.engine.call import Call
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.runtime.drivers import Caller
+from compaction_hooks.runtime.drivers import CallContext
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
 from tests.conversations import texts
@@ -224,14 +224,14 @@ def flow_of(driven: Rig, name: str, messages: list[Chat]) -> Any:
             return engine.recover(call, OVERFLOW)
 
 
-def run_flow(driven: Rig, flow: Any, caller: Caller) -> Any:
+def run_flow(driven: Rig, flow: Any, caller: CallContext) -> Any:
     driver = driven.session.engine.driver
     return driven.run(lambda: driver.run(flow, caller), lambda: driver.run_sync(flow, caller))
 
 
 def count_of_effects(side: Side, name: str) -> int:
     driven, seen = rig(side, summarizer=at_once, store=MemoryStore(), settings=fallback_settings()), list[object]()
-    run_flow(driven, effects_with(flow_of(driven, name, above_threshold()), 0, lambda: None, seen), Caller())
+    run_flow(driven, effects_with(flow_of(driven, name, above_threshold()), 0, lambda: None, seen), CallContext())
     return len(seen)
 
 
@@ -252,7 +252,7 @@ def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
         view = messages
         with leaving_threads():
             try:
-                given = run_flow(driven, flow, Caller(signal=signal))
+                given = run_flow(driven, flow, CallContext(signal=signal))
                 view = given.messages if name == "compact" else given.view
             except ValueError as error:
                 was_raised = error
@@ -277,7 +277,7 @@ def test_an_interrupt_may_come_at_every_effect(name: str, side: Side) -> None:
 
         flow = effects_with(flow_of(driven, name, messages), at, interrupt, [])
         with pytest.raises(KeyboardInterrupt), leaving_threads():
-            run_flow(driven, flow, Caller())
+            run_flow(driven, flow, CallContext())
         driven.check_idle()
         assert "port the parser" in texts(driven.transform(messages))
 

@@ -29,7 +29,7 @@ from compaction_adapters.langgraph.model import CompactingChatModel, CompactingM
 from compaction_adapters.langgraph.runs import ModelOfRun, keep_out_of_messages, run_options
 from compaction_adapters.langgraph.views import NodeConversations
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
-from compaction_hooks.arguments import shown
+from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
 
 if TYPE_CHECKING:  # slow to import, and no graph without tools needs it
@@ -236,7 +236,7 @@ def _options(
             f"CompactionNode(CompactionController(model={model!r}))"
         )
     if model is not None and not options:
-        raise ConfigurationError(f"model={shown(model)} must be a chat model")
+        raise ConfigurationError(f"model={format_value(model)} must be a chat model")
     if system is not None:
         options["system"] = system.content if isinstance(system, SystemMessage) else system
     if tools:

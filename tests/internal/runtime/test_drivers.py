@@ -14,7 +14,7 @@ from compaction_hooks import CompactionController, CompactionSettings, SummaryRe
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime import drivers
-from compaction_hooks.runtime.effects import Flight, FlightEnd, Flow, Wait
+from compaction_hooks.runtime.effects import Flow, InFlight, Outcome, Wait
 from compaction_hooks.stores import RecordStore
 from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, over_window, rig, works
 
@@ -101,12 +101,12 @@ def test_a_compaction_whose_loop_was_stopped_is_given_up(path: str, side: Side, 
         let_go()
 
 
-def wait_for(driven: Rig, flight: Flight) -> FlightEnd:
+def wait_for(driven: Rig, flight: InFlight) -> Outcome:
     """How the wait of another caller of the same conversation ends."""
     driver = driven.session.engine.driver
 
-    def flow() -> Flow[FlightEnd]:
-        end: FlightEnd = yield Wait(flight)
+    def flow() -> Flow[Outcome]:
+        end: Outcome = yield Wait(flight)
         return end
 
     return driven.run(lambda: driver.run(flow()), lambda: driver.run_sync(flow()))
@@ -117,7 +117,7 @@ def test_what_was_given_up_once_is_not_waited_for_again(
     side: Side, patient: CompactionSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driven = rig(side, settings=patient)
-    flight = Flight()
+    flight = InFlight()
     assert wait_for(driven, flight) == "failed"
     monkeypatch.setattr(drivers, "STORE_TIMEOUT_SECONDS", 3_600)
     assert wait_for(driven, flight) == "failed"
@@ -127,7 +127,7 @@ def test_what_was_given_up_once_is_not_waited_for_again(
 def test_a_compaction_of_another_process_is_not_waited_for(side: Side) -> None:
     """After `os.fork` the child has the flight, and not the thread that leads it."""
     driven = rig(side)
-    flight = Flight()
+    flight = InFlight()
     flight.pid = os.getpid() + 1
     assert wait_for(driven, flight) == "failed"
 

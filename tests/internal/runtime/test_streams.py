@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.runtime.streams import guarded, guarded_sync
+from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
 from tests.conversations import Scripted, controller, steps, texts, user
 
 Chat = Mapping[str, object]
@@ -97,16 +97,16 @@ async def test_after_the_first_chunk_the_error_surfaces() -> None:
 
 
 async def test_an_empty_stream_ends_and_falsy_chunks_are_kept() -> None:
-    assert [chunk async for chunk in await guarded(AsyncChunks())] == []  # type: ignore[attr-defined]
-    assert list(guarded_sync(Chunks())) == []  # type: ignore[call-overload]
-    assert list(guarded_sync(Chunks(0, "", None))) == [0, "", None]  # type: ignore[call-overload]
+    assert [chunk async for chunk in await guard_stream(AsyncChunks())] == []  # type: ignore[attr-defined]
+    assert list(guard_stream_sync(Chunks())) == []  # type: ignore[call-overload]
+    assert list(guard_stream_sync(Chunks(0, "", None))) == [0, "", None]  # type: ignore[call-overload]
 
 
 async def test_the_rest_of_a_stream_is_its_own() -> None:
     plain, later = Chunks("a"), AsyncChunks("a")
-    with guarded_sync(plain) as stream:  # type: ignore[attr-defined]
+    with guard_stream_sync(plain) as stream:  # type: ignore[attr-defined]
         assert stream.request_id == "req-1"
-    async with await guarded(later) as stream:  # type: ignore[attr-defined]
+    async with await guard_stream(later) as stream:  # type: ignore[attr-defined]
         assert stream.request_id == "req-1"
     assert plain.is_closed
     assert later.is_closed
@@ -119,23 +119,23 @@ async def test_a_stream_is_closed_as_its_client_closes_it_or_left_alone() -> Non
         aclose = None  # type: ignore[assignment]
 
     at_once = ClosedAtOnce("a")
-    async with await guarded(at_once) as stream:  # type: ignore[attr-defined]
+    async with await guard_stream(at_once) as stream:  # type: ignore[attr-defined]
         assert [chunk async for chunk in stream] == ["a"]
     assert at_once.is_closed
 
     class NeverClosed(AsyncChunks):
         aclose = close = None  # type: ignore[assignment]
 
-    async with await guarded(NeverClosed("a")) as stream:  # type: ignore[attr-defined]
+    async with await guard_stream(NeverClosed("a")) as stream:  # type: ignore[attr-defined]
         assert [chunk async for chunk in stream] == ["a"]
-    with guarded_sync(iter(["a"])) as plain:  # type: ignore[attr-defined]
+    with guard_stream_sync(iter(["a"])) as plain:  # type: ignore[attr-defined]
         assert list(plain) == ["a"]
 
 
 @pytest.mark.parametrize("response", ["text", ["a"], {"choices": []}, None])
 async def test_what_is_no_stream_is_handed_on_untouched(response: object) -> None:
-    assert await guarded(response) is response
-    assert guarded_sync(response) is response
+    assert await guard_stream(response) is response
+    assert guard_stream_sync(response) is response
 
 
 async def test_usage_in_the_last_chunk_is_reported() -> None:

@@ -15,12 +15,12 @@ from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.clear_tool_results import ClearToolResults
-from compaction_hooks.strategies.drop_oldest import dropped_marker
+from compaction_hooks.strategies.drop_oldest import drop_marker
 from compaction_hooks.strategies.summarize import Summarize
-from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, pinned_pieces, plan_summary
+from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan, find_pinned, plan_summary
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.projection import Projection, apply_record
-from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, known_products
+from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
 from tests.conversations import assistant, call, step, steps, system, talk, tool, user
@@ -60,7 +60,7 @@ def situation(
 ) -> tuple[Snapshot[Chat], Goal[Chat]]:
     """A situation in which the last of the records is in force, and what is to be reached."""
     chat, flat = OpenAIChatFormat(), Flat()
-    known = known_products(records) if records else Known()
+    known = collect_products(records) if records else Known()
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
     record = records[-1] if records else None
     digests = {message_digest(piece): UNKNOWN_RUN for message in pinned for piece in chat.read(message)}
@@ -334,7 +334,7 @@ def long_step(number: int) -> list[Chat]:
 
 def test_a_marker_says_how_many_messages_were_dropped_by_role() -> None:
     found = plan([user("go"), *steps(4), *talk(4)], keep=400, split=1)
-    assert dropped_marker(found) == "[Compacted 13 messages: 6 assistant, 4 tool, 3 user]"
+    assert drop_marker(found) == "[Compacted 13 messages: 6 assistant, 4 tool, 3 user]"
 
 
 # -- pins
@@ -349,7 +349,7 @@ def test_the_current_request_is_pinned_and_not_as_the_users_pin() -> None:
 def test_a_request_that_is_kept_is_no_pin() -> None:
     messages = [*talk(4), user("now")]
     assert plan(messages, keep=100).pins == ()
-    assert pinned_pieces(situation(messages)[0], start=len(messages) - 1) == []
+    assert find_pinned(situation(messages)[0], start=len(messages) - 1) == []
 
 
 def test_what_the_host_pinned_is_the_users_even_where_it_is_the_request() -> None:
@@ -364,25 +364,25 @@ def test_a_pinned_result_keeps_the_whole_step_it_belongs_to() -> None:
     parallel = [assistant("look", call("a"), call("b")), tool("a", "one"), tool("b", "two")]
     messages = [user("go"), *steps(2), *parallel, *steps(8, first=2)]
     start = len(messages) - 4
-    assert pinned_pieces(situation(messages, pinned=[parallel[1]])[0], start) == [0, 5, 6, 7]
-    assert pinned_pieces(situation(messages, pinned=[parallel[0]])[0], start) == [0, 5, 6, 7]
+    assert find_pinned(situation(messages, pinned=[parallel[1]])[0], start) == [0, 5, 6, 7]
+    assert find_pinned(situation(messages, pinned=[parallel[0]])[0], start) == [0, 5, 6, 7]
 
 
 def test_a_pinned_result_keeps_the_step_it_answers_where_ids_are_used_again() -> None:
     again = [assistant("first", call("a")), tool("a", "one"), assistant("second", call("a")), tool("a", "two")]
     messages = [user("go"), *again, *steps(8)]
-    assert pinned_pieces(situation(messages, pinned=[again[3]])[0], len(messages) - 4) == [0, 3, 4]
+    assert find_pinned(situation(messages, pinned=[again[3]])[0], len(messages) - 4) == [0, 3, 4]
 
 
 @pytest.mark.parametrize("first", [user("go"), assistant("hello", call("x"))], ids=["a request", "a call"])
 def test_a_pinned_result_of_nobody_stays_alone(first: Chat) -> None:
     messages = [first, tool("nobody", "lost"), user("request"), *steps(8)]
-    assert pinned_pieces(situation(messages, pinned=[messages[1]])[0], len(messages) - 4) == [1, 2]
+    assert find_pinned(situation(messages, pinned=[messages[1]])[0], len(messages) - 4) == [1, 2]
 
 
 def test_a_pinned_text_keeps_nothing_beside_it() -> None:
     messages = [user("first"), *steps(2), user("second"), *steps(8, first=2)]
-    assert pinned_pieces(situation(messages, pinned=[messages[0]])[0], len(messages) - 4) == [0, 5]
+    assert find_pinned(situation(messages, pinned=[messages[0]])[0], len(messages) - 4) == [0, 5]
 
 
 def test_a_pin_keeps_its_place_in_a_list_that_begins_with_the_summary() -> None:

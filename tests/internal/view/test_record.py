@@ -7,7 +7,7 @@ import pytest
 
 from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
-from compaction_hooks.view.record import Base, Pin, known_products
+from compaction_hooks.view.record import ParentSummary, Pin, collect_products
 from compaction_hooks.view.reductions import Reduction
 
 RECORD = CompactionRecord(
@@ -33,7 +33,7 @@ RECORD = CompactionRecord(
         Reduction(kind="text", run=7, ordinal=0, digest="x", shown_digest="y", head_chars=300, tail_chars=100),
         Reduction(kind="media", run=8, ordinal=0, digest="x", shown_digest="x"),
     ),
-    base=Base(text_digest="t", runs=3, digest="e", pins=("p",)),
+    base=ParentSummary(text_digest="t", runs=3, digest="e", pins=("p",)),
     read_files=("a.py",),
     modified_files=("b.py",),
     digest={"messages": {"user": 2}},
@@ -48,14 +48,14 @@ def test_a_record_survives_json() -> None:
 
 def test_a_later_record_of_a_stored_list_survives_json() -> None:
     """With an earlier summary, its own count, and what the summary at the head of its list stood for."""
-    base = (RECORD.base or Base(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
+    base = (RECORD.base or ParentSummary(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
     later = replace(RECORD, previous_summary="## Goal\n- before", compaction_count=3, base=base)
     assert CompactionRecord.from_json(later.to_json()) == later
 
 
 def test_the_reductions_under_a_stored_summary_are_known_too() -> None:
-    base = (RECORD.base or Base(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
-    known = known_products([replace(RECORD, reductions=(), base=base)])
+    base = (RECORD.base or ParentSummary(text_digest="t", runs=3, digest="e"))._replace(reductions=RECORD.reductions)
+    known = collect_products([replace(RECORD, reductions=(), base=base)])
     kinds = [("result", 6, 0, "y"), ("arguments", 6, 1, "y"), ("text", 7, 0, "y"), ("media", 8, 0, "x")]
     assert known.originals == dict.fromkeys(kinds, "x")
 

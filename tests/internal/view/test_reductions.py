@@ -9,13 +9,13 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
 from compaction_hooks.strategies.clear_tool_results import results_to_clear
-from compaction_hooks.strategies.shorten_parts import shortening
+from compaction_hooks.strategies.shorten_parts import choose_shortened
 from compaction_hooks.text.shortening import shortened
 from compaction_hooks.view.reductions import (
     MINIMUM_KEPT_CHARS,
     Reducible,
     ToolRule,
-    cleared,
+    clearing_marker,
     places,
     reducible_parts,
     reducible_texts,
@@ -85,7 +85,7 @@ def test_a_reduction_in_force_weighs_its_marker() -> None:
     read = history(results(("grep", 1_000), ("grep", 1_000)))
     part = next(part for part in reducible_parts(read, 0, size) if part.kind == "result")
     again = next(p for p in reducible_parts(read, 0, size, [part.reduction()]) if p.kind == "result")
-    assert (part.tokens, again.tokens) == (100, len(cleared("0" * 1_000)) // 10)
+    assert (part.tokens, again.tokens) == (100, len(clearing_marker("0" * 1_000)) // 10)
 
 
 def test_what_was_cleared_is_not_cleared_again() -> None:
@@ -105,7 +105,7 @@ def part(text: str, tool: str = "grep", ordinal: int = 0) -> Reducible:
 def test_the_largest_parts_are_shortened_to_one_length() -> None:
     """Head and tail are kept, the marker says how much is gone."""
     parts = [part("a" * 40_000), part("b" * 20_000, ordinal=1), part("c" * 800, ordinal=2)]
-    chosen = shortening(parts, excess_tokens=12_000, rules={})
+    chosen = choose_shortened(parts, excess_tokens=12_000, rules={})
     kept = {reduction.head_chars + reduction.tail_chars for reduction in chosen}
     assert [reduction.ordinal for reduction in chosen] == [0, 1]
     assert len(kept) == 1
@@ -115,16 +115,16 @@ def test_the_largest_parts_are_shortened_to_one_length() -> None:
 
 def test_parts_of_a_protected_tool_and_small_ones_stay_whole() -> None:
     parts = [part("a" * 9_000, tool="plan"), part("b" * MINIMUM_KEPT_CHARS, ordinal=1)]
-    assert shortening(parts, excess_tokens=10**6, rules={"plan": "never"}) == []
+    assert choose_shortened(parts, excess_tokens=10**6, rules={"plan": "never"}) == []
 
 
 def test_shortening_never_goes_below_its_floor() -> None:
-    (reduction,) = shortening([part("a" * 9_000)], excess_tokens=10**6, rules={})
+    (reduction,) = choose_shortened([part("a" * 9_000)], excess_tokens=10**6, rules={})
     assert reduction.head_chars + reduction.tail_chars == MINIMUM_KEPT_CHARS
 
 
 def test_a_lower_floor_may_be_asked_for() -> None:
-    (reduction,) = shortening([part("a" * 9_000)], excess_tokens=10**6, rules={}, least_chars=80)
+    (reduction,) = choose_shortened([part("a" * 9_000)], excess_tokens=10**6, rules={}, least_chars=80)
     assert reduction.head_chars + reduction.tail_chars == 80
 
 
@@ -133,7 +133,7 @@ def test_shortening_never_shows_more_than_before() -> None:
     read = history(results(("grep", 9_000), ("grep", 9_000), ("grep", 300)))
     first, second = [p for p in reducible_parts(read, 0, size) if p.kind == "result"][:2]
     in_force = [first.reduction(), second.reduction(300, 100)]
-    assert shortening(reducible_parts(read, 0, size, in_force), excess_tokens=10, rules={}) == []
+    assert choose_shortened(reducible_parts(read, 0, size, in_force), excess_tokens=10, rules={}) == []
 
 
 SPOKEN = [
@@ -154,7 +154,7 @@ def test_texts_are_those_of_users_and_the_assistant_but_the_current_request() ->
         (0, 1, "b"),
         (1, 0, "c"),
     ]
-    assert [p.text[0] for p in reducible_texts(read, 0, size, spared=[2])] == ["a", "c"]
+    assert [p.text[0] for p in reducible_texts(read, 0, size, excluded=[2])] == ["a", "c"]
     assert [p.text[0] for p in reducible_texts(read, 1, size)] == ["c"]
 
 

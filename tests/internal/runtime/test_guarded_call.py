@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.runtime.effects import Aborted, Answered, Failure
-from compaction_hooks.runtime.timebox import Timebox, finished
+from compaction_hooks.runtime.effects import Aborted, Failure, Success
+from compaction_hooks.runtime.guarded_call import GuardedCall, run_to_completion
 
 SIDES = pytest.mark.parametrize("side", ["async", "sync"])
 
 
 def ask(side: str, function: Callable[..., object], *arguments: object, **options: Any) -> object:
-    box = Timebox("the helper")
+    box = GuardedCall("the helper")
     options.setdefault("seconds", 5.0)
     if side == "sync":
-        return finished(box.call(function, *arguments, is_sync=True, **options))
+        return run_to_completion(box.call(function, *arguments, is_sync=True, **options))
     return asyncio.run(box.call(function, *arguments, **options))
 
 
@@ -54,7 +54,7 @@ class Doubling:
     ],
 )
 def test_whatever_can_be_called_is_called(function: Callable[..., object], side: str) -> None:
-    assert ask(side, function, 21) == Answered(42)
+    assert ask(side, function, 21) == Success(42)
 
 
 @SIDES
@@ -95,7 +95,7 @@ def test_a_cancelled_caller_is_cancelled() -> None:
         await asyncio.Event().wait()
 
     async def cancelled() -> bool:
-        task = asyncio.ensure_future(Timebox("the helper").call(hangs, seconds=5))
+        task = asyncio.ensure_future(GuardedCall("the helper").call(hangs, seconds=5))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait({task})
@@ -111,7 +111,7 @@ def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.Mo
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("compaction_hooks.runtime.timebox.threading.Thread.start", refuse)
+    monkeypatch.setattr("compaction_hooks.runtime.guarded_call.threading.Thread.start", refuse)
     answer = ask(side, lambda: 1)
     assert isinstance(answer, Failure)
     assert str(answer.error) == "can't start new thread"

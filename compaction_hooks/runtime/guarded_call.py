@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from compaction_hooks.runtime.effects import Aborted, Answered, Failure
+from compaction_hooks.runtime.effects import Aborted, Failure, Success
 from compaction_hooks.runtime.guards import GuardedSignal, Signal
 
 if TYPE_CHECKING:  # slow to import, and needed only when something is due
@@ -32,7 +32,7 @@ POLL_SECONDS = 0.05
 """How often a signal is looked at that cannot be awaited (a `threading.Event`, a flag)."""
 
 
-class Timebox:
+class GuardedCall:
     """Calls one thing, sync or async, for a limited time. While a call hangs in its thread, no other is begun.
 
     What it raises comes back as a `Failure`, no `Exception` too. `KeyboardInterrupt` is the person at the keyboard: from what runs
@@ -45,21 +45,21 @@ class Timebox:
         most: So many calls are left behind at most.
 
     Attributes:
-        rests_until: Until when (monotonic seconds) the owner wants no call; kept for the owner.
+        paused_until: Until when (monotonic seconds) the owner wants no call; kept for the owner.
     """
 
-    def __init__(self, name: str, *, within: Timebox | None = None, most: int = 1) -> None:
+    def __init__(self, name: str, *, within: GuardedCall | None = None, most: int = 1) -> None:
         self._name = name
         self._within = within
         self._most = most
-        self._left: list[Future[Answered | Failure]] = []
-        self.rests_until = -math.inf
+        self._abandoned: list[Future[Success | Failure]] = []
+        self.paused_until = -math.inf
 
     @property
-    def is_stuck(self) -> bool:
+    def is_hanging(self) -> bool:
         """Whether as many calls hang as may be left behind."""
-        self._left = [thread for thread in self._left if not thread.done()]
-        return len(self._left) >= self._most or (self._within is not None and self._within.is_stuck)
+        self._abandoned = [thread for thread in self._abandoned if not thread.done()]
+        return len(self._abandoned) >= self._most or (self._within is not None and self._within.is_hanging)
 
     async def call(
         self,
@@ -68,17 +68,17 @@ class Timebox:
         seconds: float,
         signal: Signal | None = None,
         is_sync: bool = False,
-    ) -> Answered | Failure | Aborted:
+    ) -> Success | Failure | Aborted:
         """Return the answer of `function`, or `Aborted` when the signal is set first.
 
         Args:
             is_sync: Whether to wait in this thread, and to await nothing: what is async runs in a loop of its own in the other one.
         """
-        if self.is_stuck:
+        if self.is_hanging:
             return Failure(
                 TimeoutError(f"{self._name} still hangs in an earlier call: give what it waits for a timeout")
             )
-        thread, task = _begun(function, arguments, seconds, is_sync)
+        thread, task = _begin(function, arguments, seconds, is_sync)
         try:
             is_aborted = await until_done(task, seconds, signal, is_sync)
             if task.cancelled():  # by the helper itself: nobody here cancelled it yet
@@ -88,18 +88,18 @@ class Timebox:
             late = TimeoutError(f"{self._name} did not answer within {round(seconds, 2):g} seconds")
             return Aborted() if is_aborted else Failure(late)
         finally:
-            self._leave(thread)
+            self._abandon(thread)
             task.cancel()
 
-    def _leave(self, thread: Future[Answered | Failure] | None) -> None:
+    def _abandon(self, thread: Future[Success | Failure] | None) -> None:
         """Remember a call that runs on, if it does."""
         if thread is not None and not thread.done():
-            self._left.append(thread)
+            self._abandoned.append(thread)
             if self._within is not None:
-                self._within._leave(thread)
+                self._within._abandon(thread)
 
 
-def finished(coroutine: Coroutine[Any, Any, R]) -> R:
+def run_to_completion(coroutine: Coroutine[Any, Any, R]) -> R:
     """Return the result of a coroutine that awaits nothing."""
     try:
         coroutine.send(None)
@@ -158,41 +158,41 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__dict__.get("__call__"))
 
 
-def _begun(
+def _begin(
     function: Callable[..., object], arguments: Sequence[object], seconds: float, is_sync: bool
-) -> tuple[Future[Answered | Failure] | None, AnyFuture[Answered | Failure]]:
+) -> tuple[Future[Success | Failure] | None, AnyFuture[Success | Failure]]:
     """Begin a call; return the thread it runs in, or None, and the future of its answer."""
     if is_sync:
-        thread = in_thread(lambda: _awaited(function(*arguments), seconds))
+        thread = in_thread(lambda: _resolve(function(*arguments), seconds))
         return thread, thread
     import asyncio
 
     if is_async(function):
-        return None, asyncio.ensure_future(_given(lambda: function(*arguments)))
+        return None, asyncio.ensure_future(_capture(lambda: function(*arguments)))
     thread = in_thread(function, *arguments)
-    return thread, asyncio.ensure_future(_given_by(thread))
+    return thread, asyncio.ensure_future(_capture_from(thread))
 
 
-async def _given(function: Callable[[], object]) -> Answered | Failure:
+async def _capture(function: Callable[[], object]) -> Success | Failure:
     import asyncio
 
     try:
         result = function()
-        return Answered(await result if inspect.isawaitable(result) else result)
+        return Success(await result if inspect.isawaitable(result) else result)
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise
     except BaseException as error:  # noqa: BLE001 - a panic in a Rust module is no `Exception`
         return Failure(error)
 
 
-async def _given_by(thread: Future[Answered | Failure]) -> Answered | Failure:
+async def _capture_from(thread: Future[Success | Failure]) -> Success | Failure:
     import asyncio
 
     answer = await asyncio.wrap_future(thread)
-    return answer if isinstance(answer, Failure) else await _given(lambda: answer.value)
+    return answer if isinstance(answer, Failure) else await _capture(lambda: answer.value)
 
 
-def _awaited(result: object, seconds: float) -> object:
+def _resolve(result: object, seconds: float) -> object:
     """The result; of an awaitable, what it gives within this time in a new loop in this thread."""
     if not inspect.isawaitable(result):
         return result
@@ -207,17 +207,17 @@ def _awaited(result: object, seconds: float) -> object:
     return asyncio.run(in_time())
 
 
-def in_thread(function: Callable[..., object], *arguments: object) -> Future[Answered | Failure]:
+def in_thread(function: Callable[..., object], *arguments: object) -> Future[Success | Failure]:
     """Run a function in a daemon thread: one that hangs must not keep the program from ending."""
     from concurrent.futures import Future
 
-    future: Future[Answered | Failure] = Future()
+    future: Future[Success | Failure] = Future()
     future.set_running_or_notify_cancel()  # from here on it is done when the thread is, whatever becomes of who waits
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
-            answer: Answered | Failure = Answered(context.run(function, *arguments))
+            answer: Success | Failure = Success(context.run(function, *arguments))
         except BaseException as error:  # noqa: BLE001 - what ends a thread silently would be waited for in vain
             answer = Failure(error)
         future.set_result(answer)
