@@ -1,4 +1,4 @@
-"""What is wrong with a history, and what is to be done about it, part by part: decided on neutral messages alone."""
+"""The plan of a repair: which parts are dropped, moved or get another id, decided on neutral messages alone."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from compaction_hooks.validity import (
 )
 
 _ID_DIGITS: Final = 24
-"""Hexadecimal digits of an id that we make: with its prefix 29 characters, as many as OpenAI's own have, of the alphabet that
-every provider takes."""
-
+"""Hexadecimal digits of an id that we make. With its prefix it has 29 characters, as many as OpenAI's own ids, all of them
+accepted by every provider."""
 
 INTERRUPTED: Final = (
     "[No result: the run was interrupted before this tool answered. "
     "Whether it did its work, in part or in full, is not known.]"
 )
-"""What the model reads as the result of a call that nobody answered."""
+"""The result that the model reads for a tool call without one."""
 
 
 class Place(NamedTuple):
-    """Where a part stands: host message, piece of it, part of that."""
+    """The address of a part: index of the host message, of its piece, of the part in the piece."""
 
     host: int
     piece: int
@@ -39,17 +38,17 @@ class Place(NamedTuple):
 
 
 Pieces: TypeAlias = Sequence[Sequence[Message]]
-"""Of each host message, what the format read from it."""
+"""For each host message, the neutral messages that the format read from it."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be done, part by part.
+    """The changes of one repair, part by part.
 
     Attributes:
-        dropped: Parts that go.
-        ids: New ids of calls and of their results.
-        results: The result of each call that has one, wherever it stands.
+        dropped: Parts to leave out.
+        ids: New ids of tool calls and of their results.
+        results: For each tool call with a result, the place of that result.
     """
 
     dropped: set[Place] = field(default_factory=set[Place])
@@ -57,13 +56,16 @@ class Plan:
     results: dict[Place, Place] = field(default_factory=dict[Place, Place])
 
 
-def plan_of(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None) -> Plan:
-    """Decide what goes, which result belongs to which call, and which calls get another id, by the rules that hold."""
+def plan_repair(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None) -> Plan:
+    """Return the parts to drop, the result of each tool call, and the tool calls that get another id, by these rules."""
     plan = Plan()
-    # A host that stored a mended list may learn the real result later: it comes before what stood in for it.
+
+    # A host that stored a repaired list may learn the real result later: real results are matched before our stand-ins.
     _match_results(pieces, plan, ours=False)
     _match_results(pieces, plan, ours=True)
-    _tell_calls_apart(pieces, plan, rules, provider)
+    _assign_new_ids(pieces, plan, rules, provider)
+
+    # Reasoning last: it is loose only if the parts after it are dropped.
     plan.dropped.update(place for place, part in _parts(pieces) if _is_refused(part, rules))
     if "open_server_call" in rules:
         _drop_server_parts(pieces, plan)
@@ -73,7 +75,7 @@ def plan_of(pieces: Pieces, rules: frozenset[RuleId], provider: Provider | None)
 
 
 def _is_refused(part: Part, rules: frozenset[RuleId]) -> bool:
-    """Whether the provider refuses the part wherever it stands."""
+    """Return whether the provider refuses the part in any place."""
     if isinstance(part, Thinking):
         return "unsigned_reasoning" in rules and not part.opaque_chars
     if isinstance(part, Opaque):
@@ -89,10 +91,10 @@ def _parts(pieces: Pieces) -> Iterator[tuple[Place, Part]]:
 
 
 def _match_results(pieces: Pieces, plan: Plan, *, ours: bool) -> None:
-    """Match each result to a call with its id that waits: of the newest turn that has one, its oldest.
+    """Match each result to an open tool call with its id: the oldest in the newest turn that has one.
 
     Args:
-        ours: Whether the results are matched that say INTERRUPTED, or all others.
+        ours: True to match the results that say INTERRUPTED, False to match all others.
     """
     waiting: dict[str, list[tuple[int, deque[Place]]]] = {}
     turn = 0
@@ -122,13 +124,14 @@ def _match(plan: Plan, result: Place, waiting: list[tuple[int, deque[Place]]] | 
     plan.results[call] = result
 
 
-def _tell_calls_apart(pieces: Pieces, plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:
-    """Give calls another id where theirs was used before, or is none that the provider takes."""
+def _assign_new_ids(pieces: Pieces, plan: Plan, rules: frozenset[RuleId], provider: Provider | None) -> None:
+    """Give a tool call another id if an earlier one has the same, or if the provider does not accept its form."""
     used: set[str] = set()
     counts: dict[str, int] = {}
     for place, part in _parts(pieces):
         if not isinstance(part, ToolCall):
             continue
+
         id_ = part.id
         is_taken = id_ != "" and id_ in used and not rules.isdisjoint(("duplicate_call", "twin_call"))
         if is_taken or ("call_id_form" in rules and not takes_call_id(provider, id_)):
@@ -140,7 +143,10 @@ def _tell_calls_apart(pieces: Pieces, plan: Plan, rules: frozenset[RuleId], prov
 
 
 def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
-    """Make an id from what the call is and how many such calls came before; it depends on nothing that comes after."""
+    """Return an id made from the tool call's content and the count of equal ones before it.
+
+    It depends on nothing that comes later, so that appended messages do not change it.
+    """
     content = f"{call.id}\n{call.name}\n{canonical_arguments(call.arguments)}"
     while True:
         count = counts[content] = counts.get(content, 0) + 1
@@ -150,7 +156,7 @@ def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:
 
 
 def _drop_server_parts(pieces: Pieces, plan: Plan) -> None:
-    """Drop results of the provider's own tools without their call, and calls that the user's next words found open."""
+    """Drop results of the provider's own tools without a call, and such calls still open at the next user message."""
     waiting: dict[str, Place] = {}
     for host, read in enumerate(pieces):
         for number, piece in enumerate(read):
@@ -169,12 +175,12 @@ def _drop_server_parts(pieces: Pieces, plan: Plan) -> None:
 
 
 def _drop_loose_reasoning(pieces: Pieces, plan: Plan, rules: frozenset[RuleId]) -> None:
-    """Drop the reasoning that ends a turn of the assistant: what it led to never came."""
+    """Drop the reasoning at the end of an assistant turn: the text or tool call it led to is missing."""
     ends_turn = True
     for host in range(len(pieces) - 1, -1, -1):
         for number in range(len(pieces[host]) - 1, -1, -1):
             piece = pieces[host][number]
-            kept = kept_places(plan, host, number, piece)
+            kept = list_kept(plan, host, number, piece)
             if piece.role != "assistant":
                 ends_turn = ends_turn or bool(kept) or piece.role != "tool"
                 continue
@@ -185,12 +191,12 @@ def _drop_loose_reasoning(pieces: Pieces, plan: Plan, rules: frozenset[RuleId]) 
 
 
 def _ends_step(plan: Plan, kept: Sequence[Place], piece: Message, rules: frozenset[RuleId]) -> bool:
-    """Whether results may be put right behind this message of the assistant."""
+    """Return whether results may be written directly behind this assistant message."""
     calls = [place for place in kept if isinstance(piece.parts[place.part], ToolCall)]
     return bool(calls) if "split_step" in rules else any(place not in plan.results for place in calls)
 
 
-def kept_places(plan: Plan, host: int, number: int, piece: Message) -> list[Place]:
-    """Return where the parts of one piece stand that stay."""
+def list_kept(plan: Plan, host: int, number: int, piece: Message) -> list[Place]:
+    """Return the places of a piece's parts that are not dropped."""
     places = [Place(host, number, index) for index in range(len(piece.parts))]
     return [place for place in places if place not in plan.dropped]

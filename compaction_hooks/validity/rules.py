@@ -1,4 +1,4 @@
-"""What providers reject, as data: each rule with who has it and where that was read (November 2026)."""
+"""The rules of providers, as data: each rule with its providers and a source for each (read in November 2026)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ RuleId: TypeAlias = Literal[
 
 
 class Rule(NamedTuple):
-    """One thing that some providers reject.
+    """One property of messages that some providers reject.
 
     Attributes:
-        says: What is wrong with a message that breaks it.
-        sources: For each provider that rejects it, where its documentation or its error message was read.
-        left_to_clients: What the libraries that translate messages do about it, so that it is no fault of messages that may
-            go anywhere: it holds only where the provider is named. "" where nobody does.
+        says: The fault of a message that breaks the rule.
+        sources: For each provider with this rule, the address of its documentation or of its error message.
+        left_to_clients: How client libraries that translate messages resolve the fault. Such a rule holds only for a named
+            provider, not for messages that may go to any. "" if no client resolves it.
     """
 
     id: RuleId
@@ -310,14 +310,14 @@ _CALL_IDS: Final[Mapping[Provider, re.Pattern[str]]] = {
     "anthropic": re.compile(r"[a-zA-Z0-9_-]+"),
     "bedrock": re.compile(r"[a-zA-Z0-9_.:-]{1,64}"),
 }
-"""The ids of calls that a provider takes, whole; sources: those of the rule `call_id_form`. OpenAI chat took 40 characters in
-2025 and took 51 in July 2026 (https://github.com/vercel/ai/pull/17233); its calls of the legacy kind have none."""
+"""The form of a whole tool call id that a provider accepts; sources: those of the rule `call_id_form`. OpenAI chat accepted 40
+characters in 2025 and 51 in July 2026 (https://github.com/vercel/ai/pull/17233); its legacy function calls have no id."""
 
 
 def provider_of(format: MessageFormat[Any]) -> Provider | None:
     """Return the provider that a format writes for; None if a client library translates the messages further.
 
-    A format that does not say (`ProviderFormat`) writes for the provider that has its name, if there is one.
+    A format that declares no provider (`ProviderFormat`) writes for the provider with the format's name, if there is one.
     """
     if isinstance(format, ProviderFormat) and is_declared_for(format, "provider", "name"):
         return format.provider
@@ -330,13 +330,13 @@ def provider_named(name: str) -> Provider | None:
 
 
 def rules_of(provider: Provider | None) -> frozenset[RuleId]:
-    """Return the rules that hold for a provider; None: for messages that may go to any, which no client library puts right."""
+    """Return the rules of a provider; None: the rules for messages that may go to any, without those that clients resolve."""
     return frozenset(
         rule.id for rule in RULES if (not rule.left_to_clients if provider is None else provider in rule.sources)
     )
 
 
 def takes_call_id(provider: Provider | None, call_id: str) -> bool:
-    """Whether the provider takes a call with this id; None takes any, for its clients rewrite them."""
+    """Return whether the provider accepts a tool call with this id; True for None, since client libraries rewrite ids."""
     pattern = _CALL_IDS.get(provider) if provider else None
     return pattern is None or pattern.fullmatch(call_id) is not None

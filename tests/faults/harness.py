@@ -29,7 +29,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.validity import worsened
+from compaction_hooks.validity import find_new_problems
 from tests.conversations import steps, system, talk, user
 
 Chat = Mapping[str, Any]
@@ -220,7 +220,7 @@ def check_view(
 ) -> None:
     """The view is valid where the list was, whole in what must not be lost, and fits or is loudly the host's own list."""
     before, after = read(messages), read(view)
-    assert not worsened(before, after, "openai_chat"), worsened(before, after, "openai_chat")
+    assert not find_new_problems(before, after, "openai_chat"), find_new_problems(before, after, "openai_chat")
     assert view or not messages, "an empty view"
     kept = set(map(id, view))
     assert all(id(m) in kept for m in messages if m["role"] == "system"), "a system message is missing"
