@@ -39,8 +39,8 @@ from compaction_hooks import (
     Summary,
     SummaryRequest,
     TokenEstimator,
+    arguments,
 )
-from compaction_hooks.arguments import checked
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
@@ -52,7 +52,7 @@ _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
 """Those of a controller that are fields here under their own names."""
 
 
-@checked({}, {"on_event": "on_compaction"})
+@arguments.validate({}, {"on_event": "on_compaction"})
 @dataclass
 class Compaction(AbstractCapability[AgentDepsT]):
     """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
