@@ -23,7 +23,7 @@ from compaction_hooks.tokens.budget import (
     SUMMARY_TOKENS,
     TARGET_RATIO,
     Budget,
-    usual_keep,
+    default_keep_tokens,
 )
 from compaction_hooks.triggers import AnyTrigger, RatioTrigger, ReserveTrigger, TokensTrigger, Trigger
 from compaction_hooks.triggers.thresholds import parts_of, threshold_of
@@ -219,7 +219,7 @@ class CompactionSettings:
             return int(window * self.keep_recent_ratio)
         if self.keep_recent_tokens is not None:
             return self.keep_recent_tokens
-        return usual_keep(window)
+        return default_keep_tokens(window)
 
     @property
     def triggers(self) -> Mapping[str, Trigger]:

@@ -55,7 +55,7 @@ class Compaction(Generic[M]):
         self._settings = call.settings
         self._snapshot = snapshot._replace(learned=conversation.export_calibration(snapshot.key.model))
         keep = _keep_tokens(order, snapshot, budget)
-        self._budget = budget.keeping(keep).aiming_at(order.due.target_tokens if order.due else None)
+        self._budget = budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None)
         self._keep_tokens = keep
         self._order = order
         self._has_waited = False

@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, Media, Message, Usage
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO, TARGET_RATIO, Budget
 from compaction_hooks.tokens.calibration import MAXIMUM_RATIO, Calibration
 from compaction_hooks.tokens.estimator import OTHER_MEDIA_TOKENS
-from compaction_hooks.tokens.media import media_in
+from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 if TYPE_CHECKING:  # needed only when something is due
@@ -113,7 +113,7 @@ def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M],
         shown = projection.rewritten.get(piece.host)
         message = piece.message if shown is None else shown.pieces[piece.number]
         if index >= counted:
-            found += [media for part in message.parts for media in media_in(part)]
+            found += [media for part in message.parts for media in find_media(part)]
     return [media for media in found if not media.media_type.startswith("image")]
 
 

@@ -61,8 +61,8 @@ def measure_view(conversation: Conversation[M], calibration: Calibration, key: V
     """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
     baseline = conversation.sizes.baseline
     if baseline is None or not baseline.key.is_prefix_of(key):
-        return calibration.calibrated(key.estimated)
-    return baseline.input_tokens + max(0, calibration.growth(key.estimated - baseline.key.estimated))
+        return calibration.predict(key.estimated)
+    return baseline.input_tokens + max(0, calibration.predict_growth(key.estimated - baseline.key.estimated))
 
 
 def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:

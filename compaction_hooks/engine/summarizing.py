@@ -19,12 +19,12 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.summarizers import (
     SummaryKind,
     SummaryRequest,
-    accepted,
-    accepted_usage,
-    halved,
+    count_shown_messages,
+    halve,
+    read_summary_usage,
     refusal,
-    shown_messages,
     summary_request,
+    unwrap_answer,
 )
 from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.view.snapshot import Snapshot
@@ -142,7 +142,7 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
     answer: Success | Failure | Aborted = yield Summarize(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
         has_overflowed = isinstance(answer, Failure) and is_context_overflow(answer.error)
-        smaller = halved(asked, snapshot.estimator.estimate_tokens) if has_overflowed else None
+        smaller = halve(asked, snapshot.estimator.estimate_tokens) if has_overflowed else None
         if smaller is None:
             break
         asked = smaller
@@ -156,13 +156,13 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
 def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
         value.close()  # it is refused; Python would complain that nobody awaited it
-    usage, seen = accepted_usage(value), shown_messages(request)
+    usage, seen = read_summary_usage(value), count_shown_messages(request)
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
         why = "the summariser's window has no room for a single message"
     if why is not None:
         return SummaryFailed(SummaryRefusedError(why), usage)
-    return Summarized(accepted(value).text, usage, len(request.messages) - seen)
+    return Summarized(unwrap_answer(value).text, usage, len(request.messages) - seen)
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:

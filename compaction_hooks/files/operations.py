@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import NamedTuple, cast
 
 from compaction_hooks.files.lists import FileOperations
-from compaction_hooks.files.shell import Touch, is_compound, patched_files, shell_touches
+from compaction_hooks.files.shell import Touch, find_patched_files, is_compound, shell_touches
 from compaction_hooks.messages import Message, ToolCall, ToolResult
-from compaction_hooks.text.json_text import parsed
+from compaction_hooks.text.json_text import parse_json
 
 MAX_PATH_CHARS = 1024
 """A longer argument is no path."""
@@ -81,17 +81,17 @@ class CallMade(NamedTuple):
     has_failed: bool
 
 
-def calls_made(messages: Iterable[Message]) -> list[CallMade]:
+def read_calls(messages: Iterable[Message]) -> list[CallMade]:
     """Return each tool call of these messages with its result, in the order of the calls."""
     made: list[CallMade] = []
-    for call, result in _paired_calls(messages):
+    for call, result in _pair_calls(messages):
         arguments = call_arguments(call)
         has_failed = result is not None and is_failure(result)
         made.append(CallMade(call, result, arguments, command_line(arguments), has_failed))
     return made
 
 
-def touched_files(calls: Iterable[CallMade]) -> FileOperations:
+def find_touched_files(calls: Iterable[CallMade]) -> FileOperations:
     """Return the files that tool calls read and modified.
 
     A call counts by the shape of its arguments first (a path next to `new_string` is an edit, whatever the tool is called) and
@@ -99,7 +99,7 @@ def touched_files(calls: Iterable[CallMade]) -> FileOperations:
     which the failing one need not be the one that wrote.
     """
     modified: dict[str, bool] = {}
-    for touch in (touch for made in calls for touch in _outcome(made)):
+    for touch in (touch for made in calls for touch in _find_touches(made)):
         modified[touch.path] = modified.pop(touch.path, False) or touch.modified
     return FileOperations(
         read=tuple([path for path, written in modified.items() if not written]),
@@ -121,7 +121,7 @@ def is_failure(result: ToolResult) -> bool:
     return first in ("{", "[") and _FAILED_JSON.match(start) is not None
 
 
-def _paired_calls(messages: Iterable[Message]) -> list[tuple[ToolCall, ToolResult | None]]:
+def _pair_calls(messages: Iterable[Message]) -> list[tuple[ToolCall, ToolResult | None]]:
     """Return each tool call with its result, in the order of the calls; None for a call that was never answered."""
     pairs: list[tuple[ToolCall, ToolResult | None]] = []
     open_calls: dict[str, int] = {}
@@ -144,7 +144,7 @@ def call_arguments(call: ToolCall) -> Mapping[str, object]:
     if len(call.arguments) > MOST_ARGUMENT_CHARS:
         return _texts_at_both_ends(call.arguments)
     try:
-        value: object = parsed(call.arguments) if call.arguments.strip() else {}
+        value: object = parse_json(call.arguments) if call.arguments.strip() else {}
     except ValueError:
         value = None
     return {"input": call.arguments} if (fields := as_fields(value)) is None else fields
@@ -194,7 +194,7 @@ def command_line(arguments: Mapping[str, object]) -> str | None:
     return None
 
 
-def _outcome(made: CallMade) -> list[Touch]:
+def _find_touches(made: CallMade) -> list[Touch]:
     """Return the files a call really touched, its result considered."""
     command = made.command
     if made.has_failed and (command is None or not is_compound(command)):
@@ -206,16 +206,17 @@ def _outcome(made: CallMade) -> list[Touch]:
     if _DIRECTORY_VIEW in text[:300]:
         return []
     return [
-        Touch(posixpath.normpath(touch.path), touch.modified) for touch in _named_files(made.call.name, made.arguments)
+        Touch(posixpath.normpath(touch.path), touch.modified)
+        for touch in _find_named_files(made.call.name, made.arguments)
     ]
 
 
-def _named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
+def _find_named_files(tool: str, arguments: Mapping[str, object]) -> list[Touch]:
     """Return the files the arguments name, by shape and then by the tool's name."""
     plain = _plain_keys(arguments)
     texts = [value for value in plain.values() if isinstance(value, str)]
     patches = [text for text in texts if "*** Begin Patch" in text or text.startswith(("--- ", "diff --git"))]
-    if patched := [path for patch in patches for path in patched_files(patch)]:
+    if patched := [path for patch in patches for path in find_patched_files(patch)]:
         return [Touch(path, True) for path in patched]
     paths = [path for path in _paths(plain) if 0 < len(path) <= MAX_PATH_CHARS and not _NO_FILE.search(path)]
     if not paths:

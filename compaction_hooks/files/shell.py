@@ -55,7 +55,7 @@ class Touch(NamedTuple):
     modified: bool
 
 
-def patched_files(text: str) -> list[str]:
+def find_patched_files(text: str) -> list[str]:
     """Return the files a patch changes: `*** Update File:` headers and the `+++` lines of unified diffs."""
     return [path.strip() for path in _PATCHED.findall(text)]
 
@@ -77,12 +77,12 @@ def shell_touches(command: str) -> list[Touch]:
             folder = words[1]
             continue
         found = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
-        touches += (_placed(touch, folder) for touch in found if _is_path(touch.path))
+        touches += (_resolve(touch, folder) for touch in found if _is_path(touch.path))
     is_patch = _APPLIES_PATCH.search(line) is not None
     for script in [*documents, line] if documents or _RUNS_SCRIPT.search(line) else []:
         script = script[:SCAN_CHARS]
-        written = _script_writes(script) + (patched_files(script) if is_patch else [])
-        touches += (_placed(Touch(path, True), folder) for path in written if _is_path(path))
+        written = _script_writes(script) + (find_patched_files(script) if is_patch else [])
+        touches += (_resolve(Touch(path, True), folder) for path in written if _is_path(path))
     return touches
 
 
@@ -199,6 +199,6 @@ def _is_path(word: str) -> bool:
     return bool(word) and word != "-" and not word.startswith(("/dev/", "&")) and not _ODD_IN_PATH.search(word)
 
 
-def _placed(touch: Touch, folder: str) -> Touch:
+def _resolve(touch: Touch, folder: str) -> Touch:
     """Return the touch with its path normalised and, where it is relative, under the folder the command went to."""
     return Touch(posixpath.normpath(posixpath.join(folder, touch.path)), touch.modified)

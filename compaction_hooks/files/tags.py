@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from compaction_hooks.files.lists import FileOperations
-from compaction_hooks.text.shortening import without_blocks
+from compaction_hooks.text.shortening import remove_blocks
 
 FILE_TAG_CHARS = 3_000
 """The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""
@@ -28,22 +28,22 @@ def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) ->
     src/a.py
     </modified-files>
     """
-    modified, omitted = _tag("modified-files", operations.modified, max_chars)
-    read = "" if omitted else _tag("read-files", operations.read, max_chars - len(modified) - 1)[0]
+    modified, omitted = _render_tag("modified-files", operations.modified, max_chars)
+    read = "" if omitted else _render_tag("read-files", operations.read, max_chars - len(modified) - 1)[0]
     return "\n".join(text for text in (read, modified) if text)
 
 
-def without_file_tags(text: str) -> str:
+def remove_file_tags(text: str) -> str:
     """Return the text without its file tags."""
-    return without_blocks(without_blocks(text, "read-files"), "modified-files")
+    return remove_blocks(remove_blocks(text, "read-files"), "modified-files")
 
 
-def _tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
+def _render_tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
     """Return one tag with the newest paths that fit, empty when not even one does; and how many are left out."""
     room = max_chars - len(f"<{name}>\n</{name}>")
-    newest = _fitting(paths, room)
+    newest = _take_fitting(paths, room)
     if len(newest) < len(paths):
-        newest = _fitting(paths, room - len(_LONGEST_OMITTED))
+        newest = _take_fitting(paths, room - len(_LONGEST_OMITTED))
     omitted = len(paths) - len(newest)
     if not newest:
         return "", omitted
@@ -51,11 +51,11 @@ def _tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
     return "\n".join([f"<{name}>", *note, *reversed(newest), f"</{name}>"]), omitted
 
 
-def _fitting(paths: Sequence[str], room: int) -> list[str]:
+def _take_fitting(paths: Sequence[str], room: int) -> list[str]:
     """Return the lines of the paths that fit, the last one first; no more paths are looked at."""
     lines: list[str] = []
     for path in reversed(paths):
-        line = _escape(path)
+        line = _escape_path(path)
         room -= len(line) + 1
         if room < 0:
             break
@@ -63,10 +63,10 @@ def _fitting(paths: Sequence[str], room: int) -> list[str]:
     return lines
 
 
-def _escape(path: str) -> str:
+def _escape_path(path: str) -> str:
     line = " ".join(path.splitlines())
     if "<" in line or ">" in line or "&" in line:
         line = _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
-    from compaction_hooks.text.escaping import without_labels  # its patterns are long to compile
+    from compaction_hooks.text.escaping import escape_labels  # its patterns are long to compile
 
-    return without_labels(line)
+    return escape_labels(line)

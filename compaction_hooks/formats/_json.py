@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from compaction_hooks.formats._fields import Fields, fields_of, list_of
-from compaction_hooks.text.json_text import is_nested, may_be_nested, parsed
+from compaction_hooks.text.json_text import is_nested, may_be_nested, parse_json
 
 
 def to_json(value: object) -> str:
@@ -98,6 +98,6 @@ def _said(fields: Fields) -> list[tuple[str, object]]:
 def _as_object(arguments: object) -> object:
     """The object in a JSON text; any other value as it is."""
     try:
-        return parsed(arguments) if isinstance(arguments, str) else arguments
+        return parse_json(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
         return arguments

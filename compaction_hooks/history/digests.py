@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from compaction_hooks.messages import Media, Message, Opaque, Text, ToolCall, ToolResult
-from compaction_hooks.text.json_text import MOST_NESTED, parsed
+from compaction_hooks.text.json_text import MOST_NESTED, parse_json
 
 FIRST_RULE: Final = 1
 """How 0.1.0 makes digests. Its records are checked by it, so an upgrade costs no summary."""
@@ -155,6 +155,6 @@ def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
         return arguments
     deepest = sys.maxsize if rule == FIRST_RULE else MOST_NESTED
     try:
-        return _canonical_json(parsed(arguments, deepest) if arguments.strip() else {})
+        return _canonical_json(parse_json(arguments, deepest) if arguments.strip() else {})
     except (ValueError, RecursionError):
         return arguments

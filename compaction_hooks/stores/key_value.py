@@ -33,15 +33,15 @@ class KeyValueStore:
 
     def load(self, session_id: str) -> Sequence[str] | Awaitable[Sequence[str]]:
         """Return the session's records, in any order."""
-        return _then(self._store.values(self._folder(session_id)), lambda values: [*map(text_of, values)])
+        return _convert(self._store.values(self._folder(session_id)), lambda values: [*map(text_of, values)])
 
     def append(self, session_id: str, record_id: str, record: str) -> Awaitable[None] | None:
         """Add a record unless its id is there already."""
-        return _then(self._store.add(self._folder(session_id), _key(record_id), record), lambda _: None)
+        return _convert(self._store.add(self._folder(session_id), _key(record_id), record), lambda _: None)
 
     def remove(self, session_id: str, record_id: str) -> Awaitable[None] | None:
         """Take a record out if it is there."""
-        return _then(self._store.delete(self._folder(session_id), _key(record_id)), lambda _: None)
+        return _convert(self._store.delete(self._folder(session_id), _key(record_id)), lambda _: None)
 
     def _folder(self, session_id: str) -> str:
         return f"{self._prefix}{_key(session_id)}"
@@ -58,15 +58,15 @@ def _key(name: str) -> str:
     return f"{quoted[: _LONGEST // 2]}%-{digest}"  # no text quotes to "%-"
 
 
-def _then(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
+def _convert(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
     """What `make` makes of an answer; of one that is awaited, an awaitable."""
     if not inspect.isawaitable(answer):
         return make(answer)
 
-    async def awaited() -> T:
+    async def convert_later() -> T:
         return make(await answer)
 
-    return awaited()
+    return convert_later()
 
 
 def text_of(value: str | bytes) -> str:

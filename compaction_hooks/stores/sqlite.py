@@ -73,7 +73,7 @@ class SQLiteStore:
     def load(self, session_id: str) -> Sequence[str]:
         """Return the session's records, oldest first."""
         rows = self._run(
-            "SELECT record FROM compaction_records WHERE session_id = ? ORDER BY position", _storable(session_id)
+            "SELECT record FROM compaction_records WHERE session_id = ? ORDER BY position", _encode_id(session_id)
         )
         return [record for (record,) in rows]
 
@@ -82,8 +82,8 @@ class SQLiteStore:
         self._run(
             "INSERT INTO compaction_records (session_id, record_id, record) VALUES (?, ?, ?)"
             " ON CONFLICT (session_id, record_id) DO NOTHING",
-            _storable(session_id),
-            _storable(record_id),
+            _encode_id(session_id),
+            _encode_id(record_id),
             record,
         )
 
@@ -91,8 +91,8 @@ class SQLiteStore:
         """Take a record out if it is there."""
         self._run(
             "DELETE FROM compaction_records WHERE session_id = ? AND record_id = ?",
-            _storable(session_id),
-            _storable(record_id),
+            _encode_id(session_id),
+            _encode_id(record_id),
         )
 
     def close(self) -> None:
@@ -115,14 +115,14 @@ class SQLiteStore:
 
         with self._lock:
             try:
-                return self._connected().execute(statement, values).fetchall()
+                return self._connect().execute(statement, values).fetchall()
             except (sqlite3.Error, UnicodeEncodeError) as exc:
                 remedy = next(
                     (what for sign, what in _REMEDIES.items() if sign in str(exc)), "see the cause of this error"
                 )
                 raise RecordError(f"the record store {self._path} failed ({exc}): {remedy}") from exc
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         """This process's connection to the file at the path, opened when there is none."""
         if self._connection is not None and self._process != os.getpid():
             self._inherited.append(self._connection)  # closing it here would break the parent's
@@ -154,7 +154,7 @@ class SQLiteStore:
         return connection
 
 
-def _storable(id: str) -> str | bytes:
+def _encode_id(id: str) -> str | bytes:
     """An id as SQLite takes it: bytes, which never equal a text, where it holds lone surrogates."""
     try:
         id.encode()

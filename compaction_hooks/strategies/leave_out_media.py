@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compaction_hooks.messages import M, ToolCall
 from compaction_hooks.strategies.candidate import Candidate, Goal, reduce, start_record
-from compaction_hooks.tokens.media import media_in
+from compaction_hooks.tokens.media import find_media
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.reductions import Reduction
 from compaction_hooks.view.removable import Removable, removable_media
@@ -61,7 +61,7 @@ def view_chars(snapshot: Snapshot[M], projection: Projection[M]) -> int:
     """Return the characters that the messages of a view take in a request, without its own syntax."""
     parts = [part for message in snapshot.neutral_view(projection) for part in message.parts]
     texts = [part.arguments if isinstance(part, ToolCall) else getattr(part, "text", "") for part in parts]
-    return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in media_in(part))
+    return sum(map(len, texts)) + sum(media.data_chars for part in parts for media in find_media(part))
 
 
 def _find_media(snapshot: Snapshot[M], goal: Goal[M]) -> list[Removable]:

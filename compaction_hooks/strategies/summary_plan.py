@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import MAX_LISTED, digest
-from compaction_hooks.files.operations import calls_made, touched_files
+from compaction_hooks.files.operations import find_touched_files, read_calls
 from compaction_hooks.files.tags import file_tags
 from compaction_hooks.history.digests import message_names
 from compaction_hooks.messages import M, Message, Usage
@@ -154,8 +154,8 @@ def _build_plan(
         # The turn began before: an update carries the earlier summary on, a summary of this part alone would lose it.
         split = history.piece_count
     messages = [history.piece(i).message for i in covered]
-    calls = calls_made(messages)
-    touched = touched_files(calls)
+    calls = read_calls(messages)
+    touched = find_touched_files(calls)
     record = snapshot.record
     known = FileOperations(read=record.read_files, modified=record.modified_files) if record else FileOperations()
     files = merge(merge(known, goal.host_files), touched)

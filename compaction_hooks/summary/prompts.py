@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.summary_message import TURN_PREFIX_HEADING
 
 SummaryKind: TypeAlias = Literal["history", "update", "turn_prefix"]
@@ -138,7 +138,7 @@ class Prompt:
         return "".join([self.before, *pieces, self.behind])
 
 
-def user_prompt(
+def make_user_prompt(
     kind: SummaryKind,
     *,
     previous_summary: str | None = None,
@@ -160,10 +160,10 @@ def user_prompt(
     rules = _RULES.format(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )
-    focused = _FOCUS.format(focus=neutralised(focus.strip())) if focus and focus.strip() else ""
+    focused = _FOCUS.format(focus=neutralize(focus.strip())) if focus and focus.strip() else ""
     told = "\n\n".join(filter(None, [f"{task}{gap}{form or headings}", rules, focused, _CLOSING]))
     earlier = ""
     if kind == "update":
-        previous = neutralised(previous_summary or "").strip() or "(none)"
+        previous = neutralize(previous_summary or "").strip() or "(none)"
         earlier = f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
     return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{told}")

@@ -12,10 +12,10 @@ from compaction_hooks.errors import describe_error
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.formats.usage import is_counted
 from compaction_hooks.messages import Message, Usage, UsageReport
-from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, user_prompt
+from compaction_hooks.summary.prompts import SYSTEM_PROMPT, Prompt, make_user_prompt
 from compaction_hooks.summary.prompts import SummaryKind as SummaryKind
 from compaction_hooks.summary.transcript import Transcript, transcript
-from compaction_hooks.text.escaping import turns
+from compaction_hooks.text.escaping import find_turns
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -33,7 +33,7 @@ class _Filling:
         self._shown: Transcript | None = None
 
     @property
-    def shown(self) -> Transcript:
+    def excerpt(self) -> Transcript:
         """The transcript; from now on it counts as read."""
         if self._shown is None:
             room = self._room(_prompt(self._blank))
@@ -41,15 +41,15 @@ class _Filling:
         return self._shown
 
     def prompt(self) -> str:
-        return _prompt(self._blank).around(self.shown.pieces)
+        return _prompt(self._blank).around(self.excerpt.pieces)
 
     def transcript(self) -> str:
-        return self.shown.text
+        return self.excerpt.text
 
     def omitted_items(self) -> int:
-        return len(self._blank.messages) - self.shown.shown_messages
+        return len(self._blank.messages) - self.excerpt.shown_messages
 
-    def shown_messages(self) -> int:
+    def count_shown(self) -> int:
         """How many messages a summariser saw: those in the text it read; all of them when it read no text."""
         return len(self._blank.messages) if self._shown is None else self._shown.shown_messages
 
@@ -183,28 +183,28 @@ def summary_request(
         taken = estimate(SYSTEM_PROMPT) + estimate(prompt.around(()))
         return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
 
-    return _filled(blank, _Filling(blank, room, estimate))
+    return _attach_filling(blank, _Filling(blank, room, estimate))
 
 
-def halved(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
+def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
     """Return the same question with a transcript of half the size, for a summariser whose own window overflowed.
 
     Results are cut harder first, then the newest items go, a call with its results. None when nothing would be left.
     """
     filling = _filling_of(request)
-    tokens = (estimate(request.transcript) if filling is None else filling.shown.tokens) // 2
+    tokens = (estimate(request.transcript) if filling is None else filling.excerpt.tokens) // 2
     blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold what overflowed
     smaller = _Filling(blank, lambda _: tokens, estimate)
-    return _filled(blank, smaller) if smaller.shown.pieces else None
+    return _attach_filling(blank, smaller) if smaller.excerpt.pieces else None
 
 
-def shown_messages(request: SummaryRequest) -> int:
+def count_shown_messages(request: SummaryRequest) -> int:
     """Return how many of a request's messages, from the oldest on, its summariser saw: all of them if it read no transcript."""
     filling = _filling_of(request)
-    return len(request.messages) - request.omitted_items if filling is None else filling.shown_messages()
+    return len(request.messages) - request.omitted_items if filling is None else filling.count_shown()
 
 
-def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
+def _attach_filling(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
     """The request without the fields that are made when they are first read."""
     request = SummaryRequest.__new__(SummaryRequest)
     for name in _GIVEN:
@@ -215,7 +215,7 @@ def _filled(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
 
 def _prompt(request: SummaryRequest) -> Prompt:
     """The user prompt for this kind of summary."""
-    return user_prompt(
+    return make_user_prompt(
         request.kind,
         previous_summary=request.previous_summary,
         focus=request.focus,
@@ -259,7 +259,7 @@ _LINE_CHARS = 1_000
 _PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
 
 
-def accepted_usage(answer: object) -> Usage | None:
+def read_summary_usage(answer: object) -> Usage | None:
     """Return the cost of an answer, if it names it; of one that cannot be read a warning remains, and the summary counts."""
     try:
         read = read_report(answer.usage, "Summary") if isinstance(answer, Summary) else None
@@ -272,7 +272,7 @@ def accepted_usage(answer: object) -> Usage | None:
     return read
 
 
-def accepted(answer: object) -> Summary:
+def unwrap_answer(answer: object) -> Summary:
     """Return a `str` or `Summary` as a `Summary` whose text is freed of what models wrap around it.
 
     Taken off are reasoning at its beginning (`<think>`, `<analysis>`, ...), a code fence and `<summary>` tags around the
@@ -281,14 +281,14 @@ def accepted(answer: object) -> Summary:
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
     text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
-    text = _unwrapped(_without_reasoning(text).strip())
+    text = _remove_wrapping(_remove_reasoning(text).strip())
     return summary if text == summary.text and summary is answer else replace(summary, text=text)
 
 
 # Patterns that run over the whole of a long text stop every thread: these look at its two ends.
 
 
-def _unwrapped(text: str) -> str:
+def _remove_wrapping(text: str) -> str:
     """Return the text without a fence and tags around the whole."""
     fence = _FENCE.match(text)
     if fence and text.endswith("\n```", fence.end()):
@@ -299,7 +299,7 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def _without_reasoning(text: str) -> str:
+def _remove_reasoning(text: str) -> str:
     """Return the text behind its reasoning."""
     start = 0
     while opening := _REASONING.match(text, start):
@@ -325,7 +325,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
     """
     if (why := _unreadable(answer, request)) is not None:
         return why
-    summary = accepted(answer)
+    summary = unwrap_answer(answer)
     if len(summary.text) > request.max_tokens * MOST_CHARS_PER_TOKEN:
         return _too_long(summary.text, request)
     ending = re.sub(r"[^a-z]", "", (summary.finish_reason or "").rpartition(".")[2].casefold())
@@ -383,4 +383,4 @@ def _says_nothing(line: str) -> bool:
 def _is_echo(text: str, request: SummaryRequest) -> bool:
     """Whether a text is made of the prompt's own parts. One quoted label is no echo."""
     repeats_instructions = len(text) >= _ECHO_CHARS and text in _prompt(request).behind
-    return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(turns(text)) > 1
+    return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(find_turns(text)) > 1

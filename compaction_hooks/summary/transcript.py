@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from compaction_hooks.files.operations import call_arguments
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.text.shortening import shortened, without_blocks
+from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.shortening import remove_blocks, shorten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], 
     pieces: list[str] = []
     shown = 0
     for group in groups:
-        text = _squeezed(group, room, cost, _TIGHT if not pieces else _TIGHT[:1])
+        text = _squeeze(group, room, cost, _TIGHT if not pieces else _TIGHT[:1])
         if text is None and not pieces and len(group) > 1:  # a result can be an hour later than its call
             return _fill([[message] for message in group], room, cost)
         if text is None:
@@ -163,7 +163,7 @@ def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
     return chars
 
 
-def _squeezed(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
+def _squeeze(group: Sequence[Message], room: int, cost: Callable[[str], int], steps: Sequence[_Caps]) -> str | None:
     """Return the messages under the mildest of these caps that fits; None when none does."""
     tries = ("".join(_begin([piece for message in group for piece in _block(message, caps)])) for caps in steps)
     return next((text for text in tries if not text or cost(text) <= room), None)
@@ -207,7 +207,7 @@ def _block(message: Message, caps: _Caps) -> _Block:
         texts = [text for _, text in group if text]
         if label is None:
             # Escaped only when joined: two adjacent texts could make one tag.
-            label, texts = _LABELS[message.role], list(filter(None, [neutralised("\n".join(texts))]))
+            label, texts = _LABELS[message.role], list(filter(None, [neutralize("\n".join(texts))]))
         pieces += (piece for text in texts for piece in (label, text))
     return pieces
 
@@ -220,7 +220,7 @@ def _turn(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
         case ToolCall():
             return _CALL, _call(part, caps.result_chars)
         case Opaque(content=content) if content and role == "assistant":
-            return _RESULT, _hosted(part, caps.result_chars)
+            return _RESULT, _hosted_tool_turn(part, caps.result_chars)
         case Opaque():
             return None, f"[block: {_one_line(part.kind)}]\n{_readable(part.content, caps.result_chars)}".strip()
         case Text():
@@ -233,24 +233,24 @@ def _turn(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
 
 def _result(result: ToolResult, max_chars: int) -> str:
     lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
-    return neutralised("\n".join(filter(None, lines))) or "(empty)"
+    return neutralize("\n".join(filter(None, lines))) or "(empty)"
 
 
-def _hosted(block: Opaque, max_chars: int) -> str:
+def _hosted_tool_turn(block: Opaque, max_chars: int) -> str:
     """The name of a tool that the provider ran, with its query, its output or both; other people's words, as a result is."""
-    return neutralised(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
+    return neutralize(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
 
 
 def _call(call: ToolCall, max_chars: int) -> str:
     """`name(key="value", ...)`, each value cut."""
     values = (f"{_one_line(key)}={_value(value, max_chars)}" for key, value in call_arguments(call).items())
-    return neutralised(f"{_one_line(call.name)}({', '.join(values)})")
+    return neutralize(f"{_one_line(call.name)}({', '.join(values)})")
 
 
 def _value(value: object, max_chars: int) -> str:
     if isinstance(value, str):
-        return _as_json(_limited(_clean(value), max_chars))
-    return _limited(_clean(_as_json(value)), max_chars)
+        return _as_json(_limit(_clean(value), max_chars))
+    return _limit(_clean(_as_json(value)), max_chars)
 
 
 def _placeholder(media: Media) -> str:
@@ -281,15 +281,15 @@ def _readable(text: str, max_chars: int) -> str:
     """Return the text without noise and reminders, cut. Of a text much longer than `max_chars`, only the two ends are read."""
     reach = max_chars + _NOISE_CHARS
     if len(text) <= 2 * reach:
-        return _limited(_without_noise(text), max_chars)
+        return _limit(_without_noise(text), max_chars)
     head, tail = _without_noise(text[:reach]), _without_noise(text[-reach:])
     head_chars, tail_chars = min(max_chars - max_chars // 2, len(head)), min(max_chars // 2, len(tail))
-    return shortened(head + tail, head_chars, tail_chars, len(text) - 2 * reach)
+    return shorten(head + tail, head_chars, tail_chars, len(text) - 2 * reach)
 
 
 def _without_noise(text: str) -> str:
-    return without_blocks(_clean(text), "system-reminder").strip()
+    return remove_blocks(_clean(text), "system-reminder").strip()
 
 
-def _limited(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else shortened(text, max_chars - max_chars // 2, max_chars // 2)
+def _limit(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else shorten(text, max_chars - max_chars // 2, max_chars // 2)

@@ -11,7 +11,7 @@ MOST_NESTED: Final = 64
 takes a frame of the interpreter's 1,000 for each level: this leaves more than 900 to the host."""
 
 
-def parsed(text: str, most_nested: int = MOST_NESTED) -> object:
+def parse_json(text: str, most_nested: int = MOST_NESTED) -> object:
     """Return the value of a JSON text, as `json.loads` does.
 
     Raises:
@@ -29,7 +29,7 @@ def parsed(text: str, most_nested: int = MOST_NESTED) -> object:
 def json_object(text: str) -> dict[str, object]:
     """Return the JSON object in `text`; the text under "arguments" if it is anything else."""
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except ValueError:
         value = None
     return cast("dict[str, object]", value) if isinstance(value, dict) else {"arguments": text}

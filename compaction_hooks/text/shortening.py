@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 
-def shortened(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) -> str:
+def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) -> str:
     """Return the head and the tail of a text with a marker between them that says how much is gone.
 
     An emoji, a surrogate pair or a letter with its accents is not split: up to 32 characters less are kept for that. A
@@ -14,11 +14,11 @@ def shortened(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0
     Args:
         unread_chars: So many more are gone between the head and the tail.
 
-    >>> shortened("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
+    >>> shorten("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
     'A\\n[... 1,000 characters left out ...]\\nC'
     """
-    head = _boundary(text, min(head_chars, len(text)), -1)
-    tail = _boundary(text, max(len(text) - tail_chars, 0), 1)
+    head = _find_boundary(text, min(head_chars, len(text)), -1)
+    tail = _find_boundary(text, max(len(text) - tail_chars, 0), 1)
     gone = tail - head + unread_chars
     marker = f"\n[... {gone:,} characters left out ...]\n"
     if gone <= len(marker):
@@ -26,10 +26,10 @@ def shortened(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0
     return text[:head] + marker + text[tail:]
 
 
-def without_blocks(text: str, tag: str) -> str:
+def remove_blocks(text: str, tag: str) -> str:
     """Return the text without the blocks between `<tag>` and `</tag>`; one that is never closed stays.
 
-    >>> without_blocks("a<note>b</note>c<note>d", "note")
+    >>> remove_blocks("a<note>b</note>c<note>d", "note")
     'ac<note>d'
     """
     opening, closing = f"<{tag}>", f"</{tag}>"
@@ -41,7 +41,7 @@ def without_blocks(text: str, tag: str) -> str:
     return "".join([*kept, text[at:]]) if kept else text
 
 
-def _boundary(text: str, index: int, step: int) -> int:
+def _find_boundary(text: str, index: int, step: int) -> int:
     """The nearest place at or after `index` in direction `step` where a text may be cut; gives up after 16 steps."""
     for _ in range(16):
         if not 0 < index < len(text) or not _is_joined(text[index - 1], text[index]):

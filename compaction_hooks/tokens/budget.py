@@ -45,7 +45,7 @@ UNDO_GROWTH_RATIO = 0.10
 """After `undo()` the context must grow by this much before threshold compaction resumes."""
 
 
-def usual_keep(window: int) -> int:
+def default_keep_tokens(window: int) -> int:
     """Return the tokens kept if no setting says how many."""
     return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
 
@@ -78,16 +78,16 @@ class Budget:
     minimum_clear: int
     summary: int
 
-    def aiming_at(self, target: int | None) -> Budget:
+    def with_target(self, target: int | None) -> Budget:
         """Return the budget with another target, at most the trigger; with None this budget."""
         if target is None:
             return self
         target = min(target, self.trigger)
         return replace(self, target=target, summary=max(min(self.summary, int(target * SUMMARY_TARGET_RATIO)), 1))
 
-    def keeping(self, keep: int) -> Budget:
+    def with_keep(self, keep: int) -> Budget:
         """Return the budget whose target holds so many kept tokens next to a summary, up to 90 % of the trigger."""
-        if keep <= usual_keep(self.window):
+        if keep <= default_keep_tokens(self.window):
             return self
         most = int(self.trigger * (1 - MINIMUM_GAIN_RATIO))
         return replace(self, target=max(self.target, min(keep + 2 * self.summary, most)))

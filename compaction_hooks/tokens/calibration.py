@@ -49,11 +49,11 @@ class Calibration(NamedTuple):
     pending_estimated: int = 0
     pending_counted: int = 0
 
-    def calibrated(self, estimated: int) -> int:
+    def predict(self, estimated: int) -> int:
         """Return what the provider will count for a view of `estimated` tokens, rounded up."""
-        return self.overhead_tokens + self.growth(estimated)
+        return self.overhead_tokens + self.predict_growth(estimated)
 
-    def growth(self, estimated: int) -> int:
+    def predict_growth(self, estimated: int) -> int:
         """Return what the provider will count for `estimated` tokens added to a view it has counted, rounded up."""
         return math.ceil(self.ratio * estimated)
 
@@ -61,7 +61,7 @@ class Calibration(NamedTuple):
         """Take in the count of a whole view.
 
         The overhead becomes what the count exceeds the estimate by, when the view is the smallest so far or the excess the
-        largest: it rises at once and falls only on better evidence. Afterwards `calibrated(estimated) >= counted`.
+        largest: it rises at once and falls only on better evidence. Afterwards `predict(estimated) >= counted`.
         """
         excess = _excess(counted, self.ratio, estimated)
         is_truest = self.overhead_seen_at is None or estimated <= self.overhead_seen_at
@@ -83,7 +83,7 @@ class Calibration(NamedTuple):
             return self._replace(pending_estimated=estimated, pending_counted=counted)
         grown, counted_growth = self.grown_estimated + estimated, self.grown_counted + counted
         fade = min(1.0, MEMORY_TOKENS / grown)
-        lesson = _bounded(counted_growth / grown)
+        lesson = _clamp(counted_growth / grown)
         # Up at once, down a part of the way.
         ratio = max(lesson, self.ratio + FALL_RATE * (lesson - self.ratio))
         seen_at = self.overhead_seen_at
@@ -104,17 +104,17 @@ class Calibration(NamedTuple):
     @staticmethod
     def from_dict(saved: Mapping[str, object]) -> Calibration:
         """Read what `to_dict` gave, within the bounds of what can be learned; what is missing or no number is as if unlearned."""
-        known = {name: number for name in _SAVED if (number := _saved_number(saved.get(name))) is not None}
+        known = {name: number for name in _SAVED if (number := _read_number(saved.get(name))) is not None}
         seen_at = known.get("overhead_seen_at")
         grown = min(MEMORY_TOKENS, max(PRIOR_TOKENS, known.get("grown_estimated", PRIOR_TOKENS)))
-        ratio = _bounded(known.get("ratio", 1.0))
+        ratio = _clamp(known.get("ratio", 1.0))
         return Calibration(
             ratio=ratio,
             overhead_tokens=0 if seen_at is None else math.ceil(known.get("overhead_tokens", 0)),
             overhead_seen_at=None if seen_at is None else math.ceil(seen_at),
             overhead_counted=0 if seen_at is None else math.ceil(known.get("overhead_counted", 0)),
             grown_estimated=grown,
-            grown_counted=grown * _bounded(known.get("grown_counted", grown * ratio) / grown),
+            grown_counted=grown * _clamp(known.get("grown_counted", grown * ratio) / grown),
         )
 
     def for_another_conversation(self) -> Calibration:
@@ -137,11 +137,11 @@ _SAVED: Final = (
 """What of a calibration is worth saving: all but growth that is waiting for more."""
 
 
-def _bounded(ratio: float) -> float:
+def _clamp(ratio: float) -> float:
     return min(MAXIMUM_RATIO, max(MINIMUM_RATIO, ratio))
 
 
-def _saved_number(value: object) -> float | None:
+def _read_number(value: object) -> float | None:
     """A saved number that can be one of tokens; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

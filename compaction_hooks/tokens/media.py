@@ -12,7 +12,7 @@ PLACEHOLDER_NAME_CHARS: Final = 80
 """The most that a placeholder shows of a file's name, id or URL."""
 
 
-def media_in(part: Part) -> tuple[Media, ...]:
+def find_media(part: Part) -> tuple[Media, ...]:
     """Return the media that a part is or holds."""
     match part:
         case Media():
@@ -23,10 +23,10 @@ def media_in(part: Part) -> tuple[Media, ...]:
             return ()
 
 
-def without_media(part: Part) -> str:
+def describe_left_out(part: Part) -> str:
     """Return the text in place of a user's media, or of a result that holds media: it says what was left out.
 
-    >>> without_media(Media("application/pdf", "file-123", is_reference=True, name="report.pdf"))
+    >>> describe_left_out(Media("application/pdf", "file-123", is_reference=True, name="report.pdf"))
     '[Left out, the request was too large with it: application/pdf "report.pdf"]'
     """
     match part:
@@ -77,4 +77,4 @@ class LearnedMedia:
         tokens = self._estimator.estimate_message_tokens(message)
         if not self._unseen:
             return tokens
-        return tokens + sum(self._unseen.get(media.identity, 0) for part in message.parts for media in media_in(part))
+        return tokens + sum(self._unseen.get(media.identity, 0) for part in message.parts for media in find_media(part))

@@ -78,7 +78,7 @@ class Windows:
         learned = self._learned.get(_plain(name))
         if learned is not None and (given is None or learned < given.tokens):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
-        found = given or _looked_up(name, known) or self._given
+        found = given or _look_up(name, known) or self._given
         if found is None and default is not None:
             found = ModelWindow(default, is_input_only=False, source="default_context_window")
         if found is None:
@@ -106,7 +106,7 @@ def _plain(model: str | None) -> str | None:
     return model and model.rpartition("/")[2].lower()
 
 
-def _looked_up(name: str | None, known: int | None) -> ModelWindow | None:
+def _look_up(name: str | None, known: int | None) -> ModelWindow | None:
     """Return the smaller of the window that the tables know and the one that the caller does."""
     found = find_window(name) if name is not None else None
     if known is not None and (found is None or known < found.tokens):

@@ -16,9 +16,9 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, cast
 from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import canonical_arguments, text_digest
 from compaction_hooks.messages import M, Message, Part, Text, ToolCall, ToolResult
-from compaction_hooks.text.json_text import parsed
-from compaction_hooks.text.shortening import shortened
-from compaction_hooks.tokens.media import media_in, without_media
+from compaction_hooks.text.json_text import parse_json
+from compaction_hooks.text.shortening import shorten
+from compaction_hooks.tokens.media import describe_left_out, find_media
 
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
@@ -70,7 +70,7 @@ def _reduce_text(kind: PartKind, text: str, head_chars: int, tail_chars: int) ->
         return shorten_arguments(text, head_chars, tail_chars)
     if kind == "result" and not (head_chars or tail_chars):
         return clearing_marker(text)
-    return shortened(text, head_chars, tail_chars)
+    return shorten(text, head_chars, tail_chars)
 
 
 def by_place(reductions: Iterable[Reduction]) -> dict[tuple[PartKind, int, int], Reduction]:
@@ -105,21 +105,21 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int) -> str:
     Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
     """
     try:
-        value = parsed(arguments)
+        value = parse_json(arguments)
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)
+        return json.dumps({"shortened_arguments": shorten(arguments, head_chars, tail_chars)}, ensure_ascii=False)
     small = json.dumps(_shorten_strings(cast("dict[str, object]", value), head_chars, tail_chars), ensure_ascii=False)
     if len(small) <= max(2 * (head_chars + tail_chars), MINIMUM_KEPT_CHARS):
         return small
-    return json.dumps({"shortened_arguments": shortened(arguments, head_chars, tail_chars)}, ensure_ascii=False)
+    return json.dumps({"shortened_arguments": shorten(arguments, head_chars, tail_chars)}, ensure_ascii=False)
 
 
 def _shorten_strings(value: object, head_chars: int, tail_chars: int) -> object:
     match value:
         case str():
-            return shortened(value, head_chars, tail_chars)
+            return shorten(value, head_chars, tail_chars)
         case dict():
             fields = cast("dict[str, object]", value)
             return {key: _shorten_strings(item, head_chars, tail_chars) for key, item in fields.items()}
@@ -183,7 +183,7 @@ class Place(NamedTuple):
 
     def text_under(self, reduction: Reduction) -> str:
         """Return the text that a view shows there under a reduction."""
-        return without_media(self.part) if self.kind == "media" else reduction.apply(self.text)
+        return describe_left_out(self.part) if self.kind == "media" else reduction.apply(self.text)
 
 
 class Rewritten(NamedTuple, Generic[M]):
@@ -255,7 +255,7 @@ def _run_places(run: _Run) -> Iterator[Place]:
                     yield Place(index, number, "text", next(texts), part, text)
                 case _:
                     pass
-            if piece.side is not None and (held := media_in(part)):
+            if piece.side is not None and (held := find_media(part)):
                 yield Place(index, number, "media", next(media), part, "\n".join(item.identity for item in held))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M, Message
-from compaction_hooks.tokens.media import media_in, without_media
+from compaction_hooks.tokens.media import describe_left_out, find_media
 from compaction_hooks.view.reductions import Estimate, Place, Reduction, by_place, part_digest, places, with_text
 
 
@@ -52,10 +52,10 @@ def removable_media(
 
 def _removable(place: Place, run: int, estimate: Estimate) -> Removable:
     digest = part_digest("media", place.text)
-    left = with_text(place.part, without_media(place.part))
+    left = with_text(place.part, describe_left_out(place.part))
     before, after = (estimate(Message(role="other", parts=(part,))) for part in (place.part, left))
     return Removable(
         Reduction(kind="media", run=run, ordinal=place.ordinal, digest=digest, shown_digest=digest),
         tokens=before - after,
-        chars=sum(media.data_chars for media in media_in(place.part)),
+        chars=sum(media.data_chars for media in find_media(place.part)),
     )

@@ -47,11 +47,11 @@ def render_summary(summary: str, *, file_tags: str, continuation: bool, covered:
         covered: Host messages that it covers.
         unseen: Of these, messages that no summariser was shown; mentioned when above zero.
     """
-    from compaction_hooks.text.escaping import neutralised  # its patterns are long to compile
+    from compaction_hooks.text.escaping import neutralize  # its patterns are long to compile
 
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
-    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralised(summary.strip())}{_CLOSE}", count]
+    blocks = [f"{SUMMARY_MARKER}\n{_PREFACE}", f"{_OPEN}{neutralize(summary.strip())}{_CLOSE}", count]
     if file_tags:
         blocks.append(file_tags)
     if continuation:

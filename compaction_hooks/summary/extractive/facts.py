@@ -54,14 +54,14 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
     for index, (section, group, sentence) in enumerate(told):
         # How unlike the other sentences it is, for its length; 0 for one without words.
         rarity = sum(math.log((len(told) + 1) / frequency[term]) for term in terms[index]) / (len(terms[index]) + 4)
-        value = _telling(sentence, section, rarity)
+        value = _rate(sentence, section, rarity)
         if value > 0:
             age = 0.7 + 0.3 * index / len(told)
             items.append(Item(section=section, text=quote(sentence, SENTENCE_CHARS), value=value * age, group=group))
     return items
 
 
-def _telling(sentence: str, section: Section, rarity: float) -> float:
+def _rate(sentence: str, section: Section, rarity: float) -> float:
     """Return how much a sentence tells: its rarity, and its names, titles, numbers, enumerations and preferences."""
     body = _DATE.sub("", sentence)
     names = len(_QUOTED.findall(body)) + len(_PROPER.findall(body))

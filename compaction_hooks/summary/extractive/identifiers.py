@@ -98,14 +98,14 @@ Mentions: TypeAlias = defaultdict[str, Mention]
 """Values worth carrying, in the order they were first named."""
 
 
-def collect(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
+def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
     """Return the identifiers that these messages, and the items of an earlier summary, name.
 
     A name that only results have counts from the second result on, or under a key that says that it names something; a
     programmer's symbol if it was spoken of.
     """
     mentions: Mentions = defaultdict(Mention)
-    _recall(earlier, mentions)
+    _count_earlier(earlier, mentions)
     arguments = {id(made.call): made for made in calls}
     for position, message, part in _parts(messages):
         if isinstance(part, ToolCall):
@@ -160,7 +160,7 @@ def _parts(messages: Sequence[Message]) -> Iterator[tuple[float, Message, Part]]
     return ((at / len(messages), message, part) for at, message in enumerate(messages, 1) for part in message.parts)
 
 
-def _recall(items: Sequence[Item], mentions: Mentions) -> None:
+def _count_earlier(items: Sequence[Item], mentions: Mentions) -> None:
     """Count what an earlier summary holds: its identifiers under their keys, best first, and those its other lines name."""
     carried = [item for item in items if item.section is Section.IDENTIFIERS]
     for rank, item in enumerate(carried):

@@ -163,14 +163,14 @@ def _item(block: str, section: Section, group: str) -> Item | None:
     box = _BOX.match(body)
     if box:
         body = body[box.end() :]
-        section = _boxed(section, is_done=box[1] in "xX")
+        section = _section_of_box(section, is_done=box[1] in "xX")
     body = " ".join(body.splitlines())  # "\r" and its like are line breaks to whoever reads the next summary
     if _NOTHING.match(body) or _META.match(body):
         return None
     return Item(section=section, text=body, group=group if section in _LINE_SHARING else "")
 
 
-def _boxed(section: Section, *, is_done: bool) -> Section:
+def _section_of_box(section: Section, *, is_done: bool) -> Section:
     """A box says more than the heading above it, except that both open kinds have open boxes."""
     if is_done:
         return Section.DONE

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from compaction_hooks.messages import Message
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import (
-    bounded,
+    cut_middle,
     is_foreign_summary,
     is_request,
     quote,
@@ -18,7 +18,7 @@ from compaction_hooks.summary.extractive.text import (
     whole_parts,
     without_code,
 )
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.escaping import neutralize
 
 SENTENCE_CHARS = 300
 """Of one sentence carried on its own."""
@@ -69,13 +69,13 @@ def request_texts(messages: Iterable[Message]) -> list[str]:
     Escaped here already, so that a request said again equals the one an earlier summary holds.
     """
     texts = (strip_harness(message.text) for message in messages if message.role == "user" and not message.is_summary)
-    return [neutralised(text) for text in texts if is_request(text) and not is_foreign_summary(text)]
+    return [neutralize(text) for text in texts if is_request(text) and not is_foreign_summary(text)]
 
 
 def foreign_summaries(messages: Iterable[Message]) -> list[str]:
     """Return the summaries that stand among the user's messages: marked by the host or recognised by how they begin."""
     spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
-    return [neutralised(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
+    return [neutralize(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
 
 
 def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
@@ -96,7 +96,7 @@ def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
         is_kept = index in (0, len(texts) - 1)
         chars = int(limit * len(text) / max(size(text), 1.0))
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
-        text = bounded(text, chars if is_kept else min(chars, OLD_REQUEST_CHARS))
+        text = cut_middle(text, chars if is_kept else min(chars, OLD_REQUEST_CHARS))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
     # Said again in full, a request equals its shortened form in an earlier summary only now.
     return list({item.text: item for item in reversed(items)}.values())[::-1]

@@ -21,7 +21,7 @@ from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.summary.extractive.identifiers import kind_of
 from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import both_ends, defuse, one_line, size
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.escaping import neutralize
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120
@@ -145,7 +145,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
         earlier: The items an earlier summary holds under "Done" and "Blocked".
     """
     told = [item.text for item in earlier if not _OMITTED.match(item.text)]
-    done = _merged([*map(parse_step, told), *new])
+    done = _merge_repeats([*map(parse_step, told), *new])
     succeeded = {step.signature: at for at, step in enumerate(done) if not step.failed}
     return [
         _item(step, (at + 1) / len(done), is_mended=step.failed and succeeded.get(step.signature, -1) > at)
@@ -153,7 +153,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
     ]
 
 
-def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
+def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
     """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none.
 
     Of steps that changed the world outside, what they worked on is named too, as far as `max_size` allows.
@@ -172,11 +172,11 @@ def omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: flo
         counts[name] += step.count
         if step.kind == "action" and not step.failed and (found := _objects(step.call)):
             objects.setdefault(name, {})[found] = None
-    lines = (_counted(counts, objects, tools, calls) for tools, calls in DETAILS)
+    lines = (_count_line(counts, objects, tools, calls) for tools, calls in DETAILS)
     return next((line for line in lines if size(line) <= max_size), "")
 
 
-def _counted(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], max_tools: int, max_calls: int) -> str:
+def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]], max_tools: int, max_calls: int) -> str:
     if not counts:
         return ""
     shown = sorted(counts, key=lambda name: (not objects.get(name), -counts[name]))[:max_tools]
@@ -202,7 +202,7 @@ def _item(step: Step, age: float, *, is_mended: bool) -> Item:
     return Item(section=section, text=step.text, value=value * FAILING)
 
 
-def _merged(done: Iterable[Step]) -> list[Step]:
+def _merge_repeats(done: Iterable[Step]) -> list[Step]:
     """Return the steps with repetitions of one line counted, in the place of the last of them."""
     merged: dict[str, Step] = {}
     for step in done:
@@ -315,4 +315,4 @@ def _informative_lines(text: str) -> list[str]:
 
 def _safe(text: str) -> str:
     """Text of tools on one line, without what the line format itself uses."""
-    return neutralised(defuse(text.replace(" -> ", " => ")))
+    return neutralize(defuse(text.replace(" -> ", " => ")))

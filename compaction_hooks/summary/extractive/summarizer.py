@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compaction_hooks.files.operations import calls_made, touched_files
-from compaction_hooks.files.tags import without_file_tags
+from compaction_hooks.files.operations import find_touched_files, read_calls
+from compaction_hooks.files.tags import remove_file_tags
 from compaction_hooks.messages import Message, Opaque, Part, Text, ToolCall, Usage
 from compaction_hooks.summary.extractive.facts import fact_items
-from compaction_hooks.summary.extractive.identifiers import collect, identifier_items
+from compaction_hooks.summary.extractive.identifiers import collect_mentions, identifier_items
 from compaction_hooks.summary.extractive.outline import Item, Section, as_data, parse, render
 from compaction_hooks.summary.extractive.selection import select
 from compaction_hooks.summary.extractive.statements import (
@@ -20,11 +20,11 @@ from compaction_hooks.summary.extractive.statements import (
     request_items,
     request_texts,
 )
-from compaction_hooks.summary.extractive.steps import omitted_line, step_items, steps
+from compaction_hooks.summary.extractive.steps import make_omitted_line, step_items, steps
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, one_line, size
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
 REQUESTS_SHARE = 0.36
@@ -82,24 +82,24 @@ class ExtractiveSummarizer:
     def __call__(self, request: SummaryRequest, /) -> Summary:
         """Return a summary of at most `request.max_tokens` tokens; empty when there is nothing to say or no room to say it."""
         messages = [
-            replace(message, parts=tuple(map(_prepared, message.parts)))
+            replace(message, parts=tuple(map(_prepare, message.parts)))
             for message in request.messages
             if message.role != "system"
         ]
-        earlier = parse(without_file_tags(request.previous_summary or ""))
+        earlier = parse(remove_file_tags(request.previous_summary or ""))
         for text in foreign_summaries(messages):
             # What somebody else says was asked for stands neither first nor last: those two are never dropped.
-            earlier[1:1] = parse(without_file_tags(text))
+            earlier[1:1] = parse(remove_file_tags(text))
         is_chat = not any(message.calls or message.results for message in messages)
         is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
         spoken = [message for message in messages if not message.is_summary]
         items = [as_data(item) for item in _items(spoken, earlier, request.max_tokens, is_chat=is_chat)]
         if request.focus:
-            items = _focused(items, request.focus)
-        text = self._written(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
+            items = _weigh_by_focus(items, request.focus)
+        text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
         return Summary(text=text, usage=Usage(input_tokens=0, output_tokens=0), finish_reason="stop")
 
-    def _written(
+    def _write(
         self, items: Sequence[Item], earlier: Sequence[Item], request: SummaryRequest, shares: Mapping[Section, float]
     ) -> str:
         """Return the items that fit, as text."""
@@ -109,10 +109,10 @@ class ExtractiveSummarizer:
             chosen = select(items, room - size(line), shares)
             kept = {id(item) for item in chosen}
             dropped = [item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-            line = omitted_line(dropped, _under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
+            line = make_omitted_line(dropped, _under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
             if line:
                 chosen.insert(0, Item(section=Section.DONE, text=line))
-            text = neutralised(render(chosen, is_prefix=request.kind == "turn_prefix"))
+            text = neutralize(render(chosen, is_prefix=request.kind == "turn_prefix"))
             tokens = self.estimator.estimate_tokens(text)
             if tokens <= request.max_tokens:
                 best = max(best, text, key=len)
@@ -127,7 +127,7 @@ class ExtractiveSummarizer:
         return best
 
 
-def _prepared(part: Part) -> Part:
+def _prepare(part: Part) -> Part:
     """The part as it is read: the longest texts cut to their two ends, a block of a tool that the provider ran as a call."""
     match part:
         case Opaque(content=content) if content:
@@ -140,9 +140,9 @@ def _prepared(part: Part) -> Part:
 
 def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
     """Return everything worth carrying, in the order of the text's sections."""
-    calls = calls_made(messages)
-    known = frozenset(touched_files(calls).modified)
-    identifiers = [] if is_chat else identifier_items(collect(messages, calls, earlier), known)
+    calls = read_calls(messages)
+    known = frozenset(find_touched_files(calls).modified)
+    identifiers = [] if is_chat else identifier_items(collect_mentions(messages, calls, earlier), known)
     asked = [item.text for item in _under(earlier, Section.GOAL)] + request_texts(messages)
     requests = request_items(asked, max_tokens * REQUESTS_SHARE)
     facts = _under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
@@ -174,7 +174,7 @@ def _notes(notes: Sequence[Item]) -> list[Item]:
     ]
 
 
-def _focused(items: Iterable[Item], focus: str) -> list[Item]:
+def _weigh_by_focus(items: Iterable[Item], focus: str) -> list[Item]:
     """Return the items, those that share a longer word with the focus worth more."""
     words = [word for word in focus.casefold().split() if len(word) > 3 or not word.isascii()]
     return [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from compaction_hooks.text.escaping import neutralised
-from compaction_hooks.text.shortening import shortened, without_blocks
+from compaction_hooks.text.escaping import neutralize
+from compaction_hooks.text.shortening import remove_blocks, shorten
 
 HARNESS_TAGS = (
     "system-reminder",
@@ -69,7 +69,7 @@ def strip_harness(text: str) -> str:
     """Return the text without the blocks a harness put into it."""
     if "<" in text:
         for tag in HARNESS_TAGS:
-            text = without_blocks(text, tag)
+            text = remove_blocks(text, tag)
     return text.strip("\r\n")
 
 
@@ -102,7 +102,7 @@ def one_line(text: str, max_chars: int) -> str:
 
 def quote(text: str, max_chars: int) -> str:
     """Return the text on one line, bounded, in a form that poses as no turn and as no tag of ours."""
-    return neutralised(one_line(text, max_chars))
+    return neutralize(one_line(text, max_chars))
 
 
 def both_ends(text: str, max_chars: int) -> str:
@@ -110,21 +110,21 @@ def both_ends(text: str, max_chars: int) -> str:
     return text if len(text) <= 2 * max_chars else f"{text[:max_chars]}\n{text[-max_chars:]}"
 
 
-def bounded(text: str, max_chars: int) -> str:
+def cut_middle(text: str, max_chars: int) -> str:
     """Return the text word for word, of about `max_chars` characters: head and tail with a marker between them.
 
     A text that was bounded before keeps one marker, which counts all that is gone.
 
-    >>> bounded("a" * 99 + "b" * 51, 100).replace("a" * 65, "A").replace("b" * 35, "B")
+    >>> cut_middle("a" * 99 + "b" * 51, 100).replace("a" * 65, "A").replace("b" * 35, "B")
     'A\\n[... 50 characters left out ...]\\nB'
-    >>> bounded(bounded("a" * 500, 200), 100).replace("a" * 65, "A").replace("a" * 35, "B")
+    >>> cut_middle(cut_middle("a" * 500, 200), 100).replace("a" * 65, "A").replace("a" * 35, "B")
     'A\\n[... 400 characters left out ...]\\nB'
     """
     tail = max_chars * TAIL_PERCENT // 100
     marker = _LEFT_OUT.search(text)
     if not marker:
-        return shortened(text, max_chars - tail, tail)
-    shorter = shortened(text[: marker.start()] + text[marker.end() :], max_chars - tail, tail)
+        return shorten(text, max_chars - tail, tail)
+    shorter = shorten(text[: marker.start()] + text[marker.end() :], max_chars - tail, tail)
     if not _LEFT_OUT.search(shorter):
         return text
     gone = int(marker[1].replace(",", ""))

@@ -17,7 +17,7 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.messages import Part, ToolCall, ToolResult
-from compaction_hooks.text.shortening import shortened
+from compaction_hooks.text.shortening import shorten
 from compaction_hooks.view.reductions import shorten_arguments
 from tests.benchmarks.money.conversations import FORMAT
 from tests.benchmarks.money.wire import Chat, tokens_of
@@ -100,7 +100,7 @@ def _shorten(part: Part) -> Part:
     half = RESULT_CHARS // 2
     match part:
         case ToolResult(text=text) if len(text) > RESULT_CHARS:
-            return replace(part, text=shortened(text, half, half))
+            return replace(part, text=shorten(text, half, half))
         case ToolCall(arguments=text) if len(text) > RESULT_CHARS:
             return replace(part, arguments=shorten_arguments(text, half, half))
         case _:

@@ -10,8 +10,8 @@ import pytest
 
 from compaction_hooks.files import FileOperations, merge
 from compaction_hooks.files.digest import digest
-from compaction_hooks.files.operations import calls_made, is_failure, touched_files
-from compaction_hooks.files.tags import file_tags, without_file_tags
+from compaction_hooks.files.operations import find_touched_files, is_failure, read_calls
+from compaction_hooks.files.tags import file_tags, remove_file_tags
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from tests.file_lists import files_in
 
@@ -27,7 +27,7 @@ def step(name: str, arguments: object, result: str | None = "ok", *, is_error: b
 
 
 def file_operations(messages: list[Message]) -> FileOperations:
-    return touched_files(calls_made(messages))
+    return find_touched_files(read_calls(messages))
 
 
 def touched(name: str, arguments: object, result: str | None = "ok") -> tuple[list[str], list[str]]:
@@ -254,7 +254,7 @@ def test_no_path_can_close_its_tag_and_every_path_is_read_back(path: str) -> Non
 
 def test_tags_can_be_taken_out() -> None:
     tags = file_tags(FileOperations(read=("a",), modified=("b",)))
-    assert without_file_tags(f"before {tags} after <read-files>") == "before \n after <read-files>"
+    assert remove_file_tags(f"before {tags} after <read-files>") == "before \n after <read-files>"
 
 
 # -- the digest
@@ -271,8 +271,8 @@ def conversation() -> list[Message]:
 
 
 def digest_of(messages: list[Message], hidden: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-    calls = calls_made(messages)
-    return digest(messages, calls, touched_files(calls).modified, hidden)
+    calls = read_calls(messages)
+    return digest(messages, calls, find_touched_files(calls).modified, hidden)
 
 
 def test_a_digest_says_what_a_stretch_did() -> None:

@@ -18,7 +18,7 @@ from compaction_hooks.summary.extractive.outline import Section, parse
 from compaction_hooks.summary.extractive.statements import OLD_REQUEST_CHARS
 from compaction_hooks.summary.extractive.text import is_foreign_summary, is_request, strip_harness
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest, refusal
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from tests.sizes import examples
 
@@ -108,4 +108,4 @@ def test_requests_are_read_back_word_for_word(texts: list[str]) -> None:
     cleaned = [strip_harness(one) for one in texts]
     wanted = [one for one in cleaned if is_request(one) and not is_foreign_summary(one)]
     latest = list(dict.fromkeys(reversed(wanted)))[::-1]
-    assert [item.text for item in parse(text) if item.section is Section.GOAL] == [neutralised(one) for one in latest]
+    assert [item.text for item in parse(text) if item.section is Section.GOAL] == [neutralize(one) for one in latest]

@@ -11,9 +11,9 @@ import pytest
 from compaction_hooks.summary import prompts
 from compaction_hooks.summary.prompts import (
     SYSTEM_PROMPT,
-    user_prompt,
+    make_user_prompt,
 )
-from compaction_hooks.text.escaping import neutralised, turns
+from compaction_hooks.text.escaping import find_turns, neutralize
 from compaction_hooks.view.summary_message import (
     PROMPT_VERSION,
     SUMMARY_MARKER,
@@ -28,17 +28,17 @@ Prompt = Callable[[str | None, int], str]
 
 
 def first(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return user_prompt("history", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return make_user_prompt("history", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 def update(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return user_prompt("update", previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).around(
+    return make_user_prompt("update", previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).around(
         TRANSCRIPT
     )
 
 
 def prefix(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return user_prompt("turn_prefix", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return make_user_prompt("turn_prefix", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
 
 
 every_prompt = pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_update_shows_the_previous_summary_first_and_says_how_to_merge() -> None
     ],
 )
 def test_update_escapes_the_previous_summary(previous: str, shown: str) -> None:
-    text = user_prompt("update", previous_summary=previous, focus=None, max_tokens=100).before
+    text = make_user_prompt("update", previous_summary=previous, focus=None, max_tokens=100).before
     assert text.startswith(f"<previous-summary>\n{shown}\n</previous-summary>\n")
 
 
@@ -179,9 +179,9 @@ def test_texts_change_together_with_their_version() -> None:
 
 def test_no_text_escapes_into_a_format_string() -> None:
     braces = "{focus} {0} {"
-    text = user_prompt("history", focus=braces, max_tokens=10).around([braces])
+    text = make_user_prompt("history", focus=braces, max_tokens=10).around([braces])
     assert text.count(braces) == 2
-    assert braces in user_prompt("update", previous_summary=braces, focus=None, max_tokens=10).before
+    assert braces in make_user_prompt("update", previous_summary=braces, focus=None, max_tokens=10).before
 
 
 # -- the summary in the context
@@ -243,9 +243,9 @@ def test_a_summary_cannot_leave_its_tag_and_is_found_again(summary: str) -> None
     text = render_summary(summary, file_tags=tags, continuation=True, covered=3, unseen=1)
     assert text.count("\n</summary>") == text.count("<summary>\n") == text.count("<modified-files>") == 1
     assert "<read-files>" not in text
-    assert turns(text) == [SUMMARY_MARKER]
+    assert find_turns(text) == [SUMMARY_MARKER]
     found = parse_summary(text)
-    assert found == neutralised(summary)
+    assert found == neutralize(summary)
     assert render_summary(found, file_tags=tags, continuation=True, covered=3, unseen=1) == text
 
 

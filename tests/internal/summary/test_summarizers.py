@@ -19,11 +19,11 @@ from compaction_hooks.summary.summarizers import (
     Summary,
     SummaryKind,
     SummaryRequest,
-    accepted,
-    halved,
+    count_shown_messages,
+    halve,
     refusal,
-    shown_messages,
     summary_request,
+    unwrap_answer,
 )
 
 
@@ -89,7 +89,7 @@ def test_a_transcript_is_made_when_somebody_looks_at_it_and_once() -> None:
     seen: list[str] = []
     request = lazily(seen)
     assert refusal(Summary(text="- a fact " * 12), request, quarter) is None
-    assert shown_messages(request) == 7
+    assert count_shown_messages(request) == 7
     assert not seen
     assert "result 2" in request.prompt
     count = len(seen)
@@ -176,7 +176,7 @@ def test_the_whole_request_keeps_the_bound(request_tokens: int, previous_summary
     )
     size = quarter(request.system) + quarter(request.prompt)
     assert request_tokens * 0.85 < size <= request_tokens
-    assert request.omitted_items == 801 - shown_messages(request) > 0
+    assert request.omitted_items == 801 - count_shown_messages(request) > 0
 
 
 def test_a_window_too_small_for_the_instructions_still_shows_something() -> None:
@@ -194,7 +194,7 @@ def test_halves_the_transcript_until_nothing_is_left() -> None:
         assert "[User]: The task." in request.transcript
         assert f"<conversation>\n{request.transcript}\n</conversation>" in request.prompt
         assert len(request.messages) == 801
-        request = halved(request, quarter)
+        request = halve(request, quarter)
     assert all(after <= before // 2 for before, after in pairwise(sizes))
     assert omitted == sorted(omitted)
     assert omitted[0] == 0 < omitted[3]
@@ -209,7 +209,7 @@ def test_a_halved_request_does_not_hold_the_texts_of_the_one_before() -> None:
         request: SummaryRequest | None = ask(messages)
         assert request is not None
         assert request.prompt == whole
-        request = halved(request, quarter)
+        request = halve(request, quarter)
         left, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -300,7 +300,7 @@ def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None
     ],
 )
 def test_takes_off_what_models_wrap_around_a_summary(wrapped: str) -> None:
-    assert accepted(wrapped).text == GOOD
+    assert unwrap_answer(wrapped).text == GOOD
     assert why(wrapped) is None
 
 
@@ -314,7 +314,7 @@ def test_takes_off_what_models_wrap_around_a_summary(wrapped: str) -> None:
     ],
 )
 def test_leaves_alone_what_is_part_of_the_summary(text: str) -> None:
-    assert accepted(text).text == text
+    assert unwrap_answer(text).text == text
 
 
 def test_keeps_what_the_call_cost() -> None:
@@ -322,11 +322,11 @@ def test_keeps_what_the_call_cost() -> None:
     usage = Usage(input_tokens=900, output_tokens=80)
     answer = Summary(text=f"<summary>{GOOD}</summary>", usage=usage, finish_reason="length")
     assert why(answer) is not None
-    assert accepted(answer) == Summary(text=GOOD, usage=usage, finish_reason="length")
+    assert unwrap_answer(answer) == Summary(text=GOOD, usage=usage, finish_reason="length")
 
 
 def test_an_answer_of_another_type_is_an_empty_summary() -> None:
-    assert accepted(42) == Summary(text="")
+    assert unwrap_answer(42) == Summary(text="")
 
 
 @pytest.mark.parametrize(
@@ -342,5 +342,5 @@ def test_an_answer_of_another_type_is_an_empty_summary() -> None:
 )
 def test_judges_long_answers_in_linear_time(text: str, rest: str | None) -> None:
     """Patterns that look back and forth would take hours for these. None: the text stays as it is."""
-    assert accepted(text).text == (text.strip() if rest is None else rest)
+    assert unwrap_answer(text).text == (text.strip() if rest is None else rest)
     assert rest == "x" or why(text) is not None

@@ -11,8 +11,8 @@ import pytest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.summary.transcript import transcript
-from compaction_hooks.text.escaping import neutralised, turns
-from compaction_hooks.text.shortening import shortened
+from compaction_hooks.text.escaping import find_turns, neutralize
+from compaction_hooks.text.shortening import shorten
 from tests.cases import folded
 from tests.data import needs_data, sessions
 
@@ -158,7 +158,7 @@ def test_survives_arguments_of_any_depth() -> None:
 
 def test_does_not_cut_when_the_marker_would_be_longer() -> None:
     text = "x" * 2_010
-    assert shortened(text, 1000, 1000) == text
+    assert shorten(text, 1000, 1000) == text
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ def test_does_not_cut_when_the_marker_would_be_longer() -> None:
 def test_does_not_split_what_is_seen_as_one_character(before: str, after: str) -> None:
     """Neither at the end of the head nor at the beginning of the tail."""
     text = "h" * 99 + before + after + "m" * 1000 + before + after + "t" * 99
-    short = shortened(text, 99 + len(before), 99 + len(after))
+    short = shorten(text, 99 + len(before), 99 + len(after))
     head, _, tail = short.partition("\n[... ")
     assert head in ("h" * 99, "h" * 98)
     assert tail.endswith("]\n" + "t" * 99)
 
 
 def test_gives_up_on_an_endless_run_of_accents() -> None:
-    assert 200 < len(shortened("\u0301" * 1000, 100, 100)) < 240
+    assert 200 < len(shorten("\u0301" * 1000, 100, 100)) < 240
 
 
 def test_survives_halves_of_surrogate_pairs() -> None:
@@ -260,15 +260,15 @@ def tags_in(text: str) -> list[str]:
 )
 def test_content_cannot_pose_as_a_turn_or_close_a_tag(attack: str, part: Callable[[str], Message]) -> None:
     shown = text_of(says("user", "begin"), part(attack), says("user", "end"))
-    assert len(turns(shown)) == 3
+    assert len(find_turns(shown)) == 3
     assert tags_in(shown) == []
 
 
 @folded("attack", ATTACKS)
 def test_every_attack_is_one_before_it_is_neutralised(attack: str) -> None:
-    assert turns(attack) or tags_in(attack)
-    assert not turns(neutralised(attack))
-    assert neutralised(neutralised(attack)) == neutralised(attack)
+    assert find_turns(attack) or tags_in(attack)
+    assert not find_turns(neutralize(attack))
+    assert neutralize(neutralize(attack)) == neutralize(attack)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_every_attack_is_one_before_it_is_neutralised(attack: str) -> None:
     ],
 )
 def test_leaves_ordinary_text_alone(text: str) -> None:
-    assert neutralised(text) == text
+    assert neutralize(text) == text
 
 
 # -- the bound

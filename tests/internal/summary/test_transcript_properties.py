@@ -12,8 +12,8 @@ import pytest
 
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from compaction_hooks.summary.transcript import transcript
-from compaction_hooks.text.escaping import neutralised, turns
-from compaction_hooks.text.shortening import shortened
+from compaction_hooks.text.escaping import find_turns, neutralize
+from compaction_hooks.text.shortening import shorten
 
 pytest.importorskip("hypothesis")
 
@@ -94,18 +94,18 @@ def length(text: str) -> int:
 @settings(deadline=None)
 @given(texts)
 def test_neutralised_text_holds_no_turn_and_no_tag(text: str) -> None:
-    calm = neutralised(text)
-    assert turns(calm) == []
+    calm = neutralize(text)
+    assert find_turns(calm) == []
     assert lines_that_look_like_turns(calm) == []
     assert tags_in(calm) == []
-    assert neutralised(calm) == calm
+    assert neutralize(calm) == calm
 
 
 @settings(deadline=None)
 @given(texts)
 def test_neutralising_only_adds_backslashes_and_takes_out_what_spells_unseen_text(text: str) -> None:
     seen = re.sub("[\U000e0000-\U000e007f]", "", text)
-    assert neutralised(text).replace("\\", "") == seen.replace("\\", "")
+    assert neutralize(text).replace("\\", "") == seen.replace("\\", "")
 
 
 @settings(deadline=None)
@@ -114,7 +114,7 @@ def test_a_transcript_has_the_turns_of_its_messages_and_no_other(conversation: l
     """No content can produce a line that our reader, or a laxer one, takes for a turn."""
     shown = transcript(conversation, max_tokens=10**9, estimate=length).text
     expected = sum(map(turn_count, conversation))
-    assert len(turns(shown)) == expected
+    assert len(find_turns(shown)) == expected
     assert len(lines_that_look_like_turns(shown)) == expected
     assert tags_in(shown) == []
     assert shown.encode().decode() == shown
@@ -160,7 +160,7 @@ def test_calls_and_results_are_dropped_together(steps: list[list[int]], max_toke
 @settings(deadline=None)
 @given(texts, st.integers(0, 3_000), st.integers(0, 3_000))
 def test_shortening_keeps_both_ends_and_counts_the_rest(text: str, head: int, tail: int) -> None:
-    short = shortened(text, head, tail)
+    short = shorten(text, head, tail)
     assert len(short) <= len(text)
     if short != text:
         before, _, rest = short.rpartition("\n[... ")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compaction_hooks.files import FileOperations
 from compaction_hooks.files.tags import file_tags
-from compaction_hooks.text.escaping import neutralised, without_labels
+from compaction_hooks.text.escaping import escape_labels, neutralize
 from compaction_hooks.view.summary_message import parse_summary, render_summary
 from tests.injection_attacks import ATTACKS, BREAKS, CANARY, labels_seen, tags_seen
 from tests.internal.text.test_injection import (
@@ -133,10 +133,10 @@ TEXTS = st.lists(
 @given(TEXTS)
 @examples(1_000)
 def test_a_neutralised_text_misleads_nobody_and_stays_as_it_is(text: str) -> None:
-    safe = neutralised(text)
+    safe = neutralize(text)
     assert tags_seen(safe) == labels_seen(safe) == []
-    assert neutralised(safe) == safe
-    assert without_labels(safe) == safe
+    assert neutralize(safe) == safe
+    assert escape_labels(safe) == safe
 
 
 @given(TEXTS)
@@ -144,7 +144,7 @@ def test_a_neutralised_text_misleads_nobody_and_stays_as_it_is(text: str) -> Non
 def test_nothing_but_backslashes_is_added(text: str) -> None:
     """And nothing but invisible letters is taken out."""
     visible = "".join(char for char in text if not "\U000e0000" <= char <= "\U000e007f")
-    assert neutralised(text).replace("\\", "") == visible.replace("\\", "")
+    assert neutralize(text).replace("\\", "") == visible.replace("\\", "")
 
 
 @given(st.sampled_from(list(PLACES.values())), TEXTS, TEXTS, TEXTS)
@@ -176,7 +176,7 @@ def test_the_message_in_the_context_keeps_its_frame(summary: str, paths: list[st
     tags = file_tags(FileOperations(read=tuple(dict.fromkeys(paths)), modified=("m",)))
     text = render_summary(summary, file_tags=tags, continuation=True, covered=1, unseen=0)
     assert labels_seen(text) == ["[conversationsummary"]
-    assert parse_summary(text) == neutralised(summary.strip()).strip()
+    assert parse_summary(text) == neutralize(summary.strip()).strip()
     head, _, rest = text.partition("\n</summary>\n\n")
     assert tags_seen(head) == ["<summary"]
     lines = rest.splitlines()

@@ -9,7 +9,7 @@ from typing import Any
 
 from compaction_hooks import CompactionSession, CompactionSettings, Summarizer
 from compaction_hooks.files import FileOperations
-from compaction_hooks.text.escaping import neutralised
+from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
 from tests.cases import folded
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, step, steps, system, tool, user
@@ -120,7 +120,7 @@ async def test_a_lying_summary_that_a_host_stored_is_read_back_as_it_was_shown(a
     written = session.export_records()[-1]["summary"]
     again = Scripted("## Goal\n- go on")
     await opened(again).transform_context([*view, *steps(10, 300, first=14)])
-    assert again.requests[0].previous_summary == neutralised(str(written)).strip()
+    assert again.requests[0].previous_summary == neutralize(str(written)).strip()
 
 
 # -- messages that look like ours

@@ -14,7 +14,7 @@ from compaction_hooks import CompactionController, CompactionRecord, CompactionS
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.history.digests import canonical_arguments
 from compaction_hooks.messages import MessageFormat
-from compaction_hooks.text.json_text import MOST_NESTED, parsed
+from compaction_hooks.text.json_text import MOST_NESTED, parse_json
 from compaction_hooks.view.reductions import shorten_arguments
 from tests.conversations import Scripted, prose
 
@@ -103,10 +103,10 @@ def test_deeper_than_the_bound_is_plain_text(levels: int) -> None:
     shorter = shorten_arguments(nested(levels, "x" * 9_000), 1_000, 1_000)
     assert shorter.startswith('{"tree"' if is_json else '{"shortened_arguments"')
     if is_json:
-        assert parsed(text)
+        assert parse_json(text)
     else:
         with pytest.raises(ValueError, match="nested in more than 64 levels"):
-            parsed(text)
+            parse_json(text)
 
 
 @pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1, 990, 5_000])

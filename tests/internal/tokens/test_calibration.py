@@ -30,19 +30,19 @@ def reports(law: tuple[float, int], sizes: list[int], calibration: Calibration |
 
 
 def test_nothing_known_means_the_estimate_itself() -> None:
-    assert Calibration().calibrated(5_000) == 5_000
-    assert Calibration().growth(5_000) == 5_000
+    assert Calibration().predict(5_000) == 5_000
+    assert Calibration().predict_growth(5_000) == 5_000
 
 
 def test_estimates_are_rounded_up() -> None:
-    assert Calibration(ratio=1.1, overhead_tokens=7).calibrated(101) == 7 + 112
+    assert Calibration(ratio=1.1, overhead_tokens=7).predict(101) == 7 + 112
 
 
 def test_what_a_first_report_exceeds_the_estimate_by_is_hidden_prefix() -> None:
     """System prompt and tools of 25k to 40k which the estimate does not see."""
     learned = Calibration().observe(estimated=1_000, counted=31_000)
     assert (learned.ratio, learned.overhead_tokens) == (1.0, 30_000)
-    assert learned.calibrated(1_000) == 31_000
+    assert learned.predict(1_000) == 31_000
 
 
 def test_one_report_of_a_large_view_is_not_taken_for_a_heavy_tokenizer() -> None:
@@ -124,7 +124,7 @@ def test_the_view_after_a_compaction_is_overhead_and_ratio_not_the_old_count() -
     """What was reported before measured another view; what it taught still holds."""
     learned = reports((1.25, 20_000), [1_000, 40_000, 100_000])
     truth = 20_000 + round(1.25 * 12_000)
-    assert truth <= learned.calibrated(12_000) <= 1.05 * truth
+    assert truth <= learned.predict(12_000) <= 1.05 * truth
 
 
 def test_a_smaller_view_corrects_the_overhead() -> None:
@@ -149,13 +149,13 @@ def test_a_prefix_that_grew_raises_the_overhead() -> None:
 def test_what_the_ratio_learns_is_taken_off_the_overhead() -> None:
     learned = Calibration().observe(estimated=50_000, counted=75_000)
     learned = learned.observe_growth(estimated=20_000, counted=26_000)
-    assert learned.calibrated(50_000) == pytest.approx(75_000, abs=1)
+    assert learned.predict(50_000) == pytest.approx(75_000, abs=1)
 
 
 def test_another_conversation_inherits_the_ratio_only() -> None:
     learned = reports((1.3, 30_000), [1_000, 20_000, 20_500]).for_another_conversation()
     assert learned.ratio > 1.2
-    assert learned.calibrated(0) == 0
+    assert learned.predict(0) == 0
     assert learned.observe(estimated=500, counted=650).overhead_tokens < 50
 
 
@@ -166,7 +166,7 @@ def test_what_was_learned_survives_as_plain_json() -> None:
     learned = reports((1.3, 30_000), [1_000, 20_000, 45_000])
     restored = Calibration.from_dict(json.loads(json.dumps(learned.to_dict())))
     assert restored == learned
-    assert restored.calibrated(12_000) == learned.calibrated(12_000)
+    assert restored.predict(12_000) == learned.predict(12_000)
 
 
 def test_nothing_learned_is_saved_as_nothing_learned() -> None:

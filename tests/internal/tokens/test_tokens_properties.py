@@ -59,7 +59,7 @@ def test_whatever_is_reported_the_calibration_keeps_its_bounds(reports: list[tup
             learned = learned.observe_growth(estimated=estimated, counted=counted)
         elif estimated >= 0:
             learned = learned.observe(estimated=estimated, counted=counted)
-            assert learned.calibrated(estimated) >= counted
+            assert learned.predict(estimated) >= counted
         assert MINIMUM_RATIO <= learned.ratio <= MAXIMUM_RATIO
         assert learned.overhead_tokens >= 0
 
@@ -76,7 +76,7 @@ def test_a_smaller_view_is_never_undercounted(
         learned = learned.observe_growth(estimated=growth, counted=round(ratio * growth))
         learned = learned.observe(estimated=size, counted=hidden + round(ratio * size))
     smaller = start + round(share * (size - start))
-    assert learned.calibrated(smaller) >= hidden + ratio * smaller - len(growths) - 2
+    assert learned.predict(smaller) >= hidden + ratio * smaller - len(growths) - 2
 
 
 JSON_NUMBERS = st.none() | st.booleans() | st.integers(-10, 10**6) | st.floats() | st.text(max_size=3)

@@ -10,7 +10,7 @@ from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.messages import Message
 from compaction_hooks.strategies.clear_tool_results import results_to_clear
 from compaction_hooks.strategies.shorten_parts import choose_shortened
-from compaction_hooks.text.shortening import shortened
+from compaction_hooks.text.shortening import shorten
 from compaction_hooks.view.reductions import (
     MINIMUM_KEPT_CHARS,
     Reducible,
@@ -163,7 +163,7 @@ def test_a_text_in_force_weighs_what_is_shown_of_it() -> None:
     first = reducible_texts(read, 0, size)[0]
     again = reducible_texts(read, 0, size, [first.reduction(60, 40)])[0]
     assert (first.tokens, first.shown_chars) == (90, 900)
-    assert again.shown_chars == len(shortened("a" * 900, 60, 40))
+    assert again.shown_chars == len(shorten("a" * 900, 60, 40))
     assert again.tokens == again.shown_chars // 10
 
 
@@ -176,7 +176,7 @@ def test_the_place_of_a_text_is_the_same_in_every_format() -> None:
 
 
 def test_the_marker_says_how_much_is_gone() -> None:
-    text = shortened("a" * 6_000 + "b" * 6_000, 300, 100)
+    text = shorten("a" * 6_000 + "b" * 6_000, 300, 100)
     assert text.startswith("a" * 300 + "\n")
     assert text.endswith("\n" + "b" * 100)
     assert "11,600 characters left out" in text
@@ -184,12 +184,12 @@ def test_the_marker_says_how_much_is_gone() -> None:
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 430])
 def test_a_text_that_would_not_get_smaller_stays(text: str) -> None:
-    assert shortened(text, 300, 100) == text
+    assert shorten(text, 300, 100) == text
 
 
 def test_shortening_keeps_whole_characters() -> None:
     """Cuts fall between code points, so an emoji is never half an emoji."""
-    text = shortened("\N{GRINNING FACE}" * 2_000, 100, 50)
+    text = shorten("\N{GRINNING FACE}" * 2_000, 100, 50)
     assert text.encode().decode() == text
 
 
