@@ -89,7 +89,7 @@ class CompactionSkipped:
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarise", "breaker open", "undone"; "the history was changed meanwhile", where it is tried
+        why: "aborted", "nothing to summarize", "breaker open", "undone"; "the history was changed meanwhile", where it is tried
             again at once; "no progress" while the context has hardly grown since the last compaction; or what was wrong with the
             best result there was: "no gain", "too large" or "invalid:" with the rule it would have broken; "no media to leave out"
             after a request that was too large in bytes.

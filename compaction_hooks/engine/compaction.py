@@ -192,7 +192,7 @@ class Compaction(Generic[M]):
             cooldown.breaker.record_failure(
                 describe_error(answer.error), self._settings.breaker_failures, now.monotonic
             )
-            logger.warning("summariser failed (%s)", describe_error(answer.error))
+            logger.warning("summarizer failed (%s)", describe_error(answer.error))
         else:
             cooldown.breaker = Breaker()
 
@@ -281,7 +281,7 @@ class Compaction(Generic[M]):
             rest_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
             self._conversation.cooldown.begin(rest_until, "no gain", self._budget.window)
             if not self._rejected:
-                return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarise"))
+                return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejected[-1][1]))
         window = self._budget.window
         for candidate in self._within_window(goal):

@@ -71,7 +71,7 @@ def summarize(
             if not done:
                 return SummaryFailed(answer.error, usage)
             logger.warning(
-                "summariser failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
+                "summarizer failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
             )
             break
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
@@ -159,7 +159,7 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
     usage, seen = read_summary_usage(value), count_shown_messages(request)
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
-        why = "the summariser's window has no room for a single message"
+        why = "the summarizer's window has no room for a single message"
     if why is not None:
         return SummaryFailed(SummaryRefusedError(why), usage)
     return Summarized(unwrap_answer(value).text, usage, len(request.messages) - seen)

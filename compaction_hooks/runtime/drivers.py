@@ -87,7 +87,7 @@ class Services:
         self.clock = clock
         # A thread cannot wait for longer than that, "for ever" is no number of seconds to it.
         self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
-        self.summaries = GuardedCall("the summariser", most=HUNG_SUMMARIES)
+        self.summaries = GuardedCall("the summarizer", most=HUNG_SUMMARIES)
         self.storing = GuardedCall("the store")
         self.working = threading.Lock()
 
@@ -123,7 +123,7 @@ class Driver:
     def __init__(self, services: Services, lock: threading.RLock) -> None:
         self._services = services
         self._lock = lock
-        self._summaries = GuardedCall("the summariser", within=services.summaries)
+        self._summaries = GuardedCall("the summarizer", within=services.summaries)
         self._own_handler = GuardedCall("an event handler")
         self._lost: InFlight | None = None
 

@@ -330,7 +330,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
         return _too_long(summary.text, request)
     ending = re.sub(r"[^a-z]", "", (summary.finish_reason or "").rpartition(".")[2].casefold())
     if summary.tool_calls or ending in _CALLED_TOOLS:
-        return "the summariser called a tool instead of answering"
+        return "the summarizer called a tool instead of answering"
     if ending in _TRUNCATED:
         return f"the summary was cut off (finish reason {ending})"
     if ending in _WITHHELD:
@@ -350,7 +350,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
 def _unreadable(answer: object, request: SummaryRequest) -> str | None:
     """Return why the text of an answer is not even looked at."""
     if not isinstance(answer, str | Summary):
-        return f"the summariser returned {type(answer).__name__}, not str or Summary"
+        return f"the summarizer returned {type(answer).__name__}, not str or Summary"
     text = cast(object, answer.text if isinstance(answer, Summary) else answer)
     ending = cast(object, answer.finish_reason if isinstance(answer, Summary) else None)
     if not isinstance(text, str):

@@ -367,7 +367,7 @@ class CheckedSession(Generic[M]):
         if self._asked is not None and len(self._asked.answered) > self._answers_before:
             known = [record for record in self._records_before if self._applies(record, original.messages)]
             twice = self._asked.find_repeated(self._answers_before, known)
-            demand(not twice, "summarised once", f"a summary that is known was made again: {twice[:1]!r:.300}")
+            demand(not twice, "summarized once", f"a summary that is known was made again: {twice[:1]!r:.300}")
 
     def _applies(self, record: CompactionRecord, messages: Sequence[M]) -> bool:
         view = project(messages, record, format=self._format)

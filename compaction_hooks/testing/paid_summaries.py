@@ -49,7 +49,7 @@ class AskedSummaries:
         """
         answer = self._summarizer(request)
         if isinstance(answer, Awaitable):
-            raise TypeError("AskedSummaries wraps sync summarisers only")
+            raise TypeError("AskedSummaries wraps sync summarizers only")
         self.answered.append(PaidSummary(request, answer if isinstance(answer, str) else answer.text))
         return answer
 

@@ -23,7 +23,7 @@ Promise: TypeAlias = Literal[
     "idempotent",
     "stable prefix",
     "calm",
-    "summarised once",
+    "summarized once",
 ]
 """The promises about every view, in the words of the README and the architecture."""
 

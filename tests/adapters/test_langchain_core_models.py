@@ -191,7 +191,7 @@ def test_a_name_without_langchain_is_a_missing_extra(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="a summariser needs a chat model or its name, not int"):
+    with pytest.raises(ConfigurationError, match="a summarizer needs a chat model or its name, not int"):
         summarizer(3)  # type: ignore[arg-type] # what a user might do
 
 

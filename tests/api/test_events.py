@@ -106,7 +106,7 @@ def test_an_event_without_an_error_fits_a_line_of_the_terminal(id: str) -> None:
             used_fallback=False,
             record=finished.record,
         ),
-        CompactionSkipped(session_id=id, reason=THRESHOLD, why="nothing to summarise", tokens=1_048_576),
+        CompactionSkipped(session_id=id, reason=THRESHOLD, why="nothing to summarize", tokens=1_048_576),
         PinMissing(session_id=id, count=3),
     ]
     for event in large:

@@ -80,7 +80,7 @@ def test_clear_only_asks_no_model_and_drops_no_message() -> None:
 def test_clear_only_waits_while_nothing_can_be_cleared() -> None:
     events: list[CompactionEvent] = []
     assert hooks(ClearToolResults(), events=events).transform_context_sync(IN_TALK) is IN_TALK
-    assert [event.why for event in events if isinstance(event, CompactionSkipped)] == ["nothing to summarise"]
+    assert [event.why for event in events if isinstance(event, CompactionSkipped)] == ["nothing to summarize"]
 
 
 def test_never_clear_keeps_results_word_for_word() -> None:

@@ -187,7 +187,7 @@ def test_a_summariser_that_hangs_is_given_up(is_async: bool, side: Side) -> None
         finally:
             hang.release()
         if path == "threshold":
-            assert "TimeoutError: the summariser did not answer within 0.05 seconds" in driven.failures[0]
+            assert "TimeoutError: the summarizer did not answer within 0.05 seconds" in driven.failures[0]
         if not is_async:
             assert hang.calls == 1, "a second call was begun while the first hangs"
         if path == "threshold" and not is_async:

@@ -221,7 +221,7 @@ def test_an_async_summariser_cannot_be_listened_to_and_is_reported() -> None:
     request = SummaryRequest(
         system="", prompt="", transcript="", previous_summary=None, focus=None, kind="history", max_tokens=100
     )
-    with pytest.raises(TypeError, match="sync summarisers only"):
+    with pytest.raises(TypeError, match="sync summarizers only"):
         listening(request)
     assert listening.answered == []
 

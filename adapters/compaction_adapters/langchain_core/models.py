@@ -86,7 +86,7 @@ def _runnable(model: ModelLike | str) -> ModelLike:
                 raise
             raise MissingExtraError(f"the model name {model!r}", "langchain", "langchain") from error
     if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever a user gave
-        raise ConfigurationError(f"a summariser needs a chat model or its name, not {type(model).__name__}")
+        raise ConfigurationError(f"a summarizer needs a chat model or its name, not {type(model).__name__}")
     return model
 
 

@@ -181,7 +181,7 @@ class LazyStore(PanickingStore):
 @pytest.mark.parametrize(
     "keywords",
     [
-        pytest.param({"summarizer": panics}, id="the summariser"),
+        pytest.param({"summarizer": panics}, id="the summarizer"),
         pytest.param({"store": PanickingStore()}, id="the store"),
         pytest.param({"store": LazyStore()}, id="the store's records"),
         pytest.param({"on_event": [panics]}, id="a handler"),
