@@ -1,1 +1,1 @@
-"""The world outside: effects, their drivers, and guards around what a host hands over."""
+"""The outside world: effects, the drivers that answer them, and guards around the host's functions."""

@@ -50,27 +50,27 @@ T = TypeVar("T")
 logger = logging.getLogger("compaction_hooks")
 
 STORE_TIMEOUT_SECONDS = 10.0
-"""A store that takes longer is gone on without: the record stays in memory."""
+"""After this a store counts as failed: the record stays in memory."""
 HANDLER_TIMEOUT_SECONDS = 5.0
-"""An event handler that takes longer is left behind: an agent must not wait for its telemetry."""
-HANDLER_REST_SECONDS = 60.0
-"""So long it hears of nothing then: each event would cost the agent its time-out."""
+"""After this the call goes on without an event handler: an agent must not wait for its telemetry."""
+HANDLER_COOLDOWN_SECONDS = 60.0
+"""A handler that timed out gets no events for this long: each would cost the agent another time-out."""
 WAIT_SUMMARIES = 2
-"""Another's compaction is waited for as long as so many summaries may take: a second one, if the history changed meanwhile."""
+"""Wait for another caller's compaction as long as two summaries take: it makes a second one if the history changed."""
 HUNG_SUMMARIES = 8
-"""So many hung sync summarisers are left behind by all conversations of a controller together; each leaves one at most."""
+"""The most hanging sync summarizers of all conversations of a controller together; each conversation leaves one at most."""
 
 
 class Services:
-    """What the effects are answered with.
+    """The host's services, with which drivers answer effects; shared by the conversations of a controller.
 
     Args:
-        summarizer: Asked in every call; None leaves it to each caller.
+        summarizer: The summarizer of every call; None leaves it to the options of each call.
 
     Attributes:
-        working: Held by the one thread that computes for async callers: several would starve their event loops.
-        summaries, storing: What calls the summarisers and the store: what hangs, hangs for all.
-        handlers: Each with what calls it.
+        working: The lock of the one thread that computes for async callers: several threads would starve their event loops.
+        summaries, storing: The guarded calls of the summarizers and the store: a helper that hangs, hangs for all conversations.
+        handlers: Each with its own guarded call: one that hangs does not silence the others.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Services:
         self.store = store
         self.handlers = [(handler, GuardedCall("an event handler")) for handler in handlers]
         self.clock = clock
-        # A thread cannot wait for longer than that, "for ever" is no number of seconds to it.
+        # A thread cannot wait longer than TIMEOUT_MAX, so not `math.inf` seconds either.
         self.summary_timeout_seconds = min(summary_timeout_seconds, threading.TIMEOUT_MAX)
         self.summaries = GuardedCall("the summarizer", most=HUNG_SUMMARIES)
         self.storing = GuardedCall("the store")
@@ -93,12 +93,12 @@ class Services:
 
 
 class CallContext(NamedTuple):
-    """What one caller brings along, beside what its flow knows.
+    """The host's objects that belong to one call.
 
     Attributes:
         signal: Set when the caller gives up.
         send: Sends a view to the model, for `call`.
-        summarizer: Asked where the world has none; without either, no model is.
+        summarizer: The summarizer to ask if the services have none; without either, a summary is made by rule.
         on_event: One more event handler, for this call.
     """
 
@@ -114,7 +114,7 @@ NO_CONTEXT = CallContext()
 class Driver:
     """Runs the flows of one conversation.
 
-    The effects of a sync caller are answered by the same coroutine as those of an async one; it waits in the caller's thread then.
+    The same coroutine answers the effects of sync and async callers; for a sync caller it blocks the thread and awaits nothing.
 
     Args:
         lock: Held while a flow runs, never while an effect is answered.
@@ -128,9 +128,9 @@ class Driver:
         self._lost: InFlight | None = None
 
     async def run(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
-        """Run a flow to its end, awaiting what can be awaited.
+        """Run a flow to its end, and await the async functions of the host.
 
-        A cancelled caller takes the flow down with it: the summariser is cancelled, nothing is left behind.
+        When the caller is cancelled, the flow is closed and the summarizer is cancelled.
         """
         answer: object = None
         try:
@@ -146,7 +146,7 @@ class Driver:
                 flow.close()
 
     def run_sync(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
-        """Run a flow to its end in this thread; async helpers run in a thread and a loop of their own."""
+        """Run a flow to its end in this thread; async functions of the host run in a thread and a loop of their own."""
         answer: object = None
         try:
             while True:
@@ -157,7 +157,7 @@ class Driver:
             result: T = end.value
             return result
         except RuntimeError as error:
-            # PEP 479: a generator cannot raise the `StopIteration` of the host's own `send`.
+            # PEP 479: a generator cannot raise the `StopIteration` of the host's `send`; Python wraps it.
             raised = answer.error if isinstance(answer, Failure) else None
             if isinstance(raised, StopIteration) and error.__cause__ is raised:
                 raise raised from None
@@ -168,7 +168,7 @@ class Driver:
 
     @property
     def can_store_here(self) -> bool:
-        """Whether a sync caller in this thread may use the store: an async one belongs to the loop that runs here, if one does."""
+        """Whether a sync caller may use the store in this thread; not an async one if a loop runs here: it belongs to that loop."""
         store = self._services.store
         return store is not None and not (is_async(store.append) and _loop_is_running_here())
 
@@ -184,9 +184,9 @@ class Driver:
             case Wait(flight=flight):
                 return await self._wait(flight, context.signal, is_sync)
             case Emit(event=event):
-                for handler, box in self._handlers(context):
-                    told = await box.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS, is_sync=is_sync)
-                    self._report_failure(box, told)
+                for handler, guard in self._handlers(context):
+                    answer = await guard.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS, is_sync=is_sync)
+                    self._report_failure(guard, answer)
                 return None
             case Send(view=view):
                 return await _send(context.send, view, is_sync)
@@ -200,8 +200,8 @@ class Driver:
                 return await self._ask_store("append", (session_id, record_id, text), is_sync)
 
     async def _ask_store(self, method: str, arguments: Sequence[object], is_sync: bool) -> object:
-        asked: Callable[..., object] = getattr(self._services.store, method)
-        return await self._services.storing.call(asked, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
+        function: Callable[..., object] = getattr(self._services.store, method)
+        return await self._services.storing.call(function, *arguments, seconds=STORE_TIMEOUT_SECONDS, is_sync=is_sync)
 
     async def _work(self, function: Callable[[], object]) -> object:
         def work() -> object:
@@ -214,51 +214,53 @@ class Driver:
         return answer.value
 
     async def _wait(self, flight: InFlight, signal: Signal | None, is_sync: bool) -> Outcome:
-        """Wait for another's compaction; not in a thread in which a loop runs: that may be the one that leads the flight."""
+        """Wait for another caller's compaction; not in a thread in which a loop runs: that loop may be the one that compacts."""
         most_seconds = WAIT_SUMMARIES * self._services.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
         if self._is_lost(flight) or (is_sync and _loop_is_running_here()):
             return "failed"
-        landed = flight.done if is_sync else _in_loop(flight.done)
+        done = flight.done if is_sync else _in_loop(flight.done)
         try:
-            is_aborted = await until_done(landed, min(most_seconds, threading.TIMEOUT_MAX), signal, is_sync)
+            is_aborted = await until_done(done, min(most_seconds, threading.TIMEOUT_MAX), signal, is_sync)
         finally:
-            landed.cancel()
+            done.cancel()
+
         if flight.done.done():
             return flight.done.result()
         return "aborted" if is_aborted else self._give_up(flight)
 
     def _is_lost(self, flight: InFlight) -> bool:
-        """Whether nobody leads a flight here: it was given up before, or its leader stayed behind in another process."""
+        """Whether a compaction never ends here: a wait for it timed out before, or it was begun before a fork."""
         return not flight.done.done() and (flight is self._lost or flight.pid != os.getpid())
 
     def _give_up(self, flight: InFlight) -> Outcome:
-        """Wait no longer for a flight: the loop that leads it may have been stopped, and then it never ends."""
-        logger.warning("a compaction by another caller does not come to its end: going on without")
+        """Stop waiting for a compaction: if the loop that runs it was stopped, it never ends."""
+        logger.warning("a compaction by another caller does not end: going on without it")
         self._lost = flight
         return "failed"
 
     def _choose_summarizer(self, context: CallContext) -> Summarizer:
-        named = self._services.summarizer or context.summarizer
-        if named is not None:
-            return named
-        from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
+        given = self._services.summarizer or context.summarizer
+        if given is not None:
+            return given
+
+        from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package's import
 
         return ExtractiveSummarizer()
 
     def _handlers(self, context: CallContext) -> Iterator[tuple[EventHandler, GuardedCall]]:
-        """The handlers to tell; one that did not answer in time hears of nothing for a while, and until it returns."""
+        """Yield the handlers to call; not one that timed out, for a while and until it returns."""
         now = self._services.clock().monotonic
         own = [(context.on_event, self._own_handler)] if context.on_event is not None else []
-        told = [*self._services.handlers, *own]
-        return ((f, box) for f, box in told if not box.is_hanging and box.paused_until <= now)
+        every = [*self._services.handlers, *own]
+        return ((handler, guard) for handler, guard in every if not guard.is_hanging and guard.paused_until <= now)
 
-    def _report_failure(self, box: GuardedCall, answer: object) -> None:
-        """Report a handler that failed; leave one that did not answer in time alone for a while."""
+    def _report_failure(self, guard: GuardedCall, answer: object) -> None:
+        """Log the failure of a handler; pause a handler that timed out."""
         if not isinstance(answer, Failure):
             return
         logger.warning("an event handler failed (%s)", describe_error(answer.error))
         if isinstance(answer.error, TimeoutError):
-            box.paused_until = self._services.clock().monotonic + HANDLER_REST_SECONDS
+            guard.paused_until = self._services.clock().monotonic + HANDLER_COOLDOWN_SECONDS
 
 
 def _in_loop(future: Future[T]) -> asyncio.Future[T]:
@@ -277,7 +279,7 @@ async def _send(send: Callable[[Any], object] | None, view: object, is_sync: boo
             response.close()
             raise ConfigurationError("send gave a coroutine to call_sync: write `await call(messages, send)`")
         return Success(guard_stream_sync(response))
-    except Exception as error:  # noqa: BLE001 - the flow decides what is to be done about it
+    except Exception as error:  # noqa: BLE001 - the flow decides how to recover
         return Failure(error)
 
 
@@ -287,7 +289,7 @@ def _loop_is_running_here() -> bool:
 
 
 def _read_records(answer: object) -> Success | Failure:
-    """A store's answer with its records read: one that gives them lazily may fail only when they are looked at."""
+    """Return a store's answer with its records read: a lazy sequence may fail only when it is iterated."""
     if not isinstance(answer, Success):
         return cast("Failure", answer)  # a store is called without a signal
     entries = answer.value

@@ -1,4 +1,4 @@
-"""What a flow asks of the world. A driver answers each effect and hands the answer back; no effect raises into the flow."""
+"""Effects: the requests of a flow to the outside world. A driver answers each one; no effect raises into the flow."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class IsAborted:
 
 
 class Summarize(NamedTuple):
-    """Asks the summariser for so many seconds at most; answered by `Success`, `Failure` or `Aborted`."""
+    """Calls the summarizer, with a timeout in seconds; answered by `Success`, `Failure` or `Aborted`."""
 
     request: SummaryRequest
     seconds: float
 
 
 def _new_future() -> Future[Outcome]:
-    """A future that no waiter can cancel for the others: one that runs already."""
+    """Return a future that no waiter can cancel for the others: it is marked as running."""
     from concurrent.futures import Future
 
     future: Future[Outcome] = Future()
@@ -60,7 +60,7 @@ def _new_future() -> Future[Outcome]:
 
 
 class InFlight:
-    """A compaction under way, on which other callers of the same conversation wait. After a fork the child has no leader of it."""
+    """A running compaction, for which other callers of the same conversation wait; after a fork it does not run in the child."""
 
     def __init__(self) -> None:
         self.done = _new_future()
@@ -71,10 +71,10 @@ Outcome: TypeAlias = Literal["settled", "failed", "aborted"]
 
 
 class Wait(NamedTuple):
-    """Waits for somebody else's compaction; answered by its `Outcome`.
+    """Waits for another caller's compaction; answered by its `Outcome`.
 
-    "aborted" when the caller's own signal was set meanwhile, "failed" when waiting would block the loop that leads it,
-    when nobody leads it here any longer, and when it takes too long.
+    "aborted" if the caller's own signal was set meanwhile; "failed" if the wait would block the loop that runs it, if it does
+    not run in this process, or if it takes too long.
     """
 
     flight: InFlight
@@ -87,7 +87,7 @@ class Load(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Stores a record, or removes it where there is no text; answered by `Success` or `Failure`."""
+    """Stores a record, or removes it if there is no text; answered by `Success` or `Failure`."""
 
     session_id: str
     record_id: str
@@ -95,7 +95,7 @@ class Write(NamedTuple):
 
 
 class Emit(NamedTuple):
-    """Tells the event handlers; answered by None, whatever they do."""
+    """Calls the event handlers; answered by None, also if they fail."""
 
     event: CompactionEvent
 
@@ -107,19 +107,19 @@ class Send(NamedTuple, Generic[M]):
 
 
 class Success(NamedTuple):
-    """What the world answered."""
+    """The value that a function of the host returned."""
 
     value: object
 
 
 class Failure(NamedTuple):
-    """What the world raised."""
+    """The error that a function of the host raised."""
 
     error: BaseException
 
 
 class Aborted:
-    """The caller's signal was set first."""
+    """The answer of an effect that the caller's signal ended."""
 
 
 Effect: TypeAlias = Work | Now | IsAborted | Summarize | Wait | Load | Write | Emit | Send[Any]

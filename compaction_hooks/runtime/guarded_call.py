@@ -1,7 +1,7 @@
-"""Calls what is the host's (summariser, store, event handlers) so that neither its errors nor its silence harm the agent.
+"""Calls of the host's functions (summarizer, store, event handlers) whose errors and hangs do not harm the agent.
 
-What is `async def` runs in the caller's event loop. Anything else runs in a daemon thread with the caller's context variables, from
-sync callers too: a function that hangs can be left behind in a thread of its own, never in the caller's.
+An `async def` runs in the caller's event loop. Any other function runs in a daemon thread with the caller's context variables,
+for sync callers too: the call can go on without a function that hangs in its own thread.
 
 asyncio is imported where it is first needed, so that a sync program never loads it.
 """
@@ -29,23 +29,22 @@ AnyFuture: TypeAlias = "asyncio.Future[R] | Future[R]"
 logger = logging.getLogger("compaction_hooks")
 
 POLL_SECONDS = 0.05
-"""How often a signal is looked at that cannot be awaited (a `threading.Event`, a flag)."""
+"""The interval at which a signal is read that cannot be awaited (a `threading.Event`, a flag)."""
 
 
 class GuardedCall:
-    """Calls one thing, sync or async, for a limited time. While a call hangs in its thread, no other is begun.
+    """Calls a host-supplied function with a timeout. Refuses new calls while an earlier one still hangs in its thread.
 
-    What it raises comes back as a `Failure`, no `Exception` too. `KeyboardInterrupt` is the person at the keyboard: from what runs
-    in the caller's loop it goes on to the caller. A call that is cancelled (async) or not waited for any longer is left behind: its
-    answer is thrown away.
+    An error comes back as a `Failure`, one that is no `Exception` too; only a `KeyboardInterrupt` in the caller's loop is raised.
+    A call that is cancelled or times out is abandoned: its answer is ignored.
 
     Args:
-        name: What is called, for errors: "the store".
-        within: One that several share; what is left behind here counts there too.
-        most: So many calls are left behind at most.
+        name: The function's name in errors: "the store".
+        within: A guarded call that several share; calls abandoned here count there too.
+        most: The most abandoned calls that may hang at a time.
 
     Attributes:
-        paused_until: Until when (monotonic seconds) the owner wants no call; kept for the owner.
+        paused_until: The time (monotonic seconds) before which the owner makes no call; only the owner reads it.
     """
 
     def __init__(self, name: str, *, within: GuardedCall | None = None, most: int = 1) -> None:
@@ -57,7 +56,7 @@ class GuardedCall:
 
     @property
     def is_hanging(self) -> bool:
-        """Whether as many calls hang as may be left behind."""
+        """Whether as many calls hang as are allowed to."""
         self._abandoned = [thread for thread in self._abandoned if not thread.done()]
         return len(self._abandoned) >= self._most or (self._within is not None and self._within.is_hanging)
 
@@ -69,19 +68,19 @@ class GuardedCall:
         signal: Signal | None = None,
         is_sync: bool = False,
     ) -> Success | Failure | Aborted:
-        """Return the answer of `function`, or `Aborted` when the signal is set first.
+        """Return the answer of `function`, or `Aborted` if the signal is set first.
 
         Args:
-            is_sync: Whether to wait in this thread, and to await nothing: what is async runs in a loop of its own in the other one.
+            is_sync: Whether to block this thread and await nothing; an awaitable runs in a loop of its own in the other thread.
         """
         if self.is_hanging:
             return Failure(
-                TimeoutError(f"{self._name} still hangs in an earlier call: give what it waits for a timeout")
+                TimeoutError(f"{self._name} still hangs in an earlier call: give the operation it waits for a timeout")
             )
         thread, task = _begin(function, arguments, seconds, is_sync)
         try:
             is_aborted = await until_done(task, seconds, signal, is_sync)
-            if task.cancelled():  # by the helper itself: nobody here cancelled it yet
+            if task.cancelled():  # by the function itself: this code cancels only below
                 return Failure(RuntimeError(f"{self._name} was cancelled"))
             if task.done():
                 return task.result()
@@ -92,7 +91,7 @@ class GuardedCall:
             task.cancel()
 
     def _abandon(self, thread: Future[Success | Failure] | None) -> None:
-        """Remember a call that runs on, if it does."""
+        """Count a call that still runs in its thread."""
         if thread is not None and not thread.done():
             self._abandoned.append(thread)
             if self._within is not None:
@@ -106,14 +105,14 @@ def run_to_completion(coroutine: Coroutine[Any, Any, R]) -> R:
     except StopIteration as end:
         result: R = end.value
         return result
-    raise AssertionError("it awaits something")
+    raise AssertionError("the coroutine awaits")
 
 
 async def until_done(future: AnyFuture[Any], seconds: float, signal: Signal | None, is_sync: bool) -> bool:
-    """Wait until a future is done, for so many seconds at most; return whether the signal was set before.
+    """Wait until a future is done, for so many seconds at most; return whether the signal was set first.
 
     Args:
-        future: One of a thread's where `is_sync`, else one of the loop's.
+        future: A future of a thread if `is_sync`, else one of the loop.
     """
     if not is_sync:
         import asyncio
@@ -124,6 +123,7 @@ async def until_done(future: AnyFuture[Any], seconds: float, signal: Signal | No
             return watch.done()
         finally:
             watch.cancel()
+
     from concurrent.futures import wait
 
     while not future.done() and seconds > 0:
@@ -147,14 +147,15 @@ async def _until_set(signal: Signal | None) -> None:
         try:
             await event.wait()
             return
-        except Exception:  # noqa: BLE001 - it belongs to another loop, that waited on it first: there it can only be looked at
+        except Exception:  # noqa: BLE001 - it is bound to another loop, so it can only be polled
             logger.debug("an event of another loop is polled")
-    while not signal.is_set():  # noqa: ASYNC110 - such a signal offers nothing to await
+
+    while not signal.is_set():  # noqa: ASYNC110 - such a signal cannot be awaited
         await asyncio.sleep(POLL_SECONDS)
 
 
 def is_async(function: object) -> bool:
-    """Whether calling it gives an awaitable, as far as that can be seen beforehand."""
+    """Return whether a call of this function returns an awaitable, as far as its definition shows."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__dict__.get("__call__"))
 
 
@@ -193,14 +194,14 @@ async def _capture_from(thread: Future[Success | Failure]) -> Success | Failure:
 
 
 def _resolve(result: object, seconds: float) -> object:
-    """The result; of an awaitable, what it gives within this time in a new loop in this thread."""
+    """Return a result; run an awaitable in a new loop of this thread, for so many seconds at most."""
     if not inspect.isawaitable(result):
         return result
     import asyncio
 
     async def in_time() -> object:
-        # A little more than the caller waits, so that the caller's own error is the one that is seen. No second task, as `wait_for`
-        # makes one: a helper knows by it that its loop ends with this call.
+        # A little longer than the caller waits, so that the host sees the caller's error. Not `wait_for`, which makes a second
+        # task: by the task, a helper can tell that its loop ends with this call.
         async with asyncio.timeout(seconds + POLL_SECONDS):
             return await result
 
@@ -212,13 +213,13 @@ def in_thread(function: Callable[..., object], *arguments: object) -> Future[Suc
     from concurrent.futures import Future
 
     future: Future[Success | Failure] = Future()
-    future.set_running_or_notify_cancel()  # from here on it is done when the thread is, whatever becomes of who waits
+    future.set_running_or_notify_cancel()  # a waiter can no longer cancel it: it ends with the thread
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
             answer: Success | Failure = Success(context.run(function, *arguments))
-        except BaseException as error:  # noqa: BLE001 - what ends a thread silently would be waited for in vain
+        except BaseException as error:  # noqa: BLE001 - an error lost in the thread would leave its caller waiting
             answer = Failure(error)
         future.set_result(answer)
 

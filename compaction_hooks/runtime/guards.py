@@ -1,4 +1,4 @@
-"""Guards around helpers that a host hands over, so that none of them fails a call: a substitute answers, a warning says why."""
+"""Guards around the host's functions, so that none of them fails a call: a substitute answers, and a warning says why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("compaction_hooks")
 
 
 class FirstWarning:
-    """A warning that is logged the first time only.
+    """A warning that is logged once.
 
     Args:
         text: As `logging` takes it.
@@ -36,7 +36,7 @@ class FirstWarning:
         self._is_given = False
 
     def __call__(self, *arguments: object) -> None:
-        """Log the warning, unless it was before."""
+        """Log the warning, the first time only."""
         if not self._is_given:
             self._is_given = True
             logger.warning(self._text, *arguments)
@@ -51,7 +51,7 @@ class Signal(Protocol):
 
 
 class GuardedSignal:
-    """A signal whose errors count as "not set"."""
+    """A signal of the host; its errors count as "not set"."""
 
     def __init__(self, signal: Signal) -> None:
         self.signal = signal
@@ -67,10 +67,10 @@ class GuardedSignal:
 
 
 class GuardedEstimator:
-    """An estimator of the host's that cannot fail a call.
+    """An estimator of the host that cannot fail a call.
 
-    If it raises, or gives no number of tokens (negative, not a number, above `MOST_TOKENS`, none for a message),
-    `CharacterEstimator` counts instead, and a warning says so once.
+    If it raises or returns an impossible number of tokens (negative, not a number, above `MOST_TOKENS`, zero for a message),
+    `CharacterEstimator` counts in its place, and a warning is logged once.
     """
 
     def __init__(self, estimator: TokenEstimator) -> None:
@@ -80,7 +80,7 @@ class GuardedEstimator:
 
     @property
     def name(self) -> str:
-        """The host's estimator's name; it may have none."""
+        """The name of the host's estimator, or an empty text."""
         return str(read_attribute(self._estimator, "name") or "")
 
     def estimate_tokens(self, text: str, /) -> int:
@@ -92,22 +92,22 @@ class GuardedEstimator:
         instead = self._instead.estimate_message_tokens
         return self._tokens(self._estimator.estimate_message_tokens, instead, message, least=1)
 
-    def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], what: T, *, least: int) -> int:
+    def _tokens(self, estimate: Callable[[T], object], instead: Callable[[T], int], content: T, *, least: int) -> int:
         try:
-            tokens = estimate(what)
+            tokens = estimate(content)
             number = float(tokens) if isinstance(tokens, SupportsFloat) else math.nan
             if 0 <= number <= MOST_TOKENS and math.ceil(number) >= least:
                 return math.ceil(number)
             self._warn(f"gave {tokens if isinstance(tokens, SupportsFloat) else type(tokens).__name__}")
         except Exception as error:  # noqa: BLE001 - a host's estimator may raise anything
             self._warn(f"raised {describe_error(error)}")
-        return instead(what)
+        return instead(content)
 
 
 class GuardedClock:
-    """A host's clock that cannot fail a call, and whose monotonic seconds never go back: a step back counts as no time.
+    """A clock of the host that cannot fail a call. Its monotonic seconds never go back: a step back counts as no time.
 
-    If it raises, or gives no `Instant`, the system's clock is used from then on.
+    If it raises or returns no `Instant`, the system's clock is used from then on.
     """
 
     def __init__(self, clock: Callable[[], Instant]) -> None:
@@ -139,28 +139,28 @@ class GuardedClock:
 
 def system_clock() -> Instant:
     """Return the time of this machine."""
-    from datetime import UTC, datetime  # no call needs it before something is due
+    from datetime import UTC, datetime  # needed only when something is due
 
     return Instant(datetime.now(UTC), time.monotonic())
 
 
 def guard_files(files: Callable[[], FileOperations]) -> Callable[[], FileOperations]:
-    """Return a host's list of files that gives none if it fails."""
+    """Return a guard of the host's function that lists files: it returns no files if that fails."""
 
     def operations() -> FileOperations:
         try:
             return merge(FileOperations(), files())
         except Exception as error:  # noqa: BLE001 - a host's function may raise anything
-            logger.warning("the host's file list could not be had (%s)", describe_error(error))
+            logger.warning("the host's file list could not be read (%s)", describe_error(error))
             return FileOperations()
 
     return operations
 
 
 def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
-    """Return a reader of responses that gives None if it fails or reads no message; counts that cannot be used are left out."""
+    """Return a guard of a reader of responses: None if it fails or reads no message; no usage if its counts are impossible."""
 
-    def answer_of(response: R) -> Message | None:
+    def read_answer(response: R) -> Message | None:
         try:
             answer = read(response)
         except Exception as error:  # noqa: BLE001 - a host's function may raise anything
@@ -177,4 +177,4 @@ def guard_reader(read: Callable[[R], object]) -> Callable[[R], Message | None]:
             model=model if isinstance(model, str) else None,
         )
 
-    return answer_of
+    return read_answer

@@ -1,4 +1,4 @@
-"""Guards around strategies that a host hands over."""
+"""Guards around the host's strategies."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SHIPPED: Final = (ClearToolResults, Summarize, ShortenParts, DropOldest)
 
 
 class _Guard(Generic[S]):
-    """A host's strategy that never fails a call.
+    """A strategy of the host that never fails a call.
 
-    If it raises, or proposes what cannot be used, it is passed over; the first failure is logged.
+    If it raises or proposes something unusable, the next strategy is tried; the first failure is logged.
     """
 
     def __init__(self, strategy: S) -> None:
@@ -82,7 +82,7 @@ def guard_strategy(strategy: AnyStrategy) -> AnyStrategy:
 
 
 def _verify_candidate(snapshot: Snapshot[M], candidate: Any) -> Candidate[M] | None:
-    """Return the candidate that its record gives for this snapshot.
+    """Return a candidate made again from its record, for this snapshot.
 
     Raises:
         TypeError: it is no candidate.
@@ -99,15 +99,15 @@ def _verify_candidate(snapshot: Snapshot[M], candidate: Any) -> Candidate[M] | N
     if not is_true(snapshot.history, record):
         raise ValueError("its record is not true of this conversation")
     verified = Candidate(snapshot=snapshot, record=with_reductions(record, ()), is_enough=candidate.is_enough)
-    _ = verified.projection  # made here, where it may fail
+    _ = verified.projection  # computed here, inside the guard, because a host's reductions may fail
     return verified
 
 
 def _verify_plan(plan: Any) -> SummaryPlan | None:
-    """Return a plan that a summarizer can be asked for.
+    """Return the plan if a summary can be made for it.
 
     Raises:
-        TypeError: it is no plan, or it leaves nothing to ask for.
+        TypeError: it is no plan, or it covers no message or leaves the summary no room.
     """
     if plan is None:
         return None

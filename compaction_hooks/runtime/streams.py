@@ -1,4 +1,4 @@
-"""A streamed answer, guarded up to its first chunk: what is rejected by then can still be compacted and sent once more."""
+"""Streamed answers, guarded up to their first chunk: a request that is rejected by then is compacted and sent again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final, Generic, Self, TypeVar, cast
 Stream = TypeVar("Stream")
 
 _END: Final = object()
-_TAKEN: Final = object()
+_CONSUMED: Final = object()
 
 
 class _Guarded(Generic[Stream]):
-    """A stream whose first chunk has been waited for; what is not about iterating is the stream's own.
+    """A stream whose first chunk was read ahead. All attributes that do not iterate are those of the stream.
 
     Attributes:
-        on_chunk: Called with every chunk that is handed on.
+        on_chunk: Called with every chunk that the host reads.
     """
 
     def __init__(self, stream: Stream, first: object) -> None:
@@ -29,7 +29,7 @@ class _Guarded(Generic[Stream]):
         return getattr(self._stream, name)
 
     def _take_first(self) -> object:
-        first, self._first = self._first, _TAKEN
+        first, self._first = self._first, _CONSUMED
         return first
 
     def _report_chunk(self, chunk: object) -> object:
@@ -48,7 +48,7 @@ class GuardedStream(_Guarded[Iterator[object]]):
         first = self._take_first()
         if first is _END:
             raise StopIteration
-        return self._report_chunk(next(self._stream) if first is _TAKEN else first)
+        return self._report_chunk(next(self._stream) if first is _CONSUMED else first)
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +69,7 @@ class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
         first = self._take_first()
         if first is _END:
             raise StopAsyncIteration
-        return self._report_chunk(await anext(self._stream) if first is _TAKEN else first)
+        return self._report_chunk(await anext(self._stream) if first is _CONSUMED else first)
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,7 +85,10 @@ class GuardedAsyncStream(_Guarded[AsyncIterator[object]]):
 
 
 async def guard_stream(response: object) -> object:
-    """Return an async stream guarded up to its first chunk, whose error is raised here; any other response as it is."""
+    """Return a guard of an async stream, with its first chunk read; return any other response as it is.
+
+    An error before the first chunk is raised here.
+    """
     if hasattr(response, "__anext__") and hasattr(response, "__aiter__"):
         stream = cast("AsyncIterator[object]", response)
         return GuardedAsyncStream(stream, await anext(stream, _END))
@@ -93,7 +96,10 @@ async def guard_stream(response: object) -> object:
 
 
 def guard_stream_sync(response: object) -> object:
-    """Return a stream guarded up to its first chunk, whose error is raised here; any other response as it is."""
+    """Return a guard of a stream, with its first chunk read; return any other response as it is.
+
+    An error before the first chunk is raised here.
+    """
     if hasattr(response, "__next__") and hasattr(response, "__iter__"):
         stream = cast("Iterator[object]", response)
         return GuardedStream(stream, next(stream, _END))

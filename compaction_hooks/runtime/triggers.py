@@ -1,4 +1,4 @@
-"""Guards around triggers that a host hands over."""
+"""Guards around the host's triggers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compaction_hooks.triggers.thresholds import ThresholdTrigger, parts_of
 
 
 class GuardedTrigger:
-    """A host's trigger that never fails a call: if it raises, or answers something else, `ReserveTrigger` answers in its place."""
+    """A trigger of the host that never fails a call: `ReserveTrigger` answers if it raises or answers something else."""
 
     def __init__(self, trigger: Trigger) -> None:
         self._trigger = trigger
@@ -31,6 +31,6 @@ class GuardedTrigger:
 
 
 def guard_trigger(trigger: Trigger) -> Trigger:
-    """Return a trigger whose own parts are guarded; those of this package need no guard."""
+    """Return a trigger with a guard around each part of the host; the parts of this package need none."""
     parts = (part if isinstance(part, ThresholdTrigger) else GuardedTrigger(part) for part in parts_of(trigger))
     return AnyTrigger(tuple(parts))

@@ -1,4 +1,4 @@
-"""When a conversation is compacted: policies that look at the size of the context, at the time and at prices."""
+"""Triggers: policies that decide when to compact, by the size of the context, the time and prices."""
 
 from compaction_hooks.tokens.prices import Prices
 from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger

@@ -10,11 +10,11 @@ from compaction_hooks.tokens.prices import Prices
 
 
 class SnapshotFigures(Protocol):
-    """The figures of a snapshot that a trigger reads. It is asked only while the window is known."""
+    """The figures of a snapshot that a trigger reads. A trigger is asked only while the window is known."""
 
     @property
     def tokens(self) -> int:
-        """Size of the view, in tokens of the model: as the provider counted it, estimated beyond."""
+        """Size of the view, in tokens of the model: as the provider counted it, plus an estimate of newer messages."""
         ...
 
     @property
@@ -24,12 +24,12 @@ class SnapshotFigures(Protocol):
 
     @property
     def input_limit(self) -> int:
-        """The part of the window that the input may take, in tokens: the window less the answer that the call asks for."""
+        """The part of the window that the input may take, in tokens: the window less the output tokens that the call asks for."""
         ...
 
     @property
     def model(self) -> str | None:
-        """The name of the model of this call, or None if none is named."""
+        """The name of the call's model, or None if it is not known."""
         ...
 
     @property
@@ -56,10 +56,10 @@ class SnapshotFigures(Protocol):
 @arguments.validate({"reason": arguments.TEXT, "target_tokens": arguments.TOKENS.or_none()})
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The answer of a trigger that wants a compaction.
+    """The answer of a trigger when a compaction is due.
 
     Attributes:
-        reason: Why, in a few words for events and logs, without text of the conversation.
+        reason: A few words for events and logs, without text of the conversation.
         target_tokens: The most tokens that the view should have afterwards, at most the threshold; None: 60 % of that.
     """
 
@@ -68,10 +68,10 @@ class Due:
 
 
 class Trigger(Protocol):
-    """The policy that says when a conversation is compacted.
+    """The policy that decides when to compact a conversation.
 
-    A pure function of the snapshot: it changes nothing, and answers the same to the same figures. If it raises, `ReserveTrigger`
-    answers in its place.
+    A pure function of the snapshot: it changes nothing, and returns the same for the same figures. If it raises, `ReserveTrigger`
+    decides in its place.
     """
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:

@@ -1,4 +1,4 @@
-"""Triggers that go by the size of the view alone, and several triggers as one."""
+"""Triggers that compare the size of the view with a threshold, and the combination of several triggers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compaction_hooks.triggers.protocols import Due, SnapshotFigures, Trigger
 
 
 class Combinable:
-    """A trigger that `|` combines with another one."""
+    """A trigger that can be combined with another by `|`."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class Combinable:
 
 
 class ThresholdTrigger(Combinable):
-    """A trigger that is due above a number of tokens, which the window gives."""
+    """A trigger that is due above a number of tokens, computed from the window."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class ThresholdTrigger(Combinable):
         raise NotImplementedError
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
-        """Return a reason if the view is above the threshold, or leaves the answer too little room."""
+        """Return a reason if the view is above the threshold, or above the limit of the input."""
         most = min(self.threshold(snapshot.window), snapshot.input_limit)
         return Due(f"above {most:,} tokens") if snapshot.tokens > most else None
 
@@ -75,7 +75,7 @@ class RatioTrigger(ThresholdTrigger):
 @arguments.validate({"tokens": arguments.TOKENS})
 @dataclass(frozen=True, slots=True)
 class TokensTrigger(ThresholdTrigger):
-    """Due above a number of tokens, whatever the window.
+    """Due above a number of tokens, in any window.
 
     Attributes:
         tokens: The number.
@@ -100,7 +100,7 @@ class AnyTrigger(Combinable):
 
     def __post_init__(self) -> None:
         parts = (part for trigger in self.triggers for part in parts_of(trigger))
-        object.__setattr__(self, "triggers", tuple(parts))  # what was combined before is not nested
+        object.__setattr__(self, "triggers", tuple(parts))  # flat, so that the first part that is due gives the reason
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the first trigger that is due, or None."""
@@ -108,11 +108,11 @@ class AnyTrigger(Combinable):
 
 
 def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
-    """Return the triggers that were combined to this one; the trigger itself if it is a single one."""
+    """Return the parts of a combined trigger, or the trigger itself."""
     return trigger.triggers if isinstance(trigger, AnyTrigger) else (trigger,)
 
 
 def threshold_of(trigger: Trigger, window: int) -> int:
-    """Return the lowest threshold that a trigger names for a window, in tokens; that of `ReserveTrigger()` if it names none."""
+    """Return the lowest threshold among a trigger's parts, in tokens; that of `ReserveTrigger()` if no part has one."""
     thresholds = (part.threshold(window) for part in parts_of(trigger) if isinstance(part, ThresholdTrigger))
     return min(thresholds, default=0) or ReserveTrigger().threshold(window)

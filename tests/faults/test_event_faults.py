@@ -13,7 +13,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.runtime.drivers import HANDLER_REST_SECONDS
+from compaction_hooks.runtime.drivers import HANDLER_COOLDOWN_SECONDS
 from tests.cases import crossed
 from tests.conversations import talk, texts
 from tests.faults.harness import (
@@ -107,7 +107,7 @@ def test_a_handler_that_returns_late_is_told_again(side: Side, short_timeouts: f
         thread.join(5)
     driven.transform([*above_threshold(), *talk(15, first=40)])
     assert len(heard) == 1, "it was told before its rest was over"
-    driven.clock.jump(HANDLER_REST_SECONDS)
+    driven.clock.jump(HANDLER_COOLDOWN_SECONDS)
     driven.transform([*above_threshold(), *talk(30, first=40)])
     assert len(heard) == 3
 

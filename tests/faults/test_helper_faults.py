@@ -47,12 +47,12 @@ FAULTS: dict[str, tuple[Use, Use, str]] = {
     "files fail": (
         lambda side: texts(driver(side, host_files=raises).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "the host's file list could not be had (OSError: gone)",
+        "the host's file list could not be read (OSError: gone)",
     ),
     "files of another type": (
         lambda side: texts(driver(side, host_files=lambda: ["a.py"]).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "the host's file list could not be had (AttributeError",
+        "the host's file list could not be read (AttributeError",
     ),
     "signal": (
         lambda side: texts(driver(side).transform(above_threshold(), Signal())),
