@@ -70,7 +70,7 @@ async def rejected(stage: Stage) -> AgentMessage:
 
 
 @needs_binding
-async def test_an_overflow_of_anthropics_api_is_gone_on_with(provider: LoopbackProvider) -> None:
+async def test_an_overflow_of_anthropics_api_is_continued(provider: LoopbackProvider) -> None:
     stage = Stage(provider, "anthropic", model=anthropic_model)
     await stage.hook.prompt(stage.agent, FIRST.user)
     stage.side.reject_next = 1
@@ -81,7 +81,7 @@ async def test_an_overflow_of_anthropics_api_is_gone_on_with(provider: LoopbackP
 
 
 @pytest.mark.parametrize("wording", sampled(sorted(WORDINGS), 4))
-async def test_an_overflow_in_the_middle_of_tool_work_is_gone_on_with(
+async def test_an_overflow_in_the_middle_of_tool_work_is_continued(
     wording: str,
     provider: LoopbackProvider,
 ) -> None:
@@ -130,7 +130,7 @@ async def test_what_cannot_shrink_is_named_without_a_resend(stage: Stage) -> Non
     assert [message.role for message in stage.agent.state.messages] == ["user"]
 
 
-async def test_an_overflow_after_success_is_gone_on_with_again(begun: Stage) -> None:
+async def test_an_overflow_after_success_is_continued_again(begun: Stage) -> None:
     """Reset on success. The second one comes in the run that the first recovery went on with."""
     begun.side.reject_next = 1
 
@@ -218,7 +218,7 @@ async def test_an_aborted_run_is_left_alone(stage: Stage) -> None:
     assert not stage.events
 
 
-async def test_a_stream_function_that_raises_is_gone_on_with(begun: Stage) -> None:
+async def test_a_stream_function_that_raises_is_continued(begun: Stage) -> None:
     bound = begun.agent.stream_fn
 
     async def refused(*_: object) -> Any:

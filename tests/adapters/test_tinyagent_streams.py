@@ -118,7 +118,7 @@ class Proxy(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...  # not to stderr
 
 
-async def test_an_overflow_behind_a_proxy_is_gone_on_with() -> None:
+async def test_an_overflow_behind_a_proxy_is_continued() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
         Thread(target=server.serve_forever, daemon=True).start()
 

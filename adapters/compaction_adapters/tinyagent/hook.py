@@ -66,50 +66,50 @@ def compaction_hook(
     """Return the hook of one agent, to pass as `AgentOptions(transform_context=...)`.
 
     Args:
-        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        session_id: Names the conversation, for records in a store. None: the `session_id` of the agent it is attached to, else
-            one of its own that nobody else has.
-        system: A system prompt that counts; None: that of the agent it is attached to.
-        tools: Tool schemas that count, likewise.
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        session_id: Names the conversation, for records in a store. None: the `session_id` of the attached agent, else a new
+            unique id.
+        system: The system prompt, for its size; None: that of the attached agent.
+        tools: The tool schemas, for their size; None: those of the attached agent.
 
     Raises:
-        ConfigurationError: contradictory arguments, or a trigger that is a part of a window nobody knows.
+        ConfigurationError: the arguments are contradictory, or a trigger is a ratio of a window that is not known.
     """
     chosen = controller_from(controller, keywords, TinyAgentFormat(), taker=compaction_hook, sees_model=False)
-    given = CallOptions()
+    fixed = CallOptions()
     if system is not None:
-        given["system"] = system
+        fixed["system"] = system
     if tools is not None:
-        given["tools"] = tools
-    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, given)
+        fixed["tools"] = tools
+    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, fixed)
 
 
 class CompactionHook:
     """`transform_context` of one agent. tinyagent calls it before every model call; `agent.state.messages` stays whole.
 
-    By itself it sees messages only. Attached to its agent (`attach`; `prompt`, `stream` and `recover` do it too) it also knows
-    each run's model, system prompt, tools, conversation id and API key: they count, and where the controller has no summariser the
-    agent's own model is asked, by the agent's own stream function, out of sight of its subscribers.
+    By itself the hook sees messages only. Attached to its agent (`attach`; `prompt`, `stream` and `recover` do it too) it also knows
+    each run's model, system prompt, tools, conversation id and API key: they count, and if the controller has no summariser the
+    agent's own model writes the summary, through the agent's own stream function, without events for its subscribers.
 
-    tinyagent ends a run that overflows in an error message. `prompt` and `stream` go on with it: the error message is taken out
-    of `agent.state`, the context is compacted, and `agent.continue_()` makes the model call once more. Tool work already done
-    is kept. A run stays as tinyagent ended it when a part of the answer had been streamed, when it was aborted, when the agent's
-    model is another one by now, and with `compact_on_overflow=False`.
+    tinyagent ends a run that overflows with an error message. `prompt` and `stream` continue it: the error message is removed
+    from `agent.state`, the context is compacted, and `agent.continue_()` makes the model call once more. Tool work already done
+    is kept. A run is not continued if a part of the answer had been streamed, if it was aborted, if the agent's model has changed,
+    or with `compact_on_overflow=False`.
     """
 
-    def __init__(self, sessions: Sessions[AgentMessage], session_id: str | None, given: CallOptions) -> None:
+    def __init__(self, sessions: Sessions[AgentMessage], session_id: str | None, fixed: CallOptions) -> None:
         self._sessions = sessions
         self._session_id = session_id
         self._own_id = f"tinyagent-{uuid4()}"
-        self._given = given
+        self._fixed = fixed
         self._agent: Agent | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self._signal: asyncio.Event | None = None
-        self._options = given
+        self._options = fixed
         self._loop: asyncio.Task[object] | None = None
         self._has_streamed = False
-        self._giving_up = asyncio.Event()
-        self._is_gone_on_with = False
+        self._aborted = asyncio.Event()
+        self._is_recovering = False
 
     @property
     def session(self) -> CompactionSession[AgentMessage]:
@@ -125,21 +125,21 @@ class CompactionHook:
         """
         self._loop = asyncio.current_task()
         if self._agent is not None and (signal is None or signal is not self._signal):
-            # What a run was started with holds to its end, whatever is set on the agent meanwhile.
+            # A run keeps the options it started with, even if the agent's are changed meanwhile.
             self._signal, self._options = signal, self._options_of(self._agent)
         view = await self.session.transform_context(messages, signal, **self._options)
-        if self._giving_up.is_set():
-            # tinyagent's loop does not look at its own signal: it would make every other model call of the run.
+        if self._aborted.is_set():
+            # tinyagent's loop does not check its own signal: it would make all further model calls of the run.
             raise RuntimeError("Request was aborted")
         return view
 
     # -- the agent
 
     def attach(self, agent: Agent) -> Agent:
-        """Learn from this agent what the hook cannot see, from the next run on; return the agent.
+        """Read model, system prompt and tools from this agent, from its next run on; return the agent.
 
         Raises:
-            ConfigurationError: the hook's agent is another one, and it is running: each needs a hook of its own.
+            ConfigurationError: the hook is attached to another agent that is running: each needs a hook of its own.
         """
         if self._agent is agent:
             return agent
@@ -150,7 +150,7 @@ class CompactionHook:
         if self._unsubscribe is not None:
             self._unsubscribe()
         self._agent, self._unsubscribe = agent, agent.subscribe(self._watch)
-        self._signal, self._options = None, self._given
+        self._signal, self._options = None, self._fixed
         return agent
 
     def _watch(self, event: AgentEvent) -> None:
@@ -158,8 +158,8 @@ class CompactionHook:
             self._has_streamed = False
         elif event.type == "message_update":
             self._has_streamed = True
-        elif event.type == "agent_end" and not self._is_gone_on_with:
-            self._giving_up = asyncio.Event()
+        elif event.type == "agent_end" and not self._is_recovering:
+            self._aborted = asyncio.Event()
 
     def _options_of(self, agent: Agent) -> CallOptions:
         model = agent.state.model
@@ -170,7 +170,7 @@ class CompactionHook:
             options["max_output_tokens"] = _set_by_user(model, "max_tokens")
             if agent.stream_fn is not None:
                 options["summarizer"] = summarizer(agent.stream_fn, model, get_api_key=agent.get_api_key)
-        return {**options, **self._given}
+        return {**options, **self._fixed}
 
     # -- runs
 
@@ -180,19 +180,19 @@ class CompactionHook:
         input_data: str | AgentMessage | list[AgentMessage],
         images: list[ImageContent] | None = None,
     ) -> AgentMessage:
-        """Return the final answer, as `agent.prompt` does, gone on with where the run overflows.
+        """Return the final answer, as `agent.prompt` does; continue the run if it overflows.
 
-        When it is cancelled, so is the loop that tinyagent would leave running in the background.
+        Cancelling this also cancels the loop, which tinyagent would leave running in the background.
 
         Raises:
-            ContextOverflowError: the model call that was made once more overflowed again, or nothing smaller is valid. The
-                provider's text is its cause; `agent.state` ends before the answer that failed.
-            ConfigurationError: the agent that overflowed was made without this hook; or the hook serves another, running one.
+            ContextOverflowError: the second model call overflowed too, or nothing smaller is valid. The provider's text is its
+                cause; `agent.state` ends before the failed answer.
+            ConfigurationError: the agent that overflowed was made without this hook; or the hook serves another, running agent.
         """
         self.attach(agent)
-        with self._cancelling_the_loop():
+        with self._cancel_loop():
             answer = await agent.prompt(input_data, images)
-            return await self._gone_on(agent) or answer
+            return await self._continue(agent) or answer
 
     async def stream(
         self,
@@ -200,23 +200,22 @@ class CompactionHook:
         input_data: str | AgentMessage | list[AgentMessage],
         images: list[ImageContent] | None = None,
     ) -> AsyncIterator[AgentEvent]:
-        """Yield the events of a run, as `agent.stream` does, gone on with where it overflows.
+        """Yield the events of a run, as `agent.stream` does; continue the run if it overflows.
 
-        It is one run, with one `agent_start` and one `agent_end`, and with the turn that failed among its events. Subscribers of
-        the agent see two.
+        The stream has one `agent_start` and one `agent_end`, and includes the failed turn. Subscribers of the agent see two runs.
 
         Raises:
             ContextOverflowError, ConfigurationError: as `prompt` does.
         """
         self.attach(agent)
         before, ends = len(agent.state.messages), list[AgentEndEvent]()
-        with self._cancelling_the_loop():
+        with self._cancel_loop():
             async for event in agent.stream(input_data, images):
                 if isinstance(event, AgentEndEvent):
                     ends.append(event)
                 else:
                     yield event
-            async with aclosing(events_during(agent, self._gone_on(agent))) as more:
+            async with aclosing(events_during(agent, self._continue(agent))) as more:
                 async for event in more:
                     if isinstance(event, AgentEndEvent):
                         ends.append(event)
@@ -226,31 +225,31 @@ class CompactionHook:
             yield ends[0] if len(ends) == 1 else AgentEndEvent(messages=agent.state.messages[before:])
 
     async def recover(self, agent: Agent) -> bool:
-        """Go on with a run that the host started itself, when it ended in an overflow; return whether it was gone on with.
+        """Continue a run that the host started itself, if it ended in an overflow; return whether it was continued.
 
-        To be called after `agent.prompt(...)` or `agent.continue_()`, with the hook attached before them: then an answer that had
-        begun to stream is left alone.
+        Call it after `agent.prompt(...)` or `agent.continue_()`. Attach the hook before them, so that it knows whether an answer had
+        begun to stream, and leaves that one alone.
 
         Raises:
             ContextOverflowError, ConfigurationError: as `prompt` does.
         """
         self.attach(agent)
-        with self._cancelling_the_loop():
-            return await self._gone_on(agent) is not None
+        with self._cancel_loop():
+            return await self._continue(agent) is not None
 
     def abort(self) -> None:
-        """End the agent's run before its next model call; also the compaction before an overflowed run goes on.
+        """End the agent's run before its next model call, and the compaction of a run that overflowed.
 
-        `agent.abort()` reaches neither: only tools and the stream function see its signal.
+        `agent.abort()` alone ends neither: only tools and the stream function see its signal.
         """
-        if self._agent is not None and (self._is_gone_on_with or self._agent.state.is_streaming):
-            self._giving_up.set()
+        if self._agent is not None and (self._is_recovering or self._agent.state.is_streaming):
+            self._aborted.set()
             self._agent.abort()
 
     @contextmanager
-    def _cancelling_the_loop(self) -> Generator[None]:
-        """tinyagent runs its loop in a task that outlives a cancelled `prompt`, and a stream that is no longer read."""
-        self._giving_up, self._is_gone_on_with = asyncio.Event(), True
+    def _cancel_loop(self) -> Generator[None]:
+        """Cancel tinyagent's loop with its caller: its task outlives a cancelled `prompt` and an abandoned stream."""
+        self._aborted, self._is_recovering = asyncio.Event(), True
         try:
             yield
         except (asyncio.CancelledError, GeneratorExit):
@@ -258,37 +257,38 @@ class CompactionHook:
                 self._loop.cancel()
             raise
         finally:
-            self._giving_up, self._is_gone_on_with = asyncio.Event(), False
+            self._aborted, self._is_recovering = asyncio.Event(), False
 
     # -- recovery
 
-    async def _gone_on(self, agent: Agent) -> AgentMessage | None:
-        """Go on while the window ends the run; return the last answer, None when there was nothing to go on with."""
+    async def _continue(self, agent: Agent) -> AgentMessage | None:
+        """Continue the run as long as it ends in an overflow; return the last answer, or None if it was not continued."""
         answer: AgentMessage | None = None
         second: AssistantMessage | None = None
         while (ended := last_answer(agent)) is not None and ended is not second and self._may_recover(agent, ended):
             run = EndedRun(agent, ended, self._is_unseen)
-            continued = await self._called_again(run)
+            continued = await self._call_again(run)
             if continued is None:
                 break
             answer, second = continued, run.second
         return answer
 
     def _may_recover(self, agent: Agent, ended: AssistantMessage) -> bool:
-        """Whether nobody saw anything of the answer, and the agent's model is still the one that gave it."""
+        """Return whether no part of the answer was shown, and the agent's model has not changed since."""
         model, called = agent.state.model, self._options.get("model") or ended.model
         return self._is_unseen(ended) and (model is None or called in (None, "", model.id))
 
     def _is_unseen(self, message: AssistantMessage) -> bool:
         return is_cut_off(message) and not self._has_streamed
 
-    async def _called_again(self, run: EndedRun) -> AgentMessage | None:
-        """Return what the run came to when its last model call was made once more; None when that was no use."""
-        if self._giving_up.is_set():
+    async def _call_again(self, run: EndedRun) -> AgentMessage | None:
+        """Make the last model call of a run once more; return the run's new answer, or None if the call was not repeated."""
+        if self._aborted.is_set():
             return None
+
         options = self._options_of(run.agent)
         try:
-            answer = await self.session.call(run.kept, run.send, self._giving_up, answer=read_answer, **options)
+            answer = await self.session.call(run.kept, run.send, self._aborted, answer=read_answer, **options)
         except ModelCallError:
             return run.answer
         except ContextOverflowError as error:
@@ -299,7 +299,7 @@ class CompactionHook:
                 ) from error
             raise
         if answer is run.ended:
-            run.put_back()
+            run.restore()
             return None
         return answer
 
@@ -309,5 +309,5 @@ def _schemas(tools: list[AgentTool]) -> list[Mapping[str, object]]:
 
 
 def _set_by_user(model: Model, field: str) -> int | None:
-    """A number of the model's metadata; None where it is tinyagent's default, the same for every model."""
+    """Return a number of the model's metadata; None for tinyagent's default, which is the same for every model."""
     return positive(getattr(model, field, None)) if field in model.model_fields_set else None

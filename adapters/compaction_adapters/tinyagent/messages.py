@@ -1,4 +1,4 @@
-"""tinyagent's messages, read and written."""
+"""The format of tinyagent's messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from compaction_hooks.formats import as_json_text, json_object, media_from_url, 
 from compaction_hooks.messages import Media, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 Item: TypeAlias = TextContent | ImageContent | ThinkingContent | ToolCallContent | AgentMessage
-"""A block, or a message that has none."""
+"""A block; or a message without blocks, as its own only part."""
 
 
 class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
@@ -32,7 +32,11 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
     name = "tinyagent"
 
     def read(self, message: AgentMessage, /) -> Sequence[Message]:
-        """Return the one neutral message; a custom role is passed through as "other"."""
+        """Return one neutral message; a custom role becomes "other".
+
+        Raises:
+            FormatError: the message has no role.
+        """
         if isinstance(message, UserMessage):
             return (Message(role="user", parts=_contents(message.content)),)
         if isinstance(message, AssistantMessage):
@@ -43,14 +47,14 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
             raise FormatError(
                 f"tinyagent messages have a role; {type(message).__name__} has none: pass its message models"
             )
-        return (Message(role="other", parts=(Text(_dumped(message)),)),)
+        return (Message(role="other", parts=(Text(_dump(message)),)),)
 
     def summary(self, text: str, /) -> AgentMessage:
         """Return a user message with this text."""
         return UserMessage(content=[TextContent(text=text)])
 
     def merge(self, view: list[AgentMessage], /) -> list[AgentMessage]:
-        """Return the view with user messages in a row as one; the very list if there are none."""
+        """Return the view with consecutive user messages merged; the same list if there are none."""
         return merge_rows(view, _merge_pair)
 
     def request(self, text: str, /) -> AgentMessage:
@@ -64,7 +68,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
         return ToolResultMessage(tool_call_id=part.id, tool_name=part.name, content=content, is_error=True)
 
     def pieces_of(self, message: AgentMessage, /) -> Pieces[Item]:
-        """Return the blocks of what is said; any other message is its only part."""
+        """Return the blocks of a user or assistant message; any other message is its own only part."""
         if isinstance(message, AssistantMessage | UserMessage):
             return [[block for block in message.content if block is not None]]
         return [[message]]
@@ -77,7 +81,7 @@ class TinyAgentFormat(PartsFormat[AgentMessage, Item]):
         return cast("AgentMessage", kept[0]) if kept else message
 
     def with_text(self, part: Item, text: str, /) -> Item:
-        """Return a copy with another text, result text or arguments; a text for an image."""
+        """Return a copy with another text, result text or arguments; an image becomes a text."""
         match part:
             case TextContent():
                 return part.model_copy(update={"text": text})
@@ -104,7 +108,7 @@ def _merge_pair(first: AgentMessage, second: AgentMessage) -> AgentMessage | Non
     number = len(first.content) - 1
     match blocks[max(number, 0) : number + 2]:
         case [TextContent() as one, TextContent() as other] if one.cache_control is None:
-            # Providers put nothing between the texts of one message.
+            # Providers join the texts of one message without a separator.
             blocks[number : number + 2] = [other.model_copy(update={"text": f"{one.text}\n\n{other.text}"})]
         case _:
             pass
@@ -164,24 +168,25 @@ def _result(message: ToolResultMessage) -> ToolResult:
     )
 
 
-def _dumped(message: object) -> str:
+def _dump(message: object) -> str:
     dump = getattr(message, "model_dump_json", None)
     return str(dump()) if callable(dump) else repr(message)
 
 
 def usage_of(fields: Mapping[str, object] | None, api: str | None = None) -> Usage | None:
-    """Return tinyagent's usage with the whole input counted once; None when it carries no number.
+    """Return tinyagent's usage with all input counted once; None if it has no number.
 
     Args:
-        api: The message's `api`. "anthropic-messages" counts cached tokens beside `input`, and the binding leaves them out of
-            `total_tokens` too (1.2.29); OpenAI-like ones count them inside. Where `api` does not say, they are taken to be beside
-            it when they are more than it, or when `total_tokens` says so.
+        api: The message's `api`. "anthropic-messages" counts cached tokens in addition to `input`, and the binding leaves them out
+            of `total_tokens` too (1.2.29); OpenAI-like APIs count them inside. For an unknown `api` they are added if they are
+            more than `input`, or if `total_tokens` includes them.
     """
     counts = {name: value for name, value in (fields or {}).items() if isinstance(value, int)}
     if not counts:
         return None
-    given, output = counts.get("input", 0), counts.get("output", 0)
+
+    uncached, output = counts.get("input", 0), counts.get("output", 0)
     read, written = counts.get("cache_read", 0), counts.get("cache_write", 0)
-    is_beside = "anthropic" in (api or "") or read + written > given
-    whole = max(given + (read + written) * is_beside, counts.get("total_tokens", 0) - output)
+    excludes_cached = "anthropic" in (api or "") or read + written > uncached
+    whole = max(uncached + (read + written) * excludes_cached, counts.get("total_tokens", 0) - output)
     return Usage(input_tokens=whole, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)

@@ -1,4 +1,4 @@
-"""tinyagent's own models: asked for a summary, and how it tells that a call failed."""
+"""Summaries by tinyagent's own models, and the error of a model call that failed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ApiKeyResolver: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
 
 
 class ModelCallError(RuntimeError):
-    """A model call that tinyagent ended in an error message; the text is the provider's, as far as the stream function gave it.
+    """A model call that tinyagent ended in an error message; the text is the provider's, as the stream function passed it on.
 
     Attributes:
-        provider, model: Who failed, as the message says; None when it does not.
+        provider, model: The provider and the model that failed, from the message; None if it does not name them.
     """
 
     def __init__(self, message: AssistantMessage) -> None:
@@ -38,17 +38,17 @@ class ModelCallError(RuntimeError):
 
 
 def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver | None = None) -> Summarizer:
-    """Return a summariser that asks a model by a stream function, both as an agent takes them.
+    """Return a summariser that asks a model through a stream function; an agent takes the same two.
 
-    No agent is involved, so nobody who subscribed to one sees the summary arrive.
+    The call runs outside any agent, so an agent's subscribers do not see the summary arrive.
 
     Args:
-        get_api_key: Gives the key, as `AgentOptions.get_api_key` does; None leaves it to the stream function.
+        get_api_key: Returns the key for a provider, as `AgentOptions.get_api_key` does; None leaves it to the stream function.
     """
 
     async def summarize(request: SummaryRequest) -> Summary:
-        given = get_api_key(model.provider) if get_api_key else None
-        key = await given if inspect.isawaitable(given) else given
+        found = get_api_key(model.provider) if get_api_key else None
+        key = await found if inspect.isawaitable(found) else found
         prompt = UserMessage(content=[TextContent(text=request.prompt)])
         context = Context(system_prompt=request.system, messages=[prompt])
         response = await stream_fn(model, context, SimpleStreamOptions(api_key=key, max_tokens=request.max_tokens))

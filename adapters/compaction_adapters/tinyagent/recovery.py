@@ -1,4 +1,4 @@
-"""Going on with a run that the context window ended: tinyagent ends it in an error message, or in an answer cut off at once."""
+"""Continue a run that overflowed the window: tinyagent ends it with an error message, or with an empty answer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from compaction_hooks import Message
 
 
 class EndedRun:
-    """A run that is over, as a model call for `session.call`: made once, with the answer the run ended in, it can be made again.
+    """An ended run as a model call for `session.call`: the first attempt returns its last answer, the next continues the run.
 
     Attributes:
-        kept: The conversation without that answer.
-        answer: What the run came to when it was gone on with; None while it was not.
-        second: The first answer after `kept` then.
+        ended: The assistant message that ended the run.
+        kept: The conversation without `ended`.
+        answer: The final answer of the continued run; None before it was continued.
+        second: The first answer of the continued run; None before it was continued.
     """
 
     def __init__(self, agent: Agent, ended: AssistantMessage, is_unseen: Callable[[AssistantMessage], bool]) -> None:
@@ -32,55 +33,60 @@ class EndedRun:
         self._is_answered = False
 
     async def send(self, view: list[AgentMessage]) -> AgentMessage:  # noqa: ARG002 - the loop gets it from the hook
-        """Answer as the run did; asked again, go on with the run."""
+        """Return the answer that ended the run; the second time, continue the run.
+
+        Raises:
+            ModelCallError: the model call failed.
+        """
         if not self._is_answered:
             self._is_answered = True
-            return _checked(self.ended)
-        if not self._is_where_it_ended:
-            return self.ended  # the host went on by itself meanwhile
+            _raise_error(self.ended)
+            return self.ended
+        if not self._is_unchanged:
+            return self.ended  # the host continued the run itself meanwhile
+
         self.agent.replace_messages(self.kept)
         self.answer = await self.agent.continue_()
-        said = self.agent.state.messages[len(self.kept) :]
-        self.second = next(message for message in said if isinstance(message, AssistantMessage))
+        added = self.agent.state.messages[len(self.kept) :]
+        self.second = next(message for message in added if isinstance(message, AssistantMessage))
         if self._is_unseen(self.second):
-            _checked(self.second)
+            _raise_error(self.second)
         return self.answer
 
     def drop_failure(self) -> None:
-        """Leave the agent with the conversation, without the answer that failed."""
-        if self.answer is not None or self._is_where_it_ended:
+        """Remove the failed answer from the agent's messages."""
+        if self.answer is not None or self._is_unchanged:
             self.agent.replace_messages(self.kept)
 
-    def put_back(self) -> None:
-        """Leave the agent as the run ended, where going on with it was no better."""
+    def restore(self) -> None:
+        """Restore the agent's messages at the end of the run, when continuing it was no better."""
         if self.answer is not None:
             self.agent.replace_messages([*self.kept, self.ended])
 
     @property
-    def _is_where_it_ended(self) -> bool:
+    def _is_unchanged(self) -> bool:
         return not self.agent.state.is_streaming and last_answer(self.agent) is self.ended
 
 
-def _checked(message: AssistantMessage) -> AssistantMessage:
+def _raise_error(message: AssistantMessage) -> None:
     if message.stop_reason == "error":
         raise ModelCallError(message)
-    return message
 
 
 def last_answer(agent: Agent) -> AssistantMessage | None:
-    """Return the message the agent's conversation ends in, when it is the assistant's."""
+    """Return the last message of the agent's conversation if it is the assistant's, else None."""
     messages = agent.state.messages
     return messages[-1] if messages and isinstance(messages[-1], AssistantMessage) else None
 
 
 def is_cut_off(message: AssistantMessage) -> bool:
-    """Whether an answer failed, or stopped for its length, with nothing in it."""
+    """Return whether an answer is empty because it failed or stopped for its length."""
     is_blank = all(isinstance(block, TextContent) and not block.text for block in message.content)
     return is_blank and message.stop_reason in ("error", "length")
 
 
 def read_answer(message: AgentMessage) -> Message | None:
-    """Return an answer's neutral reading."""
+    """Return an answer as a neutral message."""
     return TinyAgentFormat().read(message)[0]
 
 
@@ -88,7 +94,7 @@ def read_answer(message: AgentMessage) -> Message | None:
 
 
 async def events_during(agent: Agent, work: Awaitable[object]) -> AsyncGenerator[AgentEvent]:
-    """Yield what the agent tells its subscribers while something is done with it, then raise what that raised."""
+    """Yield the agent's events while the work runs, then raise the work's error if it failed."""
     queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
     unsubscribe = agent.subscribe(queue.put_nowait)
     task = asyncio.ensure_future(work)
