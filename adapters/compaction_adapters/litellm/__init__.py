@@ -1,6 +1,6 @@
 """LiteLLM: `with_compaction` around its functions, and `CompactionCallback` for its async hook and its proxy.
 
-Importing this imports litellm only where `CompactionCallback` is asked for, which must be one of litellm's classes; see `imports`.
+litellm is imported only when `CompactionCallback` is, because it must derive from one of litellm's classes; see `imports`.
 """
 
 from __future__ import annotations

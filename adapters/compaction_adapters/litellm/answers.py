@@ -1,4 +1,4 @@
-"""What a chat completion says, as litellm's object or as a dict: the text, how it ended, what was counted."""
+"""Read a chat completion, as litellm's object or as a dict: its text, its finish reason, its usage."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _WINDOW_WORDS: Final = ("model_context_window_exceeded", "model_length")
 
 
 class AnswerReader:
-    """Reads the answers of one call: usage, and the provider's own word for how they ended.
+    """Reads the answers of one call: usage, and the provider's own finish reason.
 
-    litellm tells "stop" for words it does not know. As the `logger_fn` of the call this object is shown the raw responses.
+    litellm turns finish reasons that it does not know into "stop". As the `logger_fn` of the call this object gets raw responses.
 
     Args:
         logger_fn: The user's own, which is called too.
-        names_model: Whether to take the model's name from the answer, which may be that of another model a router fell back to.
-            Else providers answer with other names than they were asked by, and the count would be taken for another model's.
+        names_model: Whether to take the model's name from the answer: a router may have fallen back to another model. For direct
+            calls leave it out: providers answer with other names than the request's, and the usage would count for another model.
     """
 
     def __init__(self, logger_fn: object, *, names_model: bool) -> None:
@@ -33,7 +33,7 @@ class AnswerReader:
         self._is_window = False
 
     def __call__(self, details: Mapping[str, object]) -> None:
-        """Take in what litellm logs of a request or a response."""
+        """Record litellm's log entry of a request or a response."""
         text = details.get("original_response")
         if details.get("log_event_type") == "post_api_call" and isinstance(text, str):
             self._is_window = _says_window(text)
@@ -41,7 +41,7 @@ class AnswerReader:
             self._logger_fn(details)
 
     def read(self, response: object) -> Message | None:
-        """Return an assistant message without parts; None when the response, or the chunk, tells neither usage nor end."""
+        """Return an assistant message without parts; None if the response or chunk has neither usage nor finish reason."""
         answer = read_answer(response)
         if answer is None:
             return None
@@ -60,16 +60,16 @@ def _says_window(text: str) -> bool:
 
 
 def usage_of(response: object) -> Usage | None:
-    """Return what was counted for a call; None when the response does not say."""
+    """Return the usage of a call; None if the response has none."""
     answer = read_answer(response)
     return answer.usage if answer is not None else None
 
 
 def summary_of(response: object) -> Summary:
-    """Return the summary a response is; a function that returns the text alone is understood too.
+    """Return a response as a summary; a plain text is taken as the summary's.
 
     Raises:
-        FormatError: it is no chat completion.
+        FormatError: the response is no chat completion.
     """
     if isinstance(response, str):
         return Summary(text=response)

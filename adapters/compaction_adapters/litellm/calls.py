@@ -1,4 +1,4 @@
-"""One call of a function that takes `messages=`: its arguments by name, and what they say of the model it is for."""
+"""One call of a function that takes `messages=`: its arguments by name, and the model, window and tools in them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Arguments: TypeAlias = Mapping[str, object]
 
 
 class Callee:
-    """A function that takes `messages=`, called with keywords whatever way its caller chose.
+    """A function that takes `messages=`; it is always called with keywords.
 
     Attributes:
         is_async: Whether a call must be awaited.
-        is_sdk: Whether it is `litellm.completion` or `litellm.acompletion`, also inside a `functools.partial`.
-        router: The `litellm.Router` whose method it is, or None.
-        is_litellms: Whether it is one of these.
+        is_sdk: Whether the function is `litellm.completion` or `litellm.acompletion`, also inside a `functools.partial`.
+        router: The `litellm.Router` if the function is one of its methods, else None.
+        is_litellms: Whether the function is one of these.
 
     Raises:
-        ConfigurationError: it cannot be called, or takes no messages.
+        ConfigurationError: the function cannot be called, or takes no messages.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not callable(function):
             raise ConfigurationError(f"with_compaction needs a function, not {type(function).__name__}")
-        self._given = functools.partial(function)  # one of a partial is that partial's function with all that was given
-        self._function = function = self._given.func
+        self._partial = functools.partial(function)  # a partial of a partial has the inner function and all arguments
+        self._function = function = self._partial.func
         self._signature = _signature(function)
         parameters = self._signature.parameters.values()
         self._others = next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), "")
@@ -52,25 +52,25 @@ class Callee:
         self.is_litellms = self.is_sdk or self.router is not None
 
     def takes(self, name: str) -> bool:
-        """Whether the function has this keyword."""
+        """Return whether the function has this keyword."""
         return bool(self._others) or name in self._signature.parameters
 
-    def named(self, args: tuple[object, ...], kwargs: Arguments) -> Arguments:
+    def bind(self, args: tuple[object, ...], kwargs: Arguments) -> Arguments:
         """Return a call's arguments by name.
 
         Raises:
             TypeError: the function does not take them.
         """
-        keywords = {**self._given.keywords, **kwargs}
-        arguments = self._signature.bind_partial(*self._given.args, *args, **keywords).arguments
+        keywords = {**self._partial.keywords, **kwargs}
+        arguments = self._signature.bind_partial(*self._partial.args, *args, **keywords).arguments
         others = arguments.pop(self._others, {})
         return {**arguments, **others}
 
     def call(self, arguments: Arguments) -> Any:
-        """Call the function, and return the response, or for an async function what is to be awaited for it.
+        """Call the function; return its response, or the coroutine of an async function.
 
         Raises:
-            ConfigurationError: it turns out to be async after all.
+            ConfigurationError: the function does not look async and returned a coroutine.
         """
         if self.is_async:
             return self._call_async(arguments)
@@ -89,7 +89,7 @@ class Callee:
 
 
 def _signature(function: Callable[..., object]) -> inspect.Signature:
-    """The parameters of a function; those of litellm's where it hides its own (`*args, **kwargs`)."""
+    """Return a function's signature; for `(*args, **kwargs)`, litellm's own."""
 
     def hidden(model: object, messages: object, **others: object) -> None: ...
 
@@ -103,7 +103,7 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
 
 
 OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
-"""Whether a call is made here: then a `CompactionCallback` has nothing to do, or it is one for a summary."""
+"""Whether this adapter makes the call, so that a `CompactionCallback` leaves it alone."""
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _own_call() -> Generator[None]:
         OWN_CALL.reset(token)
 
 
-# -- what the arguments say
+# -- reading the arguments
 
 
 def as_mapping(value: object) -> Arguments:
@@ -124,7 +124,7 @@ def as_mapping(value: object) -> Arguments:
 
 
 def messages_of(arguments: Arguments) -> list[Mapping[str, object]] | None:
-    """Return the messages of a call; None without any, which is for the function to complain of."""
+    """Return the messages of a call; None if there are none: the function itself raises for that."""
     messages = arguments.get("messages")
     if not messages or not isinstance(messages, list | tuple):
         return None
@@ -133,10 +133,10 @@ def messages_of(arguments: Arguments) -> list[Mapping[str, object]] | None:
 
 
 def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
-    """Return the model of a call, its window where litellm knows it, its tools and the most it may answer.
+    """Return the model of a call, its window if litellm knows it, its tools and its output limit.
 
-    Behind a router's name it is the smallest window. Several models keep that name, so that what one of them counts is not
-    taken for the size of another's input.
+    For a router's model group the window is the smallest of its deployments. If they are different models, the group's name is
+    kept, so that the usage of one model is not taken for the input size of another.
     """
     name = arguments.get("model")
     deployments = [arguments] if router is None else [*map(_deployment, router.get_model_list(model_name=name) or ())]
@@ -151,20 +151,20 @@ def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
 
 
 def _deployment(entry: Mapping[str, Any]) -> Arguments:
-    """The arguments that a router adds to a call for one deployment."""
+    """Return the arguments that a router adds to a call for one deployment."""
     return {**(entry.get("litellm_params") or {}), "model_info": entry.get("model_info")}
 
 
 def _window(arguments: Arguments) -> int | None:
-    """The input limit of a call's model in tokens, as far as litellm knows it."""
-    limits = (positive(entry.get("max_input_tokens")) for entry in known_of_model(arguments))
+    """Return the input limit of a call's model in tokens; None if litellm does not know it."""
+    limits = (positive(entry.get("max_input_tokens")) for entry in model_entries(arguments))
     return next(filter(None, limits), None)
 
 
-def known_of_model(arguments: Arguments) -> Iterator[Arguments]:
-    """Yield what is known of a call's model: its `model_info`, then entries of litellm's table in this process.
+def model_entries(arguments: Arguments) -> Iterator[Arguments]:
+    """Yield the facts about a call's model: its `model_info`, then its entries in litellm's table of models.
 
-    The table also has what `litellm.register_model` added. It is read directly, because `litellm.get_model_info` prints, and
+    The table includes the models of `litellm.register_model`. It is read directly, because `litellm.get_model_info` prints, and
     raises for models it does not know.
     """
     own = as_mapping(arguments.get("model_info"))

@@ -1,4 +1,4 @@
-"""Which conversation a call belongs to."""
+"""The conversation of a call, and its session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compaction_hooks.messages import Media, Opaque, Text
 
 ChatMessage: TypeAlias = Mapping[str, object]
 SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
-"""A conversation's id; or a function that finds it in a call's arguments, None where it does not."""
+"""A conversation's id; or a function that finds it in a call's arguments, or returns None."""
 
 FORMAT: Final = OpenAIChatFormat()
 """Chat messages as dicts, as `litellm.Message` objects, or mixed."""
@@ -24,27 +24,27 @@ _KEYS: Final = ("conversation_id", "thread_id", "session_id")
 
 
 class Conversations(Sessions[ChatMessage]):
-    """The sessions of a controller, found by what a call says of its conversation.
+    """The sessions of a controller, by the conversation of a call.
 
-    The first of these that is there names it: the `session_id` given to the adapter; `conversation_id`, `thread_id` or `session_id`
-    in the call's `metadata`; its `litellm_session_id`; the text of the conversation's first user message. `user` names a person,
-    not a conversation.
+    The id of a conversation is the first of these that a call has: the `session_id` given to the adapter; `conversation_id`,
+    `thread_id` or `session_id` in its `metadata`; its `litellm_session_id`; the text up to its first user message. `user` names a
+    person, not a conversation.
     """
 
     def __init__(self, controller: CompactionController[Any], session_id: SessionId | None) -> None:
         super().__init__(controller, FORMAT)
         self._session_id = session_id
 
-    def owned(self, conversation_id: str, owner: str) -> CompactionSession[ChatMessage]:
-        """Return the session with this id, of this owner's conversations if there are several owners."""
+    def open_for(self, owner: str, conversation_id: str) -> CompactionSession[ChatMessage]:
+        """Return the session of a conversation; two owners may use the same id. Without owners, `owner` is empty."""
         return self.open(f"{owner}:{conversation_id}" if owner else conversation_id)
 
     def of(
         self, arguments: Arguments, messages: Sequence[ChatMessage], owner: str = ""
     ) -> CompactionSession[ChatMessage]:
         """Return the session of a call."""
-        given = self._session_id(arguments) if callable(self._session_id) else self._session_id
-        return self.owned(given or _find_id(arguments) or opening_key(messages), owner)
+        own_id = self._session_id(arguments) if callable(self._session_id) else self._session_id
+        return self.open_for(owner, own_id or _find_id(arguments) or opening_key(messages))
 
 
 def _find_id(arguments: Arguments) -> str | None:
@@ -54,10 +54,10 @@ def _find_id(arguments: Arguments) -> str | None:
 
 
 def opening_key(messages: Sequence[ChatMessage]) -> str:
-    """Return a name for the conversation that begins with these messages: of all that is said up to the first user message.
+    """Return an id for the conversation that begins with these messages: a hash of the text up to the first user message.
 
-    System prompts are left out, for many hold the time of day. Two conversations that begin alike share a name, and the session
-    with it, but no summary: a record is used only where all that it covers is there, word for word.
+    System prompts are left out, because many hold the time of day. Two conversations with the same beginning share a session, but
+    no summary: a record is used only if all messages that it covers are in the list, word for word.
     """
     said: list[str] = []
     for piece in chain.from_iterable(map(FORMAT.read, messages)):

@@ -1,7 +1,7 @@
 """Import litellm without the network.
 
 `import litellm` takes seconds and downloads a table of prices and windows, unless LITELLM_LOCAL_MODEL_COST_MAP is set; then it uses
-the table in its wheel. Where the user's program has imported litellm already, nothing happens here.
+the table in its wheel. If the user's program has imported litellm already, nothing is changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOCAL_TABLE = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 @contextmanager
 def local_table() -> Generator[None]:
-    """While this lasts, an `import litellm` uses the table in its wheel. A user's own setting is left alone."""
+    """Let `import litellm` use the table in its wheel inside this context. A user's own setting is left alone."""
     if "litellm" in sys.modules or LOCAL_TABLE in os.environ:
         yield
         return
@@ -29,7 +29,7 @@ def local_table() -> Generator[None]:
         os.environ.pop(LOCAL_TABLE, None)  # processes started later would inherit it
 
 
-def imported() -> Any:
-    """Return litellm, imported without the network; untyped, because checking all of it takes a type checker long."""
+def import_litellm() -> Any:
+    """Import litellm without the network; untyped, because type checkers need long for all of it."""
     with local_table():
         return import_module("litellm")

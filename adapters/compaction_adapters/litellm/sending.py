@@ -1,7 +1,7 @@
-"""How a request goes out, so that an overflow comes back before anything resends it.
+"""Retries and fallbacks of a request, in litellm's order but with overflows compacted first.
 
-litellm itself resends whatever failed: `num_retries` an overflow as often as any other error, fallbacks the same messages to
-another model. Here an overflow is compacted first; everything else is retried, and falls back, as litellm does it.
+litellm itself sends every failed request again: `num_retries` repeats an overflow like any other error, and fallbacks send the
+same messages to another model. Here an overflow is compacted first; all other errors are retried, and fall back, as in litellm.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from compaction_hooks import ContextOverflowError, is_context_overflow
 logger = logging.getLogger("compaction_hooks")
 
 LONGEST_WAIT_SECONDS: Final = 10.0
-"""Between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
+"""Longest wait between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
 _RETRIES: Final = ("num_retries", "retry_policy", "retry_strategy")
 _FALLBACKS: Final = ("fallbacks", "context_window_fallback_dict")
 
 
 class Sender:
-    """Sends the views of one call: each once, and as often as litellm would after errors that another view does not cure.
+    """Sends the views of one call, and retries as litellm does after errors that another view cannot cure.
 
-    litellm waits not at all between attempts, and after a rate limit 0, 1, 2, 4 ... up to `LONGEST_WAIT_SECONDS`. It leaves
-    that to tenacity, which it does not install.
+    litellm does not wait between attempts, except after a rate limit: 0, 1, 2, 4 ... seconds up to `LONGEST_WAIT_SECONDS`. It
+    leaves the waiting to tenacity, which it does not install.
 
     Attributes:
-        read: Reads an answer; None for a function that is not litellm's: then the core does.
+        read: Reads an answer. None for a function that is not litellm's: the core reads it.
 
     Args:
-        is_curable: Whether another view may be the cure of an error.
+        is_curable: Whether another view may cure an error.
     """
 
     def __init__(self, callee: Callee, arguments: Arguments, is_curable: Callable[[Exception], bool]) -> None:
         self._callee, self._is_curable, self._is_first = callee, is_curable, True
-        self._number, self._policy = arguments.get("num_retries"), arguments.get("retry_policy")
+        self._retries, self._policy = arguments.get("num_retries"), arguments.get("retry_policy")
         reader = AnswerReader(arguments.get("logger_fn"), names_model=not callee.is_sdk)
         self.read = reader.read if callee.is_litellms else None
         own = {"logger_fn": reader} if callee.is_litellms else {}
@@ -68,34 +68,35 @@ class Sender:
             arguments |= _no_retries()
 
     def _first_arguments(self) -> Arguments:
-        """The arguments of the first attempt to send a view."""
+        """Return the arguments of the first attempt to send a view."""
         is_first, self._is_first = self._is_first, False
         if self._callee.router is not None and is_first:
             return {**self._arguments, "context_window_fallbacks": []}
-        everywhere: int | None = sys.modules["litellm"].num_retries if self._callee.is_sdk else None
-        if everywhere:  # litellm resets it when a call fails
-            self._number = everywhere if self._number is None else self._number
+        default: int | None = sys.modules["litellm"].num_retries if self._callee.is_sdk else None
+        if default:  # read once: litellm resets it when a call fails
+            self._retries = default if self._retries is None else self._retries
             return {**self._arguments, **_no_retries()}
-        if not self._callee.is_sdk or self._number is None:
+        if not self._callee.is_sdk or self._retries is None:
             return self._arguments
-        # litellm makes the number that of the provider's client too, which waits as long as the server says, and repeats only
-        # what failed with 408, 409, 429 or a server error.
-        return {**self._arguments, "max_retries": self._number}
+        # litellm gives the number to the provider's client too, which waits as long as the server says, and repeats only
+        # requests that failed with 408, 409, 429 or a server error.
+        return {**self._arguments, "max_retries": self._retries}
 
     def _is_retried(self, error: Exception) -> bool:
-        # All of litellm's errors are openai's.
+        # All errors of litellm derive from openai's.
         return self._callee.is_sdk and isinstance(error, sys.modules["openai"].APIError) and not self._is_curable(error)
 
     def _retries_after(self, error: Exception) -> int:
-        """How often litellm sends again what first failed with this error."""
+        """Return how often litellm repeats a request that first failed with this error."""
         policies = import_module("litellm.router_utils.get_retry_from_policy")
         by_policy = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
-        return cast("int", (self._number or 0) if by_policy is None else by_policy)
+        return cast("int", (self._retries or 0) if by_policy is None else by_policy)
 
 
 def _no_retries() -> Arguments:
-    """The arguments by which nothing is retried: against the number of the process a sync call is helped by an empty policy
-    only, an async one by a zero only.
+    """Return the arguments that switch retries off.
+
+    To override `litellm.num_retries`, a sync call needs an empty policy and an async call a zero.
     """
     policy = import_module("litellm.types.router").RetryPolicy()
     return {"num_retries": 0, "retry_policy": policy, "max_retries": 0}
@@ -106,13 +107,13 @@ def _without(arguments: Arguments, *names: str) -> Arguments:
 
 
 def next_request(arguments: Arguments, error: Exception, patterns: Sequence[str]) -> Arguments | None:
-    """Return the call to make after one that failed for good, to the next model of `fallbacks`; None when there is none.
+    """Return the arguments of a call to the next fallback model, after all retries failed; None if there is no other model.
 
-    After an overflow that compaction could not cure, `context_window_fallback_dict` comes first. What is returned is a call of its
-    own, whose messages are made to fit the window of its model.
+    After an overflow that compaction could not cure, `context_window_fallback_dict` comes first. The messages are the caller's, to
+    be fitted to the window of the fallback model.
 
     Args:
-        patterns: Texts of the user's that mark an overflow.
+        patterns: The user's own error texts that mark an overflow.
     """
     is_overflow = isinstance(error, ContextOverflowError) or is_context_overflow(error, patterns=patterns)
     model, fallbacks = str(arguments.get("model")), arguments.get("fallbacks")

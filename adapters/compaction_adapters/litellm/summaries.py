@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from compaction_adapters.kit import asker
 from compaction_adapters.litellm.answers import summary_of
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, known_of_model, options_of
-from compaction_adapters.litellm.imports import imported
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, model_entries, options_of
+from compaction_adapters.litellm.imports import import_litellm
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 
 MARK: Final = {"compaction_hooks": "summary"}
-"""In the metadata of every call for a summary, so that a callback can tell it from the user's own."""
+"""Part of the metadata of every call for a summary, so that a callback can tell it from the user's calls."""
 
 _ABOUT_THE_ANSWER: Final = """
     messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options
@@ -20,39 +20,39 @@ _ABOUT_THE_ANSWER: Final = """
     verbosity store prompt_cache_key extra_body prompt_id prompt_variables prompt_label prompt_version guardrails
     cache_control_injection_points litellm_system_prompt enable_json_schema_validation
 """
-"""Arguments that shape the answer to the user's request. What is left says where the model is and who asks."""
+"""Arguments that shape the answer to the user's request. The others locate the model and identify the user."""
 _ABOUT_THE_CALL: Final = """
     num_retries retry_policy fallbacks context_window_fallbacks context_window_fallback_dict callbacks success_callback
     failure_callback logger_fn litellm_call_id litellm_logging_obj original_function acompletion proxy_server_request
 """
-"""Arguments by which the user's request is repeated, observed and told apart from others."""
+"""Arguments that repeat, observe and identify the user's request."""
 _LEFT_OUT: Final = frozenset(f"{_ABOUT_THE_ANSWER} {_ABOUT_THE_CALL}".split())
 
 
 def summarizer(model: str, **connection: object) -> Summarizer:
     """Return a summariser that asks this model through litellm.
 
-    litellm is imported when it is first asked. A call is never retried: a failed one is the controller's business.
+    litellm is imported for the first summary. A failed call is not retried here: the controller handles it.
 
     Args:
-        model: As litellm names it, "openai/gpt-4o-mini".
+        model: litellm's name of the model, such as "openai/gpt-4o-mini".
         **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
     """
     kept = {"model": model, **connection}
 
     def ask(request: SummaryRequest) -> object:
-        return _ask(Callee(imported().completion), kept, request)
+        return _ask(Callee(import_litellm().completion), kept, request)
 
     async def ask_async(request: SummaryRequest) -> object:
-        return await _ask(Callee(imported().acompletion), kept, request)
+        return await _ask(Callee(import_litellm().acompletion), kept, request)
 
     return asker(ask, ask_async, summary_of)
 
 
 def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
-    """Return what a session is told of a call: its model, window, limit and tools, and how to ask that model for a summary.
+    """Return a call's options for the session: its model, window, limit and tools, and a summariser that asks its model.
 
-    The user's own call is made, with other messages and without what shapes its answer.
+    The summariser makes the user's own call, with other messages and without the arguments that shape its answer.
     """
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
@@ -66,7 +66,7 @@ def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
 
 
 def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
-    """Call for a summary. A model that reasons gets no limit, for that would bound its reasoning too."""
+    """Ask for a summary. A model that reasons gets no token limit, because it would limit the reasoning too."""
     extra: dict[str, object] = {}
     if callee.takes("max_tokens") and not _reasons(kept):
         extra["max_tokens"] = request.max_tokens
@@ -77,6 +77,6 @@ def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
 
 
 def _reasons(arguments: Arguments) -> bool:
-    """Whether a model reasons unasked. Claude does when asked only; without a limit litellm reserves its largest answer for it."""
-    can_reason = any(entry.get("supports_reasoning") is True for entry in known_of_model(arguments))
+    """Return whether a model reasons by default. Claude does not, and without a limit litellm would set its largest output."""
+    can_reason = any(entry.get("supports_reasoning") is True for entry in model_entries(arguments))
     return can_reason and "claude" not in str(arguments.get("model")).lower()

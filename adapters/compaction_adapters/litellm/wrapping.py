@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class CompactingFunction(Protocol[P, R_co]):
-    """A function whose messages are kept inside the window, with the sessions of its conversations."""
+    """A function whose messages are compacted to fit the window, with access to the sessions of its conversations."""
 
     __name__: str
 
@@ -28,8 +28,9 @@ class CompactingFunction(Protocol[P, R_co]):
         ...
 
     def session(self, conversation_id: str, /) -> CompactionSession[ChatMessage]:
-        """Return the session of a conversation, by the id that its calls give: `state()`, `compact()` by hand, `pin()`, `undo()`,
-        `history()`, between its calls. In a new process that has a store, `load()` it first.
+        """Return the session of a conversation by its id: `state()`, `compact()`, `pin()`, `undo()`, `history()`, between calls.
+
+        In a new process with a store, `load()` it first.
         """
         ...
 
@@ -41,43 +42,44 @@ def with_compaction(
     session_id: SessionId | None = None,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactingFunction[P, R]:
-    """Return a function that is called like the one given and sends the messages that fit; its `session(id)` is the conversation's.
+    """Return a function with the same arguments that sends messages that fit; its `session(id)` gives access to a conversation.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
-    never changed. A stream is guarded up to its first chunk. Where the controller has no summariser, the called model is asked,
-    with those arguments of the call that say where it is.
+    never changed. A stream is guarded up to its first chunk. If the controller has no summariser, the called model writes the
+    summary, with those arguments of the call that locate it.
 
     Args:
         function: `litellm.completion`, `litellm.acompletion`, these methods of a `litellm.Router`, a `functools.partial` of one of
             them, or any other sync or async function that takes chat messages as `messages=`.
-        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        session_id: The conversation's id, or a function that finds it in the call's arguments. None: what the call says
-            (`metadata`, `litellm_session_id`), else what was said first.
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        session_id: The conversation's id, or a function that finds it in the call's arguments. None: the id in the call's
+            `metadata` or `litellm_session_id`, else a hash of the text up to the first user message.
 
     Raises:
-        ConfigurationError: `function` takes no messages; both a controller and keywords.
+        ConfigurationError: `function` takes no messages; or both a controller and keywords are given.
     """
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
     conversations = Conversations(shared, session_id)
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
-        return await run_async(_answer(callee, conversations, callee.named(args, kwargs)))
+        return await run_async(_answer(callee, conversations, callee.bind(args, kwargs)))
 
     def answer_sync(*args: P.args, **kwargs: P.kwargs) -> object:
-        return run(_answer(callee, conversations, callee.named(args, kwargs)))
+        return run(_answer(callee, conversations, callee.bind(args, kwargs)))
 
-    made = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
-    made.__dict__["session"] = conversations.open
-    # R is what the function gives, or what awaiting it gives, in a coroutine.
-    return cast("CompactingFunction[P, R]", made)
+    wrapper = functools.update_wrapper(answer if callee.is_async else answer_sync, function)
+    wrapper.__dict__["session"] = conversations.open
+    # R is the function's own result: for an async function, a coroutine.
+    return cast("CompactingFunction[P, R]", wrapper)
 
 
 def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) -> Flow[object]:
-    """Make one call, and those to which it falls back."""
+    """Make one call, then its fallbacks."""
     messages = messages_of(arguments)
     if messages is None:
         return (yield Twin(callee.call, callee.call, arguments))
+
     session = conversations.of(arguments, messages)
     options = call_options(callee, arguments)
     model = options.get("model")
@@ -88,7 +90,7 @@ def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) 
         return (yield Twin(call, call_async, answer=sender.read, **options))
     except Exception as error:
         patterns = conversations.controller.settings_for(model).overflow_patterns
-        following = next_request(arguments, error, patterns) if callee.is_sdk else None
-        if following is None:
+        fallback = next_request(arguments, error, patterns) if callee.is_sdk else None
+        if fallback is None:
             raise
-    return (yield from _answer(callee, conversations, following))
+    return (yield from _answer(callee, conversations, fallback))

@@ -87,9 +87,9 @@ def compaction_hook(
 class CompactionHook:
     """`transform_context` of one agent. tinyagent calls it before every model call; `agent.state.messages` stays whole.
 
-    By itself the hook sees messages only. Attached to its agent (`attach`; `prompt`, `stream` and `recover` do it too) it also knows
-    each run's model, system prompt, tools, conversation id and API key: they count, and if the controller has no summariser the
-    agent's own model writes the summary, through the agent's own stream function, without events for its subscribers.
+    By itself the hook sees messages only. Attached to its agent (`attach`; `prompt`, `stream` and `recover` do it too) it also
+    knows each run's model, system prompt, tools, conversation id and API key: they count, and if the controller has no summariser
+    the agent's own model writes the summary, through the agent's own stream function, without events for its subscribers.
 
     tinyagent ends a run that overflows with an error message. `prompt` and `stream` continue it: the error message is removed
     from `agent.state`, the context is compacted, and `agent.continue_()` makes the model call once more. Tool work already done
@@ -227,8 +227,8 @@ class CompactionHook:
     async def recover(self, agent: Agent) -> bool:
         """Continue a run that the host started itself, if it ended in an overflow; return whether it was continued.
 
-        Call it after `agent.prompt(...)` or `agent.continue_()`. Attach the hook before them, so that it knows whether an answer had
-        begun to stream, and leaves that one alone.
+        Call it after `agent.prompt(...)` or `agent.continue_()`. Attach the hook before them, so that it knows whether an answer
+        had begun to stream, and leaves that one alone.
 
         Raises:
             ContextOverflowError, ConfigurationError: as `prompt` does.
