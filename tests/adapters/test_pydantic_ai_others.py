@@ -12,7 +12,7 @@ pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
 from compaction_adapters.pydantic_ai.events import status_of
-from compaction_adapters.pydantic_ai.requests import leaf_models, model_name, pin_evidence, replaced_by_provider
+from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models, model_name, pin_evidence
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, Capability
 from pydantic_ai.messages import (
@@ -165,17 +165,17 @@ def test_only_models_that_leave_out_what_a_provider_compacted_count(stage: Stage
     """Chat completions send everything: there the list is compacted like any other."""
     anthropic, openai = stage.anthropic(), stage.openai()
     history = compacted_by("anthropic", after=spoken(2))
-    assert replaced_by_provider(history, anthropic) == 8
-    assert replaced_by_provider(history, WrapperModel(anthropic)) == 8
-    assert replaced_by_provider(history, FallbackModel(anthropic, anthropic)) == 8
-    assert replaced_by_provider(history, FallbackModel(anthropic, openai)) == 0
-    assert replaced_by_provider(compacted_by("openai", after=[]), openai) == 0
+    assert count_replaced(history, anthropic) == 8
+    assert count_replaced(history, WrapperModel(anthropic)) == 8
+    assert count_replaced(history, FallbackModel(anthropic, anthropic)) == 8
+    assert count_replaced(history, FallbackModel(anthropic, openai)) == 0
+    assert count_replaced(compacted_by("openai", after=[]), openai) == 0
     responses = OpenAIResponsesModel("m", provider=openai.provider or "openai")
-    assert replaced_by_provider(compacted_by("openai", after=[]), responses) == 8
-    assert replaced_by_provider(history, responses) == 0
+    assert count_replaced(compacted_by("openai", after=[]), responses) == 8
+    assert count_replaced(history, responses) == 0
     nothing = ModelResponse(parts=[CompactionPart(provider_name="anthropic")])
     empty = [nothing if message is history[7] else message for message in history]
-    assert replaced_by_provider(empty, anthropic) == 0
+    assert count_replaced(empty, anthropic) == 0
 
 
 def test_the_name_behind_a_fallback_is_that_of_the_model_that_answered(stage: Stage) -> None:

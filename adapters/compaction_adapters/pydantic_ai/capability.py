@@ -1,4 +1,4 @@
-"""`Compaction`, the capability: the view of each request, and the run it is for; and `history_processor`."""
+"""The capability `Compaction`, which makes the view of each request of a run, and `history_processor`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
 from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn, is_continuation
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
+    count_replaced,
+    find_conversation,
     model_name,
-    named_by,
     options_in,
     options_of,
     pin_evidence,
-    replaced_by_provider,
     request_model,
 )
-from compaction_adapters.pydantic_ai.summarizing import ask_model, counted_in, summarizer, writes_text
+from compaction_adapters.pydantic_ai.summarizing import ask_model, charge_to, summarizer, writes_text
 from compaction_hooks import (
     CallOptions,
     CompactionController,
@@ -46,10 +46,10 @@ from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
 
 _LastCalls: TypeAlias = WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]]
-"""By session, the model that was last called, and what counted beside the messages."""
+"""The model and the options of each session's last call."""
 
 _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
-"""Those of a controller that are fields here under their own names."""
+"""The keywords of a controller that are fields of `Compaction` with the same names."""
 
 
 @arguments.validate({}, {"on_event": "on_compaction"})
@@ -57,46 +57,46 @@ _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
 class Compaction(AbstractCapability[AgentDepsT]):
     """Keeps a conversation inside the model's context window, and recovers when the provider says that it is too long.
 
-    What is sent is a view: system prompt, summary, the current request and the recent messages. The run's own messages stay whole,
-    so `all_messages()` and `new_messages()` tell everything that was said. The conversation goes by its `conversation_id`:
-    what was summarised in one run is known in the next one, in this process or, with a `store`, in another. In a durable workflow
-    each run is on its own, so that its replay does the same again; there, give neither a store nor a controller.
+    Each request sends a view: system prompt, summary, the current request and the recent messages. The run's own messages stay
+    whole, so `all_messages()` and `new_messages()` have the full history. A conversation is identified by its `conversation_id`:
+    the next run finds the summaries of the last one, in this process or, with a `store`, in another. In a durable workflow
+    runs share nothing, so that a replay does the same again; there, give neither a store nor a controller.
 
         agent = Agent("openai:gpt-5", capabilities=[Compaction()])
     """
 
     controller: CompactionController[Any] | None = None
-    """A controller, shared with other agents and frameworks or not, whatever its format; or none, and its keywords below."""
+    """A controller, shared with other agents and frameworks or not, of any format. None: make one from the keywords below."""
 
     _: KW_ONLY
 
     persist: bool = False
-    """Whether the run's messages become the view. `all_messages()` and `conversation` are small then, and right to store;
-    `new_messages()` cannot be: it holds neither the summary nor what was summarised of this run."""
+    """Whether to replace the run's messages with the view. `all_messages()` and `conversation` are then small and complete, so
+    store these; `new_messages()` is not: it lacks the summary and the summarised messages of this run."""
 
     summarizer: Summarizer | Model[Any] | str | None = None
-    """A model or the name of one, or a callable. Without, the model of the request itself writes the summaries."""
+    """A model or the name of one, or a callable. None: the model of each request writes the summaries."""
 
     model: str | None = None
-    """The name whose context window is meant where the framework knows none for the model of a request."""
+    """The name of a model whose context window applies if the framework does not know the window of a request's model."""
 
     context_window: int | None = None
-    """The context window in tokens, input and output together. Without, that of the model of each request."""
+    """The context window in tokens, input and output together. None: the window of each request's model."""
 
     settings: Settings | None = None
     """The policy, or one for each model."""
 
     store: RecordStore | None = None
-    """Where records live between processes."""
+    """Keeps records between processes."""
 
     on_compaction: EventHandler | Sequence[EventHandler] = ()
-    """The controller's `on_event`, which is the name of a hook here. Runs emit its events as `CompactionStatusEvent` too."""
+    """The controller's `on_event`; a capability has a hook of that name. Runs emit its events as `CompactionStatusEvent` too."""
 
     estimator: TokenEstimator | None = None
     """Sizes texts and messages."""
 
     summary_prompt: str | None = None
-    """Says how a summary is written, in place of our headings: short for the setting of that name."""
+    """Instructions for a summary, instead of our headings: short for the setting of that name."""
 
     id: str | None = "compaction_hooks"
     """Part of the names of durable operations, so it must not change while workflows run."""
@@ -112,18 +112,18 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Make the controller.
 
         Raises:
-            ConfigurationError: a controller and its keywords are given, or the summariser cannot write text.
+            ConfigurationError: both a controller and keywords are given, or the summariser cannot write text.
         """
         keywords: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
         keywords["on_event"] = self.on_compaction or None
         if isinstance(self.summarizer, Model):
-            summarizer(self.summarizer)  # which checks that it writes text
+            summarizer(self.summarizer)  # raises if the model cannot write text
         if self.controller is None and isinstance(self.summarizer, Model | str):
             del keywords["summarizer"]
-        given = {name: value for name, value in keywords.items() if value is not None}
+        keywords = {name: value for name, value in keywords.items() if value is not None}
         # The names and types are those of the fields above.
         controller = controller_from(
-            self.controller, cast("ControllerKeywords", given), PydanticAIFormat(), taker=Compaction, sees_model=True
+            self.controller, cast("ControllerKeywords", keywords), PydanticAIFormat(), taker=Compaction, sees_model=True
         )
         self._sessions = RunSessions(controller)
 
@@ -138,11 +138,11 @@ class Compaction(AbstractCapability[AgentDepsT]):
         settings: Mapping[str, object] | None = None,
         id: str | None = "compaction_hooks",
     ) -> Compaction[Any]:
-        """Return the capability for an agent that is written down in YAML or JSON.
+        """Return the capability for an agent that is defined in YAML or JSON.
 
         Args:
             summarizer: The name of a model.
-            settings: The fields of `CompactionSettings`; or for each model, and "*" for all others, such fields.
+            settings: The fields of `CompactionSettings`; or such fields by model, with "*" for all other models.
         """
         return cls(
             persist=persist,
@@ -155,32 +155,35 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:  # noqa: ARG002 - the framework's signature
         """Return a copy with the state of one run."""
-        mine = copy.copy(self)
-        mine._session, mine._turn, mine._seen = None, None, 0
-        return mine
+        clone = copy.copy(self)
+        clone._session, clone._turn, clone._seen = None, None, 0
+        return clone
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Put the view in the place of the request's messages."""
+        """Replace the request's messages with the view."""
         self._turn = None
         messages, model = list(request_context.messages), request_context.model
         if is_continuation(messages):
             return request_context
+
         parameters = request_context.model_request_parameters
         options = options_of(model, messages, request_context.model_settings, parameters, ctx.is_tool_available)
         self._session = self._session or self._sessions.of(ctx, messages)
         pin_evidence(self._session, messages[self._seen :] if self._seen < len(messages) else messages)
         self._seen = len(messages)
-        is_own = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
-        if self.persist and not is_own:
+
+        shows_run = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
+        if self.persist and not shows_run:
+            # Another capability changed this request only: the run's own messages are compacted apart from it.
             whole = await self._open_turn(ctx, self._session, list(ctx.messages), model, options, ctx.messages)
-            whole.keep(whole.view)
-        own = ctx.messages if is_own else None
+            whole.persist_view(whole.view)
+        own = ctx.messages if shows_run else None
         turn = self._turn = await self._open_turn(ctx, self._session, messages, model, options, own)
         if turn.view is not turn.messages:
-            request_context.messages = turn.everything
-            turn.keep(turn.view)
+            request_context.messages = turn.full_view
+            turn.persist_view(turn.view)
         return request_context
 
     async def prepare_model_request(
@@ -188,13 +191,13 @@ class Compaction(AbstractCapability[AgentDepsT]):
         ctx: RunContext[AgentDepsT],  # noqa: ARG002 - the framework's signature
         request_context: ModelRequestContext,
     ) -> ModelRequestContext:
-        """Note what the request holds once every capability has had its say."""
+        """Remember the request's messages after the changes of all other capabilities."""
         if self._turn is not None:
             self._turn.sent = list(request_context.messages)
         return request_context
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
-        """Return the model with its second attempt."""
+        """Return the model, wrapped to recover from overflows; None if the settings switch that off."""
         if not self._sessions.controller.settings_for(model_name(model, [])).compact_on_overflow:
             return None
         return RecoveringModel(model, self._turn, self._sessions)
@@ -206,30 +209,30 @@ class Compaction(AbstractCapability[AgentDepsT]):
         request_context: ModelRequestContext,  # noqa: ARG002 - the framework's signature
         response: ModelResponse,
     ) -> ModelResponse:
-        """Tell the session what the provider counted."""
+        """Report the provider's usage to the session."""
         if self._turn is not None:
             self._turn.session.report_usage(usage_of(response), model=response.model_name)
         return response
 
-    # -- between runs, and as a tier of others' compaction
+    # -- between runs, and as a strategy of pydantic-ai-harness
 
     def session(self, conversation_id: str) -> CompactionSession[ModelMessage]:
         """Return the session of a conversation: `state()`, `pin()`, `undo()`, `history()`, records, in a run and between runs.
 
-        In a new process that has a store, `load()` it first.
+        In a new process with a store, `load()` it first.
         """
         return self._sessions.open(conversation_id)
 
     async def compact(
         self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT] | None = None
     ) -> list[ModelMessage]:
-        """Compact whatever the size, and return the messages to keep: the shape of pydantic-ai-harness's strategies.
+        """Compact messages of any size, and return the messages to keep. The signature is that of pydantic-ai-harness's strategies.
 
-        Messages that cannot be made to fit come back as they are. Later runs with the whole history know the summary too.
+        Messages that cannot be made to fit are returned unchanged. Later runs with the full history use the summary too.
 
         Args:
             ctx: The run. None between runs: then the messages name the conversation, and its summary is written by the model given
-                as `summarizer`, else by the one that the conversation was last answered by.
+                as `summarizer`, else by the model of the conversation's last call.
 
         Raises:
             ConfigurationError: there is no `ctx`, and no message names a conversation.
@@ -239,7 +242,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
             session, model = self._sessions.of(ctx, messages), ctx.model
             options = self._in_run(ctx, model, options_in(ctx, messages))
         else:
-            name = named_by(messages)
+            name = find_conversation(messages)
             if name is None:
                 raise ConfigurationError(
                     "compact(messages) needs the name of the conversation, which the messages of a run carry: "
@@ -250,29 +253,30 @@ class Compaction(AbstractCapability[AgentDepsT]):
             writer = self._writer(model)
             options = options.copy()
             options["summarizer"] = None if writer is None else summarizer(writer)
-        kept = replaced_by_provider(messages, model)
+
+        head = count_replaced(messages, model)
         pin_evidence(session, messages)
         try:
-            with counted_in(ctx):
-                result = await session.compact(messages[kept:], focus=self._focus, **options)
+            with charge_to(ctx):
+                result = await session.compact(messages[head:], focus=self._focus, **options)
         except ContextOverflowError:
             return messages
-        return [*messages[:kept], *result.messages]
+        return [*messages[:head], *result.messages]
 
     def with_focus(self, focus: str) -> Compaction[AgentDepsT]:
-        """Return a copy whose `compact` asks for a summary that pays attention to this."""
-        mine = copy.copy(self)
-        mine._focus = focus
-        return mine
+        """Return a copy whose `compact` asks for a summary with this focus."""
+        clone = copy.copy(self)
+        clone._focus = focus
+        return clone
 
     async def view(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
-        """Return what to send for these messages, compacted when that is due; the very list while nothing was compacted."""
+        """Return the view of these messages, compacted if due; the same list while nothing was compacted."""
         if is_continuation(messages):
             return messages
         session = self._sessions.of(ctx, messages)
         pin_evidence(session, messages)
         turn = await self._open_turn(ctx, session, messages, ctx.model, options_in(ctx, messages))
-        return messages if turn.view is turn.messages else turn.everything
+        return messages if turn.view is turn.messages else turn.full_view
 
     # -- parts
 
@@ -287,20 +291,20 @@ class Compaction(AbstractCapability[AgentDepsT]):
     ) -> Turn:
         self._last_calls[session] = model, options
         options = self._in_run(ctx, model, options)
-        kept = replaced_by_provider(messages, model)
-        head, rest = messages[:kept], messages[kept:]
-        with counted_in(ctx):
-            view = await session.transform_context(rest, **options) if rest else rest
-        return Turn(ctx, session, options, rest, view, head=head, own=own, persist=self.persist)
+        count = count_replaced(messages, model)
+        head, tail = messages[:count], messages[count:]
+        with charge_to(ctx):
+            view = await session.transform_context(tail, **options) if tail else tail
+        return Turn(ctx, session, options, tail, view, head=head, own=own, persist=self.persist)
 
     def _writer(self, model: object) -> Model[Any] | str | None:
-        """The model that writes summaries: the one given, else that of the request if it writes text."""
+        """Return the model that writes summaries: `summarizer`, else the request's model if it writes text."""
         if isinstance(self.summarizer, Model | str):
             return self.summarizer
         return request_model(model) if writes_text(model) else None
 
     def _in_run(self, ctx: RunContext[AgentDepsT], model: object, options: CallOptions) -> CallOptions:
-        """The options, with whom to ask for a summary and whom to tell."""
+        """Return the options, with the run's summariser and event handler."""
 
         async def ask(request: SummaryRequest) -> Summary:
             run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request
@@ -322,17 +326,17 @@ def history_processor(
 ) -> HistoryProcessor:
     """Return a processor for `Agent(capabilities=[ProcessHistory(history_processor(...))])`.
 
-    `ProcessHistory` makes the run's messages what a processor returns, as `Compaction(persist=True)` does, and it cannot send a
-    request again: an overflow that the provider reports ends the run. `Compaction` does both better.
+    `ProcessHistory` replaces the run's messages with the processor's result, as `Compaction(persist=True)` does. It cannot send a
+    request again: an overflow that the provider reports ends the run. Prefer `Compaction`.
 
     Args:
-        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
 
     Raises:
-        ConfigurationError: a controller and its keywords are given.
+        ConfigurationError: both a controller and keywords are given.
     """
-    made = controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
-    compaction: Compaction[Any] = Compaction(made)
+    chosen = controller_from(controller, keywords, PydanticAIFormat(), taker=history_processor, sees_model=True)
+    compaction: Compaction[Any] = Compaction(chosen)
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         return await compaction.view(messages, ctx)

@@ -1,4 +1,4 @@
-"""The controller's events in the run's own stream and trace."""
+"""The controller's events in a run's stream and trace."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
 
 SPAN_NAME: Final = "compact_messages"
-"""The name pydantic-ai-harness gives to the same thing, so that traces of both read alike."""
+"""pydantic-ai-harness's name for the same span, so that traces of both look the same."""
 
 
 @dataclass(kw_only=True)
 class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name="status"):
-    """A compaction began or ended; `@agent.on_event(CompactionStatusEvent)` or any event handler gets it.
+    """The start or end of a compaction, for `@agent.on_event(CompactionStatusEvent)` and all other event handlers.
 
-    Its fields are those of `compaction_adapters.kit.Status`.
+    The fields are those of `compaction_adapters.kit.Status`.
     """
 
     stage: kit.Stage
@@ -36,12 +36,12 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
 
 
 def status_of(event: CompactionEvent) -> CompactionStatusEvent:
-    """Return an event of the core as one of the framework."""
+    """Return an event of the core as an event of the framework."""
     return CompactionStatusEvent(**asdict(kit.status_of(event)))
 
 
 def tell_run(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]]:
-    """Return a handler that puts the controller's events into a run's stream and its compactions into the trace."""
+    """Return a handler that emits the controller's events in a run's stream, and a span for each compaction."""
 
     async def tell(event: CompactionEvent) -> None:
         if isinstance(event, CompactionFinished):
@@ -52,8 +52,8 @@ def tell_run(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None
                 span.set_attributes({f"compaction.{name}": value for name, value in figures.items()})
                 span.set_attributes({"gen_ai.conversation.compacted": True, "compaction.strategy": "compaction_hooks"})
         if ctx.in_durable_context:
-            return  # what is replayed there must not depend on who listens
-        with suppress(UserError):  # a context that was made by hand, between two runs, has no stream
+            return  # a replay must not depend on which handlers are attached
+        with suppress(UserError):  # a context that the user made between two runs has no stream
             await ctx.emit(status_of(event))
 
     return tell

@@ -1,4 +1,4 @@
-"""pydantic-ai's messages, read into neutral ones."""
+"""The format of pydantic-ai's messages."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from compaction_hooks.formats import as_json_text, block_content, media_from_url
 from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
-"""In the metadata of a request: it holds our summary."""
+"""The metadata key of a request that holds our summary."""
 
 Item: TypeAlias = ModelRequestPart | ModelResponsePart | UserContent
-"""A part, or one thing that a user's prompt holds."""
+"""A part of a message, or an item of a user prompt."""
 
 
 class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
-    """`ModelRequest` and `ModelResponse`. Each part of a request is a piece of its own, a response is one piece.
+    """The format of `ModelRequest` and `ModelResponse`. Each part of a request is a piece of its own, a response is one piece.
 
-    What the framework notes in requests for itself (changed instructions and settings, prompts for one request) and its feedback
-    on answers it could not use have the role "other": nobody asked for anything. Its notes of tools and capabilities that became
-    available stand as the system prompt does: it counts on them for the rest of the conversation.
+    The framework's own notes in requests (changed instructions and settings, prompts for one request) and its feedback on unusable
+    answers have the role "other": they are no requests of the user. Its notes of tools and capabilities that became available have
+    the role "system": the framework needs them for the rest of the conversation.
     """
 
     name = "pydantic_ai"
@@ -65,7 +65,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         """Read one message.
 
         Raises:
-            FormatError: it is none of pydantic-ai's.
+            FormatError: the message is none of pydantic-ai's.
         """
         if isinstance(message, ModelResponse):
             return (_response(message),)
@@ -78,12 +78,12 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
     def summary(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, marked in its metadata.
 
-        A `CompactionPart` would have the framework explain its own tags to the model, in a system message right behind the request.
+        Not a `CompactionPart`: the framework explains its tags to the model in a system message directly after the request.
         """
         return replace(self.request(text), metadata={SUMMARY_KEY: True})
 
     def merge(self, view: list[ModelMessage], /) -> list[ModelMessage]:
-        """Return the view with user prompts in a row as one, those of one request too; the very list if there are none."""
+        """Return the view with consecutive user prompts merged, also inside one request; the same list if there are none."""
         merged = merge_rows([_with_one_prompt(message) for message in view], _merge_pair)
         return view if len(merged) == len(view) and all(map(is_, merged, view)) else merged
 
@@ -94,8 +94,8 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         return marks[-1] if marks else None
 
     def with_cache_mark(self, summary: ModelMessage, mark: object, /) -> ModelMessage:
-        """Return a copy of a summary with this `CachePoint` behind its text."""
-        request = cast("ModelRequest", summary)  # as `summary` made it
+        """Return a copy of a summary with this `CachePoint` after its text."""
+        request = cast("ModelRequest", summary)  # `summary` returns one
         prompt = cast("UserPromptPart", request.parts[0])
         return replace(request, parts=[replace(prompt, content=[*_contents(prompt), cast("CachePoint", mark)])])
 
@@ -104,39 +104,39 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         return ModelRequest(parts=[UserPromptPart(text, timestamp=datetime.fromtimestamp(0, UTC))])
 
     def answer(self, message: ModelMessage, call: PartAddress, text: str, /) -> ModelMessage:
-        """Return a request with the result of a call that was interrupted, dated as the response that holds the call.
+        """Return a request with the result of an interrupted tool call, dated like the response with the tool call.
 
         Raises:
-            ConfigurationError: the address names no call.
+            ConfigurationError: the address names no tool call.
         """
         part = self.call_at(message, call)
-        said = cast("ModelResponse", message).timestamp
-        returned = ToolReturnPart(part.name, text, part.id, timestamp=said, outcome="interrupted")
-        return ModelRequest(parts=[returned])
+        timestamp = cast("ModelResponse", message).timestamp
+        result = ToolReturnPart(part.name, text, part.id, timestamp=timestamp, outcome="interrupted")
+        return ModelRequest(parts=[result])
 
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
-        """Return the parts of a response as one piece; of a request each part, or what is in a user's prompt."""
+        """Return the parts of a response as one piece; of a request each part, a user prompt as its items."""
         if isinstance(message, ModelResponse):
             return [[*message.parts]]
-        return [[*_held(part)] for part in message.parts]
+        return [[*_part_items(part)] for part in message.parts]
 
     def with_pieces(self, message: ModelMessage, pieces: Pieces[Item], /) -> ModelMessage:
         """Return a copy that holds these parts."""
         if isinstance(message, ModelResponse):
-            said = cast("list[ModelResponsePart | None]", pieces[0])
-            return replace(message, parts=[part for part in said if part is not None])
+            kept = cast("list[ModelResponsePart | None]", pieces[0])
+            return replace(message, parts=[part for part in kept if part is not None])
         parts = map(_with_items, message.parts, pieces)
         return replace(message, parts=[part for part in parts if part is not None])
 
     def with_text(self, part: Item, text: str, /) -> Item:
-        """Return a copy with another text, result text or arguments; a text for a user's image or file.
+        """Return a copy with another text, result text or arguments; a user's image or file becomes a text.
 
         Raises:
-            ConfigurationError: it has no text.
+            ConfigurationError: the part has no text.
         """
         match part:
             case ToolReturnPart():
-                # A plain part: what remains of the text need not have the shape that a typed one promises.
+                # A plain part: a shortened text need not have the structure that a typed part promises.
                 return ToolReturnPart(
                     part.tool_name,
                     text,
@@ -165,9 +165,9 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 
     def with_id(self, part: Item, call_id: str, /) -> Item:
         """Return a copy of a call or a result with another id."""
-        made = copy(part)  # the deprecated retry could not be made anew without a warning
-        setattr(made, "tool_call_id", call_id)  # noqa: B010 - every kind that `read` takes for a call or a result has the field
-        return made
+        clone = copy(part)  # not replace(): the constructor of the deprecated RetryPromptPart warns
+        setattr(clone, "tool_call_id", call_id)  # noqa: B010 - all parts that `read` takes for a call or a result have the field
+        return clone
 
 
 # -- requests
@@ -180,7 +180,7 @@ def _request_piece(part: ModelRequestPart) -> Message:
         case SystemPromptPart():
             return Message(role="system", parts=(Text(part.content),))
         case UserPromptPart():
-            return Message(role="user", parts=tuple(map(_part, _items(part))))
+            return Message(role="user", parts=tuple(map(_part, _prompt_items(part))))
         case SpeechPart():
             return Message(role="user", parts=(_part(part),))
         case ToolReturnPart():
@@ -192,8 +192,8 @@ def _request_piece(part: ModelRequestPart) -> Message:
 
 
 def _framework_piece(part: ModelRequestPart) -> Message:
-    """What the framework itself put there. Its newest kinds of part are not in every version, so they go by their names."""
-    if part.part_kind in _STANDING_KINDS:
+    """Read a part of the framework's own. Some kinds are not in all versions, so they are compared by name, not type."""
+    if part.part_kind in _SYSTEM_KINDS:
         return Message(role="system", parts=(_part(part),))
     feedback = getattr(part, "model_response", None)
     if feedback is None:
@@ -203,19 +203,19 @@ def _framework_piece(part: ModelRequestPart) -> Message:
 
 
 def _as_result(part: object, text: str) -> ToolReturnPart | None:
-    """The deprecated `RetryPromptPart` as the part it became, with this text; None unless it answers a call."""
+    """Return the deprecated `RetryPromptPart` as its successor with this text; None unless it answers a tool call."""
     tool, call_id = getattr(part, "tool_name", None), getattr(part, "tool_call_id", None)
     if not isinstance(tool, str) or not isinstance(call_id, str):
         return None
     return ToolReturnPart(tool, text, call_id, outcome="retried")
 
 
-_STANDING_KINDS: Final = ("capability-load-delta", "tool-availability-delta")
-"""What was loaded, and which tools came up: the framework finds both in the messages only."""
+_SYSTEM_KINDS: Final = ("capability-load-delta", "tool-availability-delta")
+"""Notes of loaded capabilities and available tools; the framework keeps both in the messages only."""
 
 
-def _items(part: UserPromptPart) -> Sequence[UserContent]:
-    """What a user said, piece by piece; marks of a prompt cache say nothing."""
+def _prompt_items(part: UserPromptPart) -> Sequence[UserContent]:
+    """Return the items of a user prompt without its cache marks."""
     return [item for item in _contents(part) if not isinstance(item, CachePoint)]
 
 
@@ -223,26 +223,27 @@ def _contents(part: UserPromptPart) -> Sequence[UserContent]:
     return (part.content,) if isinstance(part.content, str) else part.content
 
 
-def _held(part: ModelRequestPart) -> Sequence[Item]:
-    """What a user's prompt holds; any other part, and an empty prompt, as it is."""
-    return (_items(part) if isinstance(part, UserPromptPart) else ()) or [part]
+def _part_items(part: ModelRequestPart) -> Sequence[Item]:
+    """Return the items of a user prompt; any other part, and an empty prompt, is its own only item."""
+    return (_prompt_items(part) if isinstance(part, UserPromptPart) else ()) or [part]
 
 
 def _with_items(part: ModelRequestPart, items: Sequence[Item | None]) -> ModelRequestPart | None:
-    """Return a part that holds these items, a user's prompt with the marks of a cache between them; None when none is left."""
-    if all(map(is_, items, _held(part))):
+    """Return a part with these items, a user prompt also with its cache marks between them; None if no item is left."""
+    if all(map(is_, items, _part_items(part))):
         return part
     if items.count(None) == len(items) or not isinstance(part, UserPromptPart):
         return cast("ModelRequestPart | None", items[0])
-    said = iter(cast("Sequence[UserContent | None]", items))
+
+    remaining = iter(cast("Sequence[UserContent | None]", items))
     if isinstance(part.content, str):
-        return replace(part, content=cast("str", next(said)))
-    content = [item if isinstance(item, CachePoint) else next(said) for item in part.content]
+        return replace(part, content=cast("str", next(remaining)))
+    content = [item if isinstance(item, CachePoint) else next(remaining) for item in part.content]
     return replace(part, content=[item for item in content if item is not None])
 
 
 def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
-    """Return a copy of the second request with the parts of both; None unless a user prompt meets a user prompt."""
+    """Return a copy of the second request with the parts of both; None unless user prompts become neighbours."""
     if not (isinstance(first, ModelRequest) and isinstance(second, ModelRequest)):
         return None
     both = replace(second, parts=[*first.parts, *second.parts])
@@ -251,7 +252,7 @@ def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | Non
 
 
 def _with_one_prompt(message: ModelMessage) -> ModelMessage:
-    """Return a copy of a request with user prompts in a row as one; the message itself if there are none."""
+    """Return a copy of a request with consecutive user prompts merged; the message itself if there are none."""
     if isinstance(message, ModelResponse):
         return message
     before: list[ModelRequestPart] = [*message.parts]
@@ -282,9 +283,9 @@ def _response(message: ModelResponse) -> Message:
 
 
 def _stop_reason(message: ModelResponse) -> StopReason | None:
-    """How the call ended. The framework has one word for what the window and what the answer's own limit ended."""
-    said = read_answer({"stop_reason": (message.provider_details or {}).get("finish_reason")})
-    is_window = said is not None and said.stop_reason == "window"
+    """Return how the call ended. The framework has one word for the context window and for the output limit."""
+    answer = read_answer({"stop_reason": (message.provider_details or {}).get("finish_reason")})
+    is_window = answer is not None and answer.stop_reason == "window"
     return "window" if is_window else _STOP_REASONS.get(message.finish_reason or "")
 
 
@@ -298,10 +299,10 @@ _STOP_REASONS: Final[Mapping[str, StopReason]] = {
 
 
 def usage_of(message: ModelResponse) -> Usage | None:
-    """Return what the provider counted for the context of a response; None when it told nothing.
+    """Return the provider's usage for the context of a response; None if there is none.
 
-    The framework counts cached tokens inside the input, whatever the provider does. Where one response took several requests
-    their sum says nothing of the context; the framework notes the size of one in the response's metadata then.
+    The framework counts cached tokens inside the input for all providers. If one response took several requests, their sum is not
+    the size of the context; the framework then notes the size of one request in the response's metadata.
     """
     usage = message.usage
     noted: Mapping[str, int] = (message.metadata or {}).get("__pydantic_ai__", {})
@@ -320,7 +321,7 @@ def usage_of(message: ModelResponse) -> Usage | None:
 
 
 def _part(item: Item) -> Part:
-    """Read a part, or one thing that a user's prompt holds."""
+    """Read a part, or an item of a user prompt."""
     match item:
         case str():
             return Text(item)
@@ -345,7 +346,7 @@ def _part(item: Item) -> Part:
 
 
 def _media(item: object) -> Media | None:
-    """Read media; the detail asked for is OpenAI's notion, kept under its name by the framework."""
+    """Read media; the framework keeps OpenAI's `detail` under its own name."""
     details: Mapping[str, Any] = getattr(item, "vendor_metadata", None) or {}
     is_low = details.get("detail") == "low"
     match item:
@@ -367,10 +368,10 @@ def _opaque(item: Item) -> Opaque:
         case CompactionPart():
             return Opaque(kind, item.content or text, content=item.content or "")
         case NativeToolCallPart():
-            asked = item.args_as_dict()
-            # An MCP tool's name and arguments are wrapped in another call's.
-            name = str(asked.get("tool_name", item.tool_name))
-            return Opaque(kind, text, name=name, content=block_content(asked.get("tool_args", asked)))
+            arguments = item.args_as_dict()
+            # The name and arguments of an MCP tool are arguments of another tool call.
+            name = str(arguments.get("tool_name", item.tool_name))
+            return Opaque(kind, text, name=name, content=block_content(arguments.get("tool_args", arguments)))
         case NativeToolReturnPart():
             return Opaque(kind, text, name=item.tool_name, content=block_content(item.content))
         case _:

@@ -1,7 +1,7 @@
-"""The model that sends a request once more, compacted harder, when the provider says that it is too long.
+"""A model that compacts a request and sends it once more if the provider says that it is too long.
 
-Only a model sees every way a run can be driven: in streams the request is sent where the stream is read, out of reach of the
-hooks around it.
+A wrapped model sees the requests of all ways to drive a run. Hooks do not: a streaming run sends its request when the stream is
+read, after the hooks have returned.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from pydantic_ai.settings import ModelSettings
 
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_adapters.pydantic_ai.requests import RunSessions, model_name, options_of
-from compaction_adapters.pydantic_ai.summarizing import counted_in
+from compaction_adapters.pydantic_ai.summarizing import charge_to
 from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
 
 R = TypeVar("R")
 
 
 class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceededError):
-    """A request that does not fit, and cannot be made to: also the framework's own error, for handlers and fallbacks of its."""
+    """A request that cannot be made to fit; also the framework's own error, for its handlers and fallback models."""
 
-    def __init__(self, model_name: str, unfit: ContextOverflowError) -> None:
-        ModelContextWindowExceededError.__init__(self, model_name, str(unfit))
-        self.tokens = unfit.tokens
-        self.window = unfit.window
-        self.part = unfit.part
+    def __init__(self, model_name: str, overflow: ContextOverflowError) -> None:
+        ModelContextWindowExceededError.__init__(self, model_name, str(overflow))
+        self.tokens = overflow.tokens
+        self.window = overflow.window
+        self.part = overflow.part
 
 
 @dataclass(slots=True)
 class Turn:
-    """One request, as it was before the framework prepared it for the wire.
+    """One request before the framework prepares it for the wire.
 
     Attributes:
-        ctx: The run; None where a request is sent by a worker that does not know it.
-        messages: What the session was given.
-        view: What it answered.
-        head: What a provider's own compaction stands for, before `messages`.
-        own: The run's messages, live, if the request shows them, with nothing put in for this request only; else None.
-        persist: Whether these are to become the view.
-        sent: What the request held after every other capability had its say; empty where that is not known.
+        ctx: The run; None in a worker of a durable workflow, which does not know the run.
+        messages: The messages passed to the session.
+        view: The session's view of `messages`.
+        head: The messages before `messages`, which the provider's own compaction replaces.
+        own: The run's live list of messages; None if the request has other messages, such as one added for this request only.
+        persist: Whether to replace the contents of `own` with the view.
+        sent: The request's messages after the changes of all other capabilities; empty if not known.
     """
 
     ctx: RunContext[Any] | None
@@ -62,13 +62,14 @@ class Turn:
     sent: list[ModelMessage] = field(default_factory=list[ModelMessage])
 
     @property
-    def everything(self) -> list[ModelMessage]:
-        """The view, behind what a provider's own compaction stands for."""
+    def full_view(self) -> list[ModelMessage]:
+        """The view with `head` in front."""
         return [*self.head, *self.view]
 
-    def keep(self, view: list[ModelMessage]) -> None:
-        """Make the run's messages the view handed out last, if they are to be: a summary is known again if it is on its own."""
+    def persist_view(self, view: list[ModelMessage]) -> None:
+        """Replace the run's messages with this view if `persist` is set."""
         if self.persist and self.own is not None:
+            # Unmerged: the core recognises a summary only in a message of its own.
             self.own[:] = [*self.head, *self.session.unmerged(view)]
 
     async def call(
@@ -78,53 +79,54 @@ class Turn:
         prepared: list[ModelMessage],
         prepare: Callable[[list[ModelMessage]], list[ModelMessage]],
     ) -> R:
-        """Let the session make the call, and send what it hands out.
+        """Make the call through the session, and send its views.
 
         Args:
             prepared: The request's messages, as the framework prepared them for the wire.
             prepare: Prepares other messages.
 
         Raises:
-            ModelContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
+            ModelContextOverflowError: the second request overflows too, or nothing smaller is valid; the provider's error is its
+                cause.
         """
 
         async def attempt(view: list[ModelMessage]) -> R:
             if view[: len(self.view)] == self.view:
                 return await send(prepared)
-            self.keep(view)
-            return await send(prepare([*self.head, *view, *self._added_by_others(view)]))
+            self.persist_view(view)
+            return await send(prepare([*self.head, *view, *self._find_additions(view)]))
 
         options = self.options.copy()
         options["model"], options["context_window"] = model_name(model, self.messages), model.context_window
         try:
-            with counted_in(self.ctx):
+            with charge_to(self.ctx):
                 return await self.session.call(self._history, attempt, answer=_read, **options)
-        except ContextOverflowError as unfit:
-            raise ModelContextOverflowError(model.model_name, unfit) from unfit.__cause__
+        except ContextOverflowError as overflow:
+            raise ModelContextOverflowError(model.model_name, overflow) from overflow.__cause__
 
     @property
     def _history(self) -> list[ModelMessage]:
-        """What is to be compacted: the run's messages, which may have grown since, or what the session was given."""
+        """The messages to compact: those of the run, which may have grown since, or those passed to the session."""
         return self.messages if self.own is None else self.own[len(self.head) :]
 
-    def _added_by_others(self, view: Sequence[ModelMessage]) -> list[ModelMessage]:
-        """What the capabilities after this one put into the request only."""
+    def _find_additions(self, view: Sequence[ModelMessage]) -> list[ModelMessage]:
+        """Return the messages that later capabilities added to the request only."""
         known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self._history)}
         return [message for message in self.sent if id(message) not in known]
 
 
 def _read(answer: object) -> Message | None:
-    """An answer that was cut short. The run reports the usage of all others, and a stream that was opened says nothing yet."""
+    """Read an answer that was cut short. All others are None: the run reports their usage, and a stream has none at its start."""
     if isinstance(answer, ModelResponse) and answer.finish_reason == "length":
         return PydanticAIFormat().read(answer)[0]
     return None
 
 
 class RecoveringModel(WrapperModel):
-    """A model with one more attempt, compacted, for a request that does not fit.
+    """A model that compacts a request that does not fit, and sends it once more.
 
     Args:
-        turn: The request that is to be sent. None: the request itself is all there is to compact, and nothing is kept of that.
+        turn: The request before it was prepared. None: compact the prepared request, and keep no record.
     """
 
     def __init__(self, wrapped: Model[Any], turn: Turn | None, sessions: RunSessions) -> None:
@@ -138,7 +140,7 @@ class RecoveringModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Send a request; once more when the context is too large, or cut the answer short."""
+        """Send a request; send it once more if the context is too large, or cut the answer short."""
 
         async def send(prepared: list[ModelMessage]) -> ModelResponse:
             return await self.wrapped.request(prepared, model_settings, model_request_parameters)
@@ -153,7 +155,7 @@ class RecoveringModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Open a stream; once more when the context is too large. What breaks later has been shown already, and is raised."""
+        """Open a stream; open it once more if the context is too large. Errors after its first chunk are raised."""
         async with AsyncExitStack() as stack:
 
             async def send(prepared: list[ModelMessage]) -> StreamedResponse:
@@ -173,22 +175,22 @@ class RecoveringModel(WrapperModel):
             return await send(messages)
 
         def prepare(view: list[ModelMessage]) -> list[ModelMessage]:
-            # Repaired and merged, then rewritten for this model, then merged again: as the framework does it.
+            # The framework's own order: repair and merge, rewrite for this model, merge again.
             return repair_messages(self.wrapped.prepare_messages(repair_messages(view), parameters))
 
-        turn = self._turn or self._request_alone(messages, settings, parameters)
+        turn = self._turn or self._open_single_turn(messages, settings, parameters)
         return await turn.call(self.wrapped, send, messages, prepare)
 
-    def _request_alone(
+    def _open_single_turn(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Turn:
-        """What is sent, as a conversation of its own: a worker that sends requests for a durable run knows no more."""
+        """Return the request as a conversation of its own, for a worker of a durable workflow that does not know the run."""
         session = self._sessions.open_once(f"pydantic-ai:{uuid4()}")
         options = options_of(self.wrapped, messages, settings, parameters, is_shown=lambda _: True)
-        options["trigger_ratio"] = 1.0  # when compaction is due, the run has said already
+        options["trigger_ratio"] = 1.0  # the run has decided already whether compaction is due
         return Turn(None, session, options, messages, messages)
 
 
 def is_continuation(messages: Sequence[ModelMessage]) -> bool:
-    """Return whether a request says nothing new: it goes on with an answer that the provider paused, and is sent as it is."""
+    """Return whether a request only continues an answer that the provider paused: it is sent unchanged."""
     return not messages or isinstance(messages[-1], ModelResponse)

@@ -1,4 +1,4 @@
-"""What one model request tells the core: its model, what counts beside the messages, and what the framework counts on."""
+"""The options of one model request, its session, and the messages that the framework and the provider depend on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 
 EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
-"""Tool kinds whose results are what the framework knows of: which tools were found, which capabilities were loaded."""
+"""Kinds of tools whose results are the framework's only record of found tools and loaded capabilities."""
 
 
 class RunSessions(Sessions[ModelMessage]):
@@ -38,23 +38,23 @@ class RunSessions(Sessions[ModelMessage]):
         super().__init__(controller, PydanticAIFormat())
 
     def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CompactionSession[ModelMessage]:
-        """Return the session of a conversation: the framework's own id, or the newest one that the messages carry.
+        """Return the session of a conversation, by the framework's own id or the newest id in the messages.
 
-        If neither tells, the session is the run's; outside a run it is used once. In a durable workflow it is this very run's:
-        a replay must not find what the run it replays has left in memory, or it would do something else.
+        Without either, the session belongs to the run; outside a run it is used once. In a durable workflow it always belongs to
+        the run: a replay must not find the summaries that the first execution left in memory, or it would not do the same.
         """
-        known = ctx.conversation_id or named_by(messages) or ctx.run_id
+        known = ctx.conversation_id or find_conversation(messages) or ctx.run_id
         if known is not None and not ctx.in_durable_context:
             return self.open(known)
         return self.open_once(f"{known or uuid4()}:{ctx.run_id}")
 
 
-def named_by(messages: Sequence[ModelMessage]) -> str | None:
-    """Return the newest conversation id that the messages carry, or None."""
+def find_conversation(messages: Sequence[ModelMessage]) -> str | None:
+    """Return the newest conversation id in the messages, or None."""
     return next((message.conversation_id for message in reversed(messages) if message.conversation_id), None)
 
 
-# -- what counts
+# -- options
 
 
 def options_of(
@@ -64,17 +64,17 @@ def options_of(
     parameters: ModelRequestParameters,
     is_shown: Callable[[ToolDefinition], bool],
 ) -> CallOptions:
-    """Return what counts for a request: its model and window, the instructions and tools that are not in the list.
+    """Return the options of a request: its model and window, and the instructions and tools that are not in the list.
 
     Args:
         is_shown: Whether the model has found a tool that is deferred.
     """
-    answering = request_model(model)
+    client = request_model(model)
     tools = [*parameters.function_tools, *parameters.output_tools]
     shown = [tool for tool in tools if not tool.defer_loading or is_shown(tool)]
     return CallOptions(
-        model=model_name(answering, messages) if answering else None,
-        context_window=answering.context_window if answering else None,
+        model=model_name(client, messages) if client else None,
+        context_window=client.context_window if client else None,
         max_output_tokens=positive((settings or {}).get("max_tokens")),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
         tools=[tool_schema(tool.name, tool.description, tool.parameters_json_schema) for tool in shown],
@@ -82,12 +82,13 @@ def options_of(
 
 
 def options_in(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
-    """Return the same where the run is known, but no request."""
+    """Return the options of a run that has no request yet."""
     tools = ctx.tool_manager.tools if ctx.tool_manager else None
-    said = next((message.instructions for message in reversed(messages) if isinstance(message, ModelRequest)), None)
+    requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
+    instructions = next((request.instructions for request in requests), None)
     parameters = ModelRequestParameters(
         function_tools=[tool.tool_def for tool in (tools or {}).values()],
-        instruction_parts=[InstructionPart(said or "")],
+        instruction_parts=[InstructionPart(instructions or "")],
     )
     return options_of(ctx.model, messages, ctx.model_settings, parameters, ctx.is_tool_available)
 
@@ -96,12 +97,12 @@ def options_in(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOp
 
 
 def request_model(model: object) -> Model[Any] | None:
-    """Return a model that answers requests; None for any other, such as one that speaks in real time."""
+    """Return a model that answers requests; None for any other, such as a realtime model."""
     return model if isinstance(model, Model) else None  # pyright: ignore[reportUnknownVariableType] - of any client
 
 
 def model_name(model: Model[Any], messages: Sequence[ModelMessage]) -> str:
-    """Return a model's name; of a fallback model the name of the one that answered last, else of the first."""
+    """Return a model's name; for a fallback model, the name of the candidate that answered last, else of the first."""
     names = [leaf.model_name for leaf in leaf_models(model)]
     if len(names) == 1:
         return model.model_name
@@ -116,18 +117,18 @@ def leaf_models(model: object) -> Iterator[Model[Any]]:
     elif isinstance(model, FallbackModel):
         for candidate in model.models:
             yield from leaf_models(candidate)
-    elif (answering := request_model(model)) is not None:
-        yield answering
+    elif (leaf := request_model(model)) is not None:
+        yield leaf
 
 
-# -- what the framework and providers count on
+# -- messages that the framework and the provider depend on
 
 
-def replaced_by_provider(messages: Sequence[ModelMessage], model: object) -> int:
-    """Return how many messages at the head the provider's own compaction stands for; they are its business, not ours.
+def count_replaced(messages: Sequence[ModelMessage], model: object) -> int:
+    """Return how many messages at the head are replaced by the provider's own compaction, which we leave alone.
 
-    The response that holds it is among them, and so is the request that answers the calls in it. 0 when there is none, or
-    when the models of this request send everything all the same: only those with a compaction of their own leave anything out.
+    They include the response with the compaction, and the request that answers its tool calls. 0 without one, and 0 for models
+    without a compaction of their own: these send all messages.
     """
     leaves = [*leaf_models(model)]
     systems = [leaf.system for leaf in leaves if type(leaf).compact_messages is not Model.compact_messages]
@@ -147,9 +148,9 @@ def _is_boundary(part: object, systems: Sequence[str]) -> bool:
 
 
 def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[ModelMessage]) -> None:
-    """Pin the answers that say which tools were found and which capabilities were loaded, with the calls they answer.
+    """Pin the results that record found tools and loaded capabilities, with their tool calls.
 
-    The framework takes both from the messages behind the newest summary: without them it would hide the tools again.
+    The framework reads both from the messages after the newest summary: without them it would hide the tools again.
     """
     for message in messages:
         if isinstance(message, ModelRequest):
@@ -158,7 +159,9 @@ def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[Mo
         elif any(isinstance(part, NativeToolReturnPart) and _is_evidence(part) for part in message.parts) and any(
             isinstance(part, TextPart | ToolCallPart) for part in message.parts
         ):
-            session.keep(message)  # found again by its words and calls: what a provider found itself is in no digest
+            session.keep(
+                message
+            )  # a digest leaves out the provider's own tool results: other parts identify the message
 
 
 def _is_evidence(part: object) -> bool:

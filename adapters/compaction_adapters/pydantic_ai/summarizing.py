@@ -1,4 +1,4 @@
-"""Summaries by pydantic-ai's own models, counted in the run they are made for."""
+"""Summaries by pydantic-ai's own models, whose usage counts in the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
 
 _RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", default=None)
-"""The run on whose behalf a controller's summariser is asked, which the controller itself knows nothing of."""
+"""The run that a summary is for. A context variable, because a controller passes no run to its summariser."""
 
 
 def summarizer(model: Model[Any] | str) -> Summarizer:
@@ -29,7 +29,7 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
     Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits.
 
     Args:
-        model: One of pydantic-ai's models, or the name of one, "openai:gpt-5-mini", which is looked up when it is asked.
+        model: One of pydantic-ai's models, or the name of one, such as "openai:gpt-5-mini", which is looked up at each summary.
 
     Raises:
         ConfigurationError: the model cannot write text.
@@ -47,8 +47,8 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
 
 
 @contextmanager
-def counted_in(ctx: RunContext[Any] | None) -> Generator[None]:
-    """Count what `summarizer` spends meanwhile in this run, if there is one."""
+def charge_to(ctx: RunContext[Any] | None) -> Generator[None]:
+    """Count the usage of `summarizer` inside this context in the run, if there is one."""
     token = _RUN.set(ctx)
     try:
         yield
@@ -59,24 +59,24 @@ def counted_in(ctx: RunContext[Any] | None) -> Generator[None]:
 async def ask_model(
     model: Model[Any] | str, system: str, prompt: str, max_tokens: int, ctx: RunContext[Any] | None
 ) -> Summary:
-    """Ask a model once, in a run of its own whose events no handler of the user sees.
+    """Ask a model once, in a separate run whose events do not reach the user's handlers.
 
     Args:
-        ctx: The run that pays, or None.
+        ctx: The run in which the usage counts, or None.
     """
     agent = Agent(model, name="compaction_summary", instructions=system, retries=0)
     result = await agent.run(
         prompt,
         model_settings=ModelSettings(max_tokens=max_tokens),
         usage=ctx.usage if ctx else None,
-        usage_limits=_spare_limits(ctx),
+        usage_limits=_remaining_limits(ctx),
         conversation_id=ctx.conversation_id if ctx else None,
     )
     return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
 
 
-def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
-    """The run's limits less the request that waits for the summary: that one was allowed already."""
+def _remaining_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
+    """Return the run's limits less the request that waits for the summary: the framework has allowed it already."""
     limits = ctx.usage_limits if ctx else None
     if limits is None or limits.request_limit is None:
         return limits
@@ -84,6 +84,6 @@ def _spare_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
 
 
 def writes_text(model: object) -> bool:
-    """Return whether a model can write a summary: realtime models and those that only decide cannot."""
+    """Return whether a model can write a summary; realtime models and models without text output cannot."""
     first = next(leaf_models(model), None)
     return first is not None and bool(first.profile.get("supports_text_output", True))
