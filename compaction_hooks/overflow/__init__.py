@@ -1,4 +1,4 @@
-"""Is this error a context overflow, and what does it say about the limit."""
+"""Recognition of context overflows in providers' errors, and the numbers that such an error states."""
 
 from compaction_hooks.overflow.decision import OverflowInfo, is_context_overflow, parse_overflow
 from compaction_hooks.overflow.grammar import OverflowKind

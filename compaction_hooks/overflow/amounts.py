@@ -1,4 +1,4 @@
-"""The numbers in a sentence about overflow: which is the limit, which the size of the request, which neither."""
+"""The numbers in a sentence about overflow: the limit, the size of the request, or neither."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _Role: TypeAlias = Literal["limit", "total", "output", "excess"] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """What a statement counts, in tokens; None where it does not say.
+    """The amounts of a statement, in tokens; None for an amount that it does not state.
 
     Attributes:
-        limit: What the model or the endpoint accepts.
-        total: What was asked for: input and requested output together where both are stated, else the input.
-        input: The part that is input.
-        output: The part that was requested for the answer.
-        is_lower_bound: The provider stopped counting: `total` is "at least" that much.
-        begins_with_output: The output is named before the input: it is what the sentence complains of.
+        limit: The most that the model or the endpoint accepts.
+        total: The size of the request: input and requested output together if both are stated, else the input.
+        input: The input's part of `total`.
+        output: The requested output's part of `total`.
+        is_lower_bound: Whether the provider stopped counting, so that `total` is "at least" that much.
+        begins_with_output: Whether the output is named before the input, as in a complaint about the output.
     """
 
     limit: int | None = None
@@ -32,7 +32,7 @@ class Amounts:
 
     @property
     def fullness(self) -> int:
-        """How much is stated, 0 to 3; the limit counts double."""
+        """The number of stated amounts, 0 to 3; the limit counts double, since it tells the window."""
         return 2 * (self.limit is not None) + (self.total is not None)
 
 
@@ -42,7 +42,7 @@ NOTHING: Final = Amounts()
 def read_amounts(words: list[Word], source: str) -> Amounts:
     """Return the amounts in these words, one statement of a few sentences, taken from `source`.
 
-    Nothing is returned where the unit is not tokens, and where limit and total contradict an overflow.
+    Return no amounts if the unit is not tokens, or if limit and total contradict an overflow.
     """
     letters = "".join(word.tag for word in words)
     if not set("TC") & set(letters) and (set("bB") & set(letters) or "I" not in letters):
@@ -53,7 +53,7 @@ def read_amounts(words: list[Word], source: str) -> Amounts:
 
 
 def _is_code(words: list[Word], letters: str, source: str) -> bool:
-    """Whether the only number is an error code: MiniMax and Zhipu end their sentence in "(2013)", without a unit."""
+    """Return whether the only number is an error code: MiniMax and Zhipu end their sentence in "(2013)", without a unit."""
     if letters.count("N") != 1 or "T" in letters:
         return False
     start = words[letters.index("N")].start
@@ -61,7 +61,7 @@ def _is_code(words: list[Word], letters: str, source: str) -> bool:
 
 
 class _Reader:
-    """Walks the words, knowing at each number what the words before it announced."""
+    """Reader of the words in order; `role` is the kind of amount that the words before a number announce."""
 
     def __init__(self, words: list[Word], letters: str, source: str) -> None:
         self.words, self.letters, self.source = words, letters, source
@@ -83,7 +83,7 @@ class _Reader:
         return self._amounts()
 
     def _listen(self, tag: str, before: str) -> None:
-        """Take from one word, and the tag before it, what the next number will be."""
+        """Update the role of the next number from one word and the tag before it."""
         if tag in ".,":
             self.role, self.names_input = None, False
         elif tag in "MXGQ":
@@ -106,9 +106,10 @@ class _Reader:
             self.role = self.role or "total"
 
     def _assign(self, place: int, word: Word) -> None:
-        """Put one number where it belongs; what follows it ("N maximum", "N in the completion") wins over what went before."""
+        """Add one number to its list; words behind it ("N maximum", "N in the completion") win over words before it."""
         after, before = self.letters[place + 1 :], self.letters[place - 1 : place]
-        label = self._label(place)
+        label = self._find_label(place)
+
         if after[:1] in ("B", "b", "u", "Z") or self.role == "excess" or before == "+":
             return
         if after[:2] == "+N":
@@ -134,31 +135,33 @@ class _Reader:
         elif self.role == "total" or after.lstrip("T")[:1] in ("X", "x"):
             self.totals.append(word.value)
             self.is_lower_bound |= before == "A"
-        elif after[:1] == "T":  # "cannot encode M tokens": a verb nobody thought of
+        elif after[:1] == "T":  # "cannot encode M tokens": a verb without a tag
             self.unnamed.append(word.value)
 
-    def _label(self, place: int) -> str:
-        """Return the tag that names the number at `place`, or "": not one that belongs to the next number or statement."""
+    def _find_label(self, place: int) -> str:
+        """Return the tag behind the number at `place` that names it; "" if the tag names the next number or statement."""
         after = self.letters[place + 1 :]
-        rest = after.lstrip("TRL") if after[:1] in ("T", "R") else after
-        named = place + 1 + len(after) - len(rest)
-        if not rest or (rest[1:2] in ("N", "U") and rest[2:3] not in ("I", "O")):
+        label = after.lstrip("TRL") if after[:1] in ("T", "R") else after
+        label_place = place + 1 + len(after) - len(label)
+        if not label or (label[1:2] in ("N", "U") and label[2:3] not in ("I", "O")):
             return ""
-        return "" if ":" in self.source[self.words[place].end : self.words[named].start] else rest[0]
+        return "" if ":" in self.source[self.words[place].end : self.words[label_place].start] else label[0]
 
     def _assign_output(self, value: int) -> None:
         self.begins_with_output |= not (self.totals or self.inputs)
         self.outputs.append(value)
 
     def _amounts(self) -> Amounts:
-        limit, output = _first(self.limits), _first(self.outputs)
-        total, input_tokens = _first(self.totals), _first(self.inputs)
+        limit, output = _first_positive(self.limits), _first_positive(self.outputs)
+        total, input_tokens = _first_positive(self.totals), _first_positive(self.inputs)
+
         if total is None and input_tokens is not None:
             total = input_tokens + (output or 0)
         if total is None:
-            total = _first(self.unnamed)
+            total = _first_positive(self.unnamed)
         if total is None and "b" not in self.letters and len(self.limits) > 1 and self.limits[0] > self.limits[1]:
             total, limit = self.limits[0], self.limits[1]
+
         if limit is not None and total is not None and total < limit:
             return NOTHING
         return Amounts(
@@ -171,5 +174,5 @@ class _Reader:
         )
 
 
-def _first(values: list[int]) -> int | None:
+def _first_positive(values: list[int]) -> int | None:
     return next(filter(None, values), None)

@@ -1,8 +1,8 @@
-"""Is this error a context overflow, and what does it say about the limit?
+"""The decision whether an error is a context overflow, and the limit that it states.
 
-Three things are told apart, because the cure differs: the conversation does not fit the model's window (compact and send
-again), the request is too large for a quota or in bytes (shrinking may help, the window is not to blame), the requested
-length of the answer is more than the model gives (lower it). Everything else is none of this module's business.
+Three kinds are distinguished, because the remedy differs: the conversation does not fit the model's window (compact and send
+again); the request is too large for a quota or in bytes (a smaller one may pass, the window is not the reason); the requested
+length of the answer is more than the model gives (lower it). Other errors give None.
 
 The order of the decision:
     1. a pattern of the caller's own
@@ -10,7 +10,7 @@ The order of the decision:
     3. an overflow in the sentences (`grammar`), or a code that names the context
     4. an empty answer of a provider known to send one on overflow
     5. the other kinds in the sentences
-    6. status 413, which means bytes where no sentence speaks of tokens; then other codes
+    6. status 413, which means bytes if no sentence speaks of tokens; then other codes
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Final
 from compaction_hooks.overflow.evidence import Evidence, read_evidence
 from compaction_hooks.overflow.grammar import (
     OverflowKind,
-    bytes_in,
+    find_byte_limit,
     names_quota,
     names_quota_or_tokens,
     names_request_size,
@@ -36,37 +36,37 @@ _OTHER_KINDS: Final[tuple[OverflowKind, ...]] = ("output_cap", "too_large")
 _ERRORS: Final = 32
 """Errors of one chain or group that are judged: a bound for cycles through new objects, far above real chains."""
 _VETO_STATUSES: Final = frozenset({401, 402, 403, 429})
-"""Authentication, billing, permission, rate limit. In 587 labelled texts (2026) none was an unambiguous overflow; taking 429
-for one made pi compact on rate limits (pi #1038)."""
+"""Authentication, billing, permission, rate limit. In 587 labelled texts (2026) none was an unambiguous overflow; pi once read
+429 as an overflow and compacted on rate limits (pi #1038)."""
 _BYTES_STATUS: Final = 413
 """The body has too many bytes, unless its text speaks of tokens or the context (pi #11016)."""
 _BODYLESS: Final = {"cerebras": frozenset({400, 413})}
-"""Providers that answer an overflow with a status and nothing else. Taken for all providers it misfires (pi #9482)."""
+"""Providers that answer an overflow with a bare status. For all other providers such an answer means other errors (pi #9482)."""
 _STATUS_LINE = re.compile(
     r"error|http|status|code|api|response|returned|request failed with|bad request|payload too large|no body|[45]\d\d|\W",
     re.IGNORECASE,
 )
 _STATUS_LINE_CHARS: Final = 80
-"""More than a status line has ("413 status code (no body)"); it bounds the search."""
+"""Characters, more than a status line has ("413 status code (no body)"); the bound keeps the search linear."""
 _HEADROOM_RATIO: Final = 0.05
-"""Of the limit, what must be left beside the requested answer for a shorter conversation to fit at all."""
+"""The part of the limit that the requested answer must leave free, so that a shorter conversation can fit at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowInfo:
-    """What an error says. Numbers are tokens, as stated by the provider; None where it states none.
+    """The kind of overflow that an error reports. Numbers are tokens, as stated by the provider; None if it states none.
 
     Attributes:
-        kind: "context_overflow": the conversation, or it and the requested answer, exceeds what the model takes.
+        kind: "context_overflow": the conversation, alone or with the requested answer, exceeds the model's window.
             "too_large": too many bytes, or too much for a quota, in one request. "output_cap": the requested answer
-            alone is more than the model gives. The numbers are None except for the first.
-        limit_tokens: What the model or the endpoint takes; a provider may count the requested answer into it.
-        actual_tokens: What was sent, the requested answer included where the provider includes it.
-        input_tokens: The part of `actual_tokens` that is the conversation, where the provider tells the parts apart.
-        output_tokens: The part that was requested for the answer.
-        is_lower_bound: The provider stopped counting: the conversation has at least this many tokens (vLLM).
-        is_bytes: Of "too_large": whether the body of the request has too many bytes.
-        limit_bytes: What it may have; None where the provider does not say.
+            alone is more than the model gives. The token numbers are None except for the first kind.
+        limit_tokens: The most that the model or the endpoint accepts; a provider may count the requested answer into it.
+        actual_tokens: The size of the request, with the requested answer if the provider includes it.
+        input_tokens: The conversation's part of `actual_tokens`, if the provider states it separately.
+        output_tokens: The requested answer's part of `actual_tokens`, likewise.
+        is_lower_bound: Whether the provider stopped counting, so that the conversation has at least this many tokens (vLLM).
+        is_bytes: For "too_large": whether the body of the request has too many bytes.
+        limit_bytes: The most bytes that the body may have; None if the provider does not state it.
     """
 
     kind: OverflowKind
@@ -80,12 +80,12 @@ class OverflowInfo:
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether the controller recovers: a shorter conversation could fit, or one with fewer images and documents."""
+        """Whether the controller can recover: a shorter conversation could fit, or one with fewer images and documents."""
         return self.is_curable if self.kind == "context_overflow" else self.is_bytes
 
     @property
     def is_curable(self) -> bool:
-        """Whether a shorter conversation could fit: False where the requested answer alone (nearly) fills the limit."""
+        """Whether a shorter conversation could fit: False if the requested answer alone (nearly) fills the limit."""
         if self.kind == "output_cap":
             return False
         if self.limit_tokens is None or self.output_tokens is None:
@@ -101,7 +101,7 @@ def is_context_overflow(
     provider: str | None = None,
     patterns: Iterable[str | re.Pattern[str]] = (),
 ) -> bool:
-    """Whether an error says that the conversation does not fit the model's context window; see `parse_overflow`.
+    """Return whether an error reports that the conversation does not fit the model's context window; see `parse_overflow`.
 
     >>> is_context_overflow("prompt is too long: 208656 tokens > 200000 maximum")
     True
@@ -120,17 +120,17 @@ def parse_overflow(
     provider: str | None = None,
     patterns: Iterable[str | re.Pattern[str]] = (),
 ) -> OverflowInfo | None:
-    """Return what an error says about size, or None when it speaks of something else. Never raises.
+    """Return the kind and the numbers of the overflow that an error reports, or None for any other error. Never raises.
 
     Args:
         error: An exception of any client, also wrapped or in a group; a response object, an event of a stream, a dict,
             or text, also with JSON inside. Time is linear in its size; of a long text both ends are read.
-        status: The HTTP status, when the caller knows it and the error does not.
+        status: The HTTP status, if the caller knows it and the error does not hold it.
         code: The provider's error code or type, likewise.
-        provider: The provider's name, likewise, of wrapped errors too; it decides only whether an answer without a body means
-            overflow.
-        patterns: The caller's own signs of overflow, which win over everything else: text that occurs in the error, case
-            ignored, or compiled regular expressions.
+        provider: The provider's name, likewise; also used for wrapped errors. It decides only whether an answer without a body
+            means overflow.
+        patterns: The caller's own signs of overflow, which win over all others: text that occurs in the error, case ignored, or
+            compiled regular expressions.
 
     >>> parse_overflow("This model's maximum prompt length is 131072 but the request contains 136973 tokens.").limit_tokens
     131072
@@ -143,23 +143,27 @@ def parse_overflow(
         given.add_code(str(code))
     if provider is not None:
         given.providers.append(provider)
-    return _best(list(_judge_all(error, given, own)))
+
+    return _pick_best(list(_judge_all(error, given, own)))
 
 
 def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str], ...]) -> Iterator[OverflowInfo]:
-    """Yield what the error and those it wraps say, outermost first; of a vetoed error only the members of its group."""
+    """Yield the verdicts on the error and on the errors it wraps, outermost first; below a vetoed error only its group."""
     queue = deque([error])
     seen: set[int] = set()
     while queue and len(seen) < _ERRORS:
         current = queue.popleft()
         if id(current) in seen:
             continue
+
+        # The caller's status and code describe the outermost error only; the provider is the same for all.
         evidence = read_evidence(current)
         if seen:
             evidence.providers += given.providers
         else:
             evidence.add(given)
         seen.add(id(current))
+
         verdict = _Verdict(evidence, own)
         if verdict.kind is not None:
             yield verdict.info(verdict.kind)
@@ -168,7 +172,7 @@ def _judge_all(error: object, given: Evidence, own: tuple[str | re.Pattern[str],
             queue.extend(evidence.wrapped)
 
 
-def _best(infos: list[OverflowInfo]) -> OverflowInfo | None:
+def _pick_best(infos: list[OverflowInfo]) -> OverflowInfo | None:
     """Return the first overflow with the most numbers, else the first of another kind."""
     overflows = [info for info in infos if info.kind == "context_overflow"]
     return max(
@@ -185,38 +189,41 @@ class _Verdict:
         self.evidence = evidence
         self.texts = [read_statement(text) for text in evidence.texts]
         self.codes = {code: read_statement(code) for code in evidence.codes}
-        self.spoken = (*evidence.texts, *evidence.codes)
-        self.is_own = any(_occurs(pattern, text) for pattern in own for text in self.spoken)
+        self.signs = (*evidence.texts, *evidence.codes)
+        self.is_own = any(_occurs_in(pattern, text) for pattern in own for text in self.signs)
         self.is_vetoed = bool(evidence.statuses & _VETO_STATUSES) or any(map(names_quota, self.codes))
 
     @property
     def kind(self) -> OverflowKind | None:
-        said = {reading.kind for reading in self.texts}
-        coded = {reading.kind for reading in self.codes.values()}
+        text_kinds = {reading.kind for reading in self.texts}
+        code_kinds = {reading.kind for reading in self.codes.values()}
+
         if self.is_own:
             return "context_overflow"
         if self.is_vetoed:
-            return "too_large" if said & {"context_overflow", "too_large"} else None
-        if "context_overflow" in said or self._names_context() or self._is_bodyless_overflow():
+            return "too_large" if text_kinds & {"context_overflow", "too_large"} else None
+        if "context_overflow" in text_kinds or self._names_context() or self._is_bodyless_overflow():
             return "context_overflow"
         for kind in _OTHER_KINDS:
-            if kind in said:
+            if kind in text_kinds:
                 return kind
+
         if _BYTES_STATUS in self.evidence.statuses:
             return "too_large"
         if any(reading.is_quota for reading in self.texts):
             return None
-        return next((kind for kind in (*_OTHER_KINDS, _OVERFLOW) if kind in coded), None)
+        return next((kind for kind in (*_OTHER_KINDS, _OVERFLOW) if kind in code_kinds), None)
 
     def info(self, kind: OverflowKind) -> OverflowInfo:
-        """Return the verdict with the fullest amounts the texts state."""
+        """Return the verdict with the fullest amounts of all texts."""
         if kind == "too_large" and self._is_about_bytes():
-            sizes = [bytes_in(text) for text in self.evidence.texts]
+            sizes = [find_byte_limit(text) for text in self.evidence.texts]
             return OverflowInfo(
                 kind=kind, is_bytes=True, limit_bytes=min((size for size in sizes if size), default=None)
             )
         if kind != _OVERFLOW or not self.texts:
             return OverflowInfo(kind=kind)
+
         amounts = max((reading.amounts for reading in self.texts), key=lambda amounts: amounts.fullness)
         return OverflowInfo(
             kind=kind,
@@ -228,11 +235,11 @@ class _Verdict:
         )
 
     def _is_about_bytes(self) -> bool:
-        is_other = self.is_vetoed or any(map(names_quota_or_tokens, self.spoken))
-        return not is_other and (_BYTES_STATUS in self.evidence.statuses or any(map(names_request_size, self.spoken)))
+        is_other = self.is_vetoed or any(map(names_quota_or_tokens, self.signs))
+        return not is_other and (_BYTES_STATUS in self.evidence.statuses or any(map(names_request_size, self.signs)))
 
     def _names_context(self) -> bool:
-        """Whether a code says overflow of the context, as context_length_exceeded does and TOO_MANY_TOKENS does not."""
+        """Return whether a code reports overflow of the context: context_length_exceeded does, TOO_MANY_TOKENS does not."""
         return any(reading.kind == _OVERFLOW and "context" in code.lower() for code, reading in self.codes.items())
 
     def _is_bodyless_overflow(self) -> bool:
@@ -243,7 +250,7 @@ class _Verdict:
         )
 
 
-def _occurs(pattern: str | re.Pattern[str], text: str) -> bool:
+def _occurs_in(pattern: str | re.Pattern[str], text: str) -> bool:
     if isinstance(pattern, str):
         return bool(pattern) and pattern.casefold() in text.casefold()
     return pattern.search(text) is not None

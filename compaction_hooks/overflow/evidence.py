@@ -1,8 +1,8 @@
-"""What an error object says of itself: texts, codes and statuses, read from any client's exception, response or dict.
+"""The texts, codes and statuses of an error object: any client's exception, response or dict.
 
-Nothing here knows a client. openai, anthropic, litellm, botocore, google, httpx and the frameworks above them spell the same
-few attributes and keys (`status_code`, `code`, `body`, `response`, `error_message`, ...), so these are looked for by name.
-What a model or a user wrote (`content`, `arguments`, the `text` of a choice) is never looked at.
+No client is imported. openai, anthropic, litellm, botocore, google, httpx and the frameworks above them use the same few
+attributes and keys (`status_code`, `code`, `body`, `response`, `error_message`, ...), so these are read by name. Texts of a
+model or a user (`content`, `arguments`, the `text` of a choice) are never read.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from compaction_hooks.foreign import read_attribute, read_text
 from compaction_hooks.overflow.words import READ_CHARS
 
 _VALUES: Final = 200
-"""Values inside one error that are read: a bound for objects that invent attributes, far above what errors hold."""
+"""The most values read inside one error: a bound for objects that invent attributes, far above the size of real errors."""
 _ITEMS: Final = 64
-"""Items of one list or mapping that are read."""
+"""The most items read of one list or mapping."""
 _TEXTS: Final = 16
-"""Texts of one error that are read: a bound, as clients repeat one sentence as message, body and text."""
+"""The most texts read of one error: a bound, as clients repeat one sentence as message, body and text."""
 _CODE_CHARS: Final = 80
 """Longer values under a key for codes are sentences; the longest code on record has 32 characters."""
 
@@ -52,7 +52,7 @@ _ATTRIBUTES: Final = (
     *("response_metadata", "provider_details", "incomplete_details"),
     *("llm_provider", "provider", "metadata"),
 )
-"""What is looked for on objects; on an HTTP response also its `text`."""
+"""Attributes read from objects; from an HTTP response also its `text`."""
 _FINISHED_BY_WINDOW: Final = {"model_length": "context length exceeded"}
 """Finish reasons that mean the window without saying so: Mistral's enum (docs.mistral.ai, API reference, read 2026)."""
 _STATUS = re.compile(r"[1-5]\d\d")
@@ -65,15 +65,15 @@ _OTHER_TROUBLE = re.compile(r"timeout|cancel|connect|interrupt", re.IGNORECASE)
 
 
 class Evidence:
-    """What one error says, apart from the errors it wraps.
+    """The texts, codes and statuses of one error, without those of the errors it wraps.
 
     Attributes:
         texts: Sentences; also the whole text of an exception, in which others may be nested as JSON.
         codes: Error codes and types, class names, and finish reasons.
-        statuses: HTTP statuses; several where a gateway wraps another's answer.
+        statuses: HTTP statuses; several if a gateway wraps another's answer.
         providers: Names of providers, as the client gave them.
-        members: The errors of a group, each of which stands for itself.
-        wrapped: The errors it was raised from, or while handling which it was raised.
+        members: The errors of a group, each judged on its own.
+        wrapped: The errors from which this one was raised, or during whose handling.
     """
 
     def __init__(self) -> None:
@@ -85,13 +85,13 @@ class Evidence:
         self.wrapped: list[object] = []
 
     def add_code(self, code: str) -> None:
-        """Take a code; one of three digits is a status as well (OpenRouter: "code": 429)."""
+        """Add a code; one of three digits is a status as well (OpenRouter: "code": 429)."""
         self.codes.append(code)
         if _STATUS.fullmatch(code):
             self.statuses.add(int(code))
 
     def add(self, other: Evidence) -> None:
-        """Take what another source says of the same error; its members and wrapped errors stay behind."""
+        """Add another source's evidence of the same error, without its members and wrapped errors."""
         self.texts += other.texts
         self.codes += other.codes
         self.statuses |= other.statuses
@@ -99,7 +99,7 @@ class Evidence:
 
 
 def read_evidence(error: object) -> Evidence:
-    """Return what an error says. Never raises, whatever the object's attributes do, and reads at most `_VALUES` of them."""
+    """Return the evidence of an error, from at most `_VALUES` values. Never raises, even if reading an attribute does."""
     reader = _Reader(error)
     if isinstance(error, BaseException):
         reader.add_exception(error)
@@ -110,7 +110,7 @@ def read_evidence(error: object) -> Evidence:
 
 
 class _Reader:
-    """Walks one error's values breadth first, so that what stands outermost is read before a bound is met."""
+    """Reader of one error's values, breadth first, so that outer values are read before a bound is reached."""
 
     def __init__(self, error: object) -> None:
         self._error = error
@@ -118,7 +118,7 @@ class _Reader:
         self.queue: deque[tuple[str, object]] = deque([(_ROOT_KEY, error)])
 
     def add_exception(self, error: BaseException) -> None:
-        """Add what only exceptions have: their text, their classes, and other exceptions."""
+        """Add the text, the class names and the wrapped errors of an exception."""
         self.queue.append((_ROOT_KEY, read_text(error)))
         self.evidence.codes += [cls.__name__ for cls in type(error).__mro__ if cls.__module__ != "builtins"]
         self.evidence.members += _exceptions_in(read_attribute(error, "exceptions"))
@@ -129,7 +129,7 @@ class _Reader:
             self.evidence.wrapped.append(error.__context__)
 
     def take(self, key: str, value: object) -> None:
-        """Read one value according to the key it stands under; values inside it join the queue."""
+        """Read one value according to its key; queue the values inside it."""
         if isinstance(value, str | bytes | bytearray):
             self._take_text(key, value if isinstance(value, str) else bytes(value).decode(errors="replace"))
         elif isinstance(value, bool) or value is None:
@@ -150,7 +150,7 @@ class _Reader:
             self._add_text(text)
 
     def _add_text(self, text: str) -> None:
-        """Keep a text; one that is JSON is opened instead, so that what it quotes of a conversation is passed over."""
+        """Add a text; one that is JSON is parsed instead, so that conversation texts quoted in it are skipped by their keys."""
         parsed = _parsed(text)
         if parsed is not None:
             self.queue.append((_ROOT_KEY, parsed))
@@ -160,7 +160,7 @@ class _Reader:
             self.evidence.statuses.update((int(status[1]),) if status else ())
 
     def _open(self, key: str, value: object) -> None:
-        """Queue what stands inside a mapping, a list or an object."""
+        """Queue the values inside a mapping, a list or an object."""
         if isinstance(value, Mapping):
             for name, item in _items(cast("Mapping[object, object]", value)):
                 self._queue(_plain(name), item)
@@ -180,12 +180,12 @@ class _Reader:
 
 
 def _plain(name: str) -> str:
-    """Return a key free of its spelling: errorCode, error_code and Error-Code are one."""
+    """Return a key without case, underscores and hyphens: errorCode, error_code and Error-Code are equal."""
     return name.lower().replace("_", "").replace("-", "")
 
 
 def _parsed(text: str) -> object:
-    """Return what a JSON object or array holds; None for any other text."""
+    """Return the value of a JSON object or array; None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > 2 * READ_CHARS:
         return None
     try:
@@ -202,12 +202,12 @@ def _items(value: Mapping[object, object]) -> list[tuple[str, object]]:
 
 
 def _exceptions_in(value: object) -> list[BaseException]:
-    """Return the exceptions of a group's `exceptions` or an error's `args`, which hold the wrapped error in some clients."""
+    """Return the exceptions in a group's `exceptions`, or in an error's `args`, where some clients keep the wrapped error."""
     if not isinstance(value, list | tuple):
         return []
     return [item for item in cast("list[object]", value)[:_ITEMS] if isinstance(item, BaseException)]
 
 
 def _is_other_trouble(error: BaseException) -> bool:
-    """Whether an error raised while another was handled is no wrapper of it: a time-out or a lost connection of its own."""
+    """Return whether an error does not wrap the one handled when it was raised, but is a time-out or lost connection itself."""
     return isinstance(error, OSError) or _OTHER_TROUBLE.search(type(error).__name__) is not None

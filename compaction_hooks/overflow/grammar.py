@@ -1,4 +1,4 @@
-"""What a provider's sentence says: that the context overflowed, that something else is too large, or neither.
+"""The meaning of a provider's sentence: the context overflowed, something else is too large, or neither.
 
 Rules are patterns over the tags of `words`. Most need a subject (the input, tokens), a relation (exceeds, is too
 long, must be at most) and a bound (a limit, the context window), in any order in which such sentences are built.
@@ -16,12 +16,17 @@ from compaction_hooks.overflow.amounts import NOTHING, Amounts, read_amounts
 from compaction_hooks.overflow.words import Word, normalise, tag_words
 
 OverflowKind: TypeAlias = Literal["context_overflow", "too_large", "output_cap"]
-"""The context window; a quota or a number of bytes; the requested length of the answer."""
+"""The limit that was exceeded: the context window; a quota or a number of bytes; the length of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one text says. `kind` None: nothing of the sort; `is_quota`: a quota was exceeded, so that codes count no more."""
+    """The meaning of one text.
+
+    Attributes:
+        kind: None if the text reports no overflow.
+        is_quota: Whether a quota was exceeded; the error's codes are then no sign of an overflow.
+    """
 
     kind: OverflowKind | None = None
     amounts: Amounts = NOTHING
@@ -29,7 +34,7 @@ class Reading:
 
 
 class _Rule(NamedTuple):
-    """A pattern over tags. `is_weak`: it does not hold beside words of another kind of error (tag E)."""
+    """A pattern over tags. `is_weak`: it does not hold near words of another kind of error (tag E)."""
 
     pattern: re.Pattern[str]
     is_weak: bool = False
@@ -40,7 +45,7 @@ def _rule(pattern: str, *, is_weak: bool = False) -> _Rule:
 
 
 # Repetitions are bounded, so that no text makes a search quadratic.
-# A clause whose subject may be the input: it does not begin with another thing that can be too long.
+# A clause whose subject may be the input: it does not begin with another thing that can be too long (tag Z).
 _CLAUSE: Final = r"(?:^|[.,])(?:[^.,Z]{0,8}[IRT][^.,PE]{0,8}|[^.,PEZ]{0,8})"
 
 _OVERFLOW: Final = (
@@ -75,7 +80,7 @@ _OVERFLOW: Final = (
 )
 # vLLM: nothing is left for the answer. "max_tokens must be at least 1, got -123"
 _NOTHING_LEFT: Final = _rule(r"O[^.]{0,6}n")
-# A limit with its number; an overflow where more tokens than that are stated beside it.
+# A limit with its number; an overflow if the statement has a larger number of tokens too.
 _STATED: Final = _rule(r"[MC][^.BZ]{0,4}[NU]|N[^.BZ]{0,2}M", is_weak=True)
 # "maximum context length is N", and nothing more
 _BOUND: Final = _rule(r"MC[^.,QXxMO]?N", is_weak=True)
@@ -84,14 +89,14 @@ _RULES: Final = (*_OVERFLOW, _NOTHING_LEFT, _STATED, _BOUND)
 # "request entity too large", "Request exceeds the maximum number of bytes", "Invalid 'messages[4].content': string too long",
 # "too many messages"
 _TOO_LARGE: Final = re.compile(r"(?<!Z)[IR][^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])|I[^QXxZ]{0,4}Zx|yI")
-# The same about a quota: only what is wrong with this one request, not with its neighbours. "Request too large ... tokens
-# per minute", "please reduce your message size", "Prompt tokens limit exceeded: M > N", "required for long context requests"
+# The same about a quota, if this request alone is too large, not the sum of recent ones. "Request too large ... tokens per
+# minute", "please reduce your message size", "Prompt tokens limit exceeded: M > N", "required for long context requests"
 _QUOTA_TOO_LARGE: Final = re.compile(r"R[^.SO]{0,3}x|S[LTRM]{0,3}[IR]|NXN|PDN?c")
 _QUOTA_REQUEST: Final = re.compile(r"MN(?:,V?N)?,DN")
 _REQUEST_SIZE: Final = re.compile(r"(?<!Z)R[^.SOZV]{0,4}(?:x|X[^.]{0,3}[MB])")
 _BYTES: Final = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?(bytes?\b|kb\b|mb\b|gb\b|kib\b|mib\b|gib\b)")
 _UNITS: Final = {"b": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
-"""Decimal: a limit that is taken too low costs an image, one too high a second rejection."""
+"""Decimal: a limit read too low costs an image, one read too high a second rejection."""
 _OUTPUT_CAP: Final = re.compile(r"O[^.SPEI]{0,6}[QXxyMU]|[QXxyM][^.,SPEI]{0,4}O")
 _OTHER_UNIT: Final = re.compile(r"N[BZ]")
 _OUTPUT_EXCEEDS: Final = re.compile(r"[^IT]*O[^IT]{0,4}[XxQ]")
@@ -99,19 +104,19 @@ _OTHER_SUBJECT: Final = re.compile(r"[^.ITCR]{0,20}Z")
 _INPUT_NAMED: Final = re.compile(r"[IRC]|c[xX]")
 
 _VETO_CHARS: Final = 300
-"""A quota named within so many characters of a statement is what the statement is about: recorded rate-limit errors have a
-median of 200 characters and at most 440."""
+"""A quota named within so many characters of a statement is its subject: recorded rate-limit errors have a median of 200
+characters and at most 440."""
 _SENTENCES_BEFORE: Final = 2
 _SENTENCES_AFTER: Final = 3
-"""Sentences around a match that are read for numbers: providers say limit, amount and advice in up to four."""
+"""Sentences around a match that are read for numbers: providers state limit, amount and advice in up to four."""
 _STATEMENT_WORDS: Final = 80
 """Words on each side of a match that may belong to its statement; the longest recorded overflow has 48 tagged ones."""
 _MATCHES: Final = 20
-"""Matches of one rule that are looked at, so that a text that repeats itself costs no more than its length."""
+"""The most matches of one rule that are judged, so that the time for a repetitive text stays linear."""
 
 
 def read_statement(text: str) -> Reading:
-    """Return what one text says. Linear in what is read of it (see `normalise`)."""
+    """Return the meaning of one text. Time is linear in the characters read (see `normalise`)."""
     page = _Page(text)
     reading = page.find_overflow()
     if reading.kind is not None:
@@ -121,22 +126,22 @@ def read_statement(text: str) -> Reading:
 
 
 def names_quota(text: str) -> bool:
-    """Whether a code or a class name is about a quota: rate_limit_exceeded, RESOURCE_EXHAUSTED, ThrottlingException."""
+    """Return whether a code or a class name is about a quota: rate_limit_exceeded, RESOURCE_EXHAUSTED, ThrottlingException."""
     return "P" in _Page(text).letters
 
 
 def names_quota_or_tokens(text: str) -> bool:
-    """Whether a text is about a quota, or counts tokens or the context."""
+    """Return whether a text is about a quota, or counts tokens or the context."""
     return not set("PTCc").isdisjoint(_Page(text).letters)
 
 
 def names_request_size(text: str) -> bool:
-    """Whether a text says that a whole request is too large: "request entity too large", "request_too_large"."""
+    """Return whether a text reports that a whole request is too large: "request entity too large", "request_too_large"."""
     return _REQUEST_SIZE.search(_Page(text).letters) is not None
 
 
-def bytes_in(text: str) -> int | None:
-    """Return the smallest number of bytes that a text states, or None: of a limit and a size above it, that is the limit."""
+def find_byte_limit(text: str) -> int | None:
+    """Return the smallest number of bytes in a text, or None: the smaller of a limit and a size above it is the limit."""
     found = [float(match[1].replace(",", "")) * _UNITS[match[2][0]] for match in _BYTES.finditer(normalise(text))]
     return min((int(size) for size in found if size >= 1), default=None)
 
@@ -150,21 +155,25 @@ class _Page:
         self.letters = "".join(word.tag for word in self.words)
 
     def find_overflow(self) -> Reading:
-        """Return what the text says of an overflow, with the fullest amounts; an empty reading, marked, beside a quota."""
+        """Return the overflow that the text reports, with the fullest amounts; a reading without a kind if it reports none.
+
+        A match near a quota is no overflow, and marks an empty reading (`is_quota`).
+        """
         found: Reading | None = None
         is_quota = False
         for rule in _RULES:
             for match in itertools.islice(rule.pattern.finditer(self.letters), _MATCHES):
                 if self._is_quoted(match.end() - 1) or (rule.is_weak and self._has_near(match, "E")):
                     continue
+
                 if self._has_near(match, "P"):
                     is_quota = True
                     continue
-                found = max(found, self._judge(match, rule), key=_weight)  # the earlier one if they are equal
+                found = max(found, self._judge(match, rule), key=_rank)  # the earlier one if they are equal
         return found or Reading(is_quota=is_quota)
 
     def find_other_kind(self) -> OverflowKind | None:
-        """Return "output_cap" or "too_large" where the text says so."""
+        """Return "output_cap" or "too_large" if the text reports one of them."""
         if "P" in self.letters:
             return "too_large" if self._finds(_QUOTA_TOO_LARGE) or self._asks_above_limit() else None
         if self._finds(_OUTPUT_CAP):
@@ -176,19 +185,21 @@ class _Page:
         return match is not None and not self._is_quoted(match.end() - 1) and not self._has_near(match, "E")
 
     def _asks_above_limit(self) -> bool:
-        """Whether one request alone asks for more than a quota holds: "Limit 6000, Requested 6294"."""
+        """Return whether one request alone asks for more than the whole quota: "Limit 6000, Requested 6294"."""
         match = _QUOTA_REQUEST.search(self.letters)
         return match is not None and self.words[match.end() - 1].value > self.words[match.start() + 1].value
 
     def _judge(self, match: re.Match[str], rule: _Rule) -> Reading | None:
-        """Return what the statement around a match says; None when it is none after all."""
-        first, last = self._statement(match)
+        """Return the meaning of the statement around a match; None if it reports no overflow after all."""
+        first, last = self._find_statement(match)
         letters = self.letters[first:last]
         amounts = read_amounts(self.words[first:last], self.source)
+
         if rule is not _NOTHING_LEFT and "O" in letters and self._is_about_output(match, rule, letters):
             return Reading(kind="output_cap")
         if amounts.begins_with_output and amounts.limit and (amounts.output or 0) >= amounts.limit:
             return Reading(kind="output_cap")
+
         if "K" in letters and "C" not in letters:
             return Reading(kind="too_large")
         if rule is _BOUND and "O" in letters:
@@ -200,25 +211,26 @@ class _Page:
         return Reading(kind="context_overflow", amounts=amounts)
 
     def _is_about_output(self, match: re.Match[str], rule: _Rule, letters: str) -> bool:
-        """Whether the requested output is what is too long: nothing else is named, or it alone stands before the relation."""
+        """Return whether the requested output is too long: no input is named, or only the output precedes the relation."""
         if _INPUT_NAMED.search(letters) is None:
             return True
         first = self._sentence_start(match)
         return rule is not _STATED and _OUTPUT_EXCEEDS.match(self.letters, first, match.end()) is not None
 
     def _is_about_tokens(self, match: re.Match[str], letters: str) -> bool:
-        """Whether a statement counts tokens, and not those of a file or another thing its sentence begins with."""
+        """Return whether a statement counts the request's tokens, not those of a file or another subject of its sentence."""
         is_other = _OTHER_SUBJECT.match(self.letters, self._sentence_start(match)) is not None
         return not is_other and bool(set("TC") & set(letters))
 
     def _sentence_start(self, match: re.Match[str]) -> int:
         return max(0, match.start() - _STATEMENT_WORDS, self.letters.rfind(".", 0, match.start()) + 1)
 
-    def _statement(self, match: re.Match[str]) -> tuple[int, int]:
+    def _find_statement(self, match: re.Match[str]) -> tuple[int, int]:
         """Return the range of words of the sentences around a match."""
         first, last = max(0, match.start() - _STATEMENT_WORDS), min(len(self.letters), match.end() + _STATEMENT_WORDS)
         before = [stop.end() for stop in _STOPS.finditer(self.letters, first, match.start())]
         after = [stop.start() for stop in _STOPS.finditer(self.letters, match.end(), last)]
+
         if len(before) > _SENTENCES_BEFORE:
             first = before[-_SENTENCES_BEFORE - 1]
         if len(after) > _SENTENCES_AFTER:
@@ -226,29 +238,30 @@ class _Page:
         return first, last
 
     def _has_near(self, match: re.Match[str], tag: str) -> bool:
-        """Whether a word of this tag stands within `_VETO_CHARS` of a match."""
+        """Return whether a word with this tag is within `_VETO_CHARS` of a match."""
         start, end = self.words[match.start()].start - _VETO_CHARS, self.words[match.end() - 1].end + _VETO_CHARS
-        first = bisect_left(self.words, start, key=_start)
-        return tag in self.letters[first : bisect_right(self.words, end, key=_start)]
+        first = bisect_left(self.words, start, key=_start_of)
+        return tag in self.letters[first : bisect_right(self.words, end, key=_start_of)]
 
     def _is_quoted(self, place: int) -> bool:
-        """Whether a word stands in quotation marks that are no error's own: somebody's text, quoted by another error."""
+        """Return whether a word is inside a quotation that is no error's own text, such as a user's text in another error."""
         end = self.words[place].start
         start = max(0, end - _QUOTE_CHARS)
         opened: re.Match[str] | None = None
         for quote in _QUOTE.finditer(self.source, start, end + 1):
             opened = quote if quote["open"] else None
+
         if opened is None:
             return False
         return _WRAPPER.search(self.source, max(0, opened.start() - _WRAPPER_CHARS), opened.start()) is None
 
 
-def _start(word: Word) -> int:
+def _start_of(word: Word) -> int:
     return word.start
 
 
-def _weight(reading: Reading | None) -> int:
-    """Return how much a reading says: an overflow more than anything else, then one with more amounts."""
+def _rank(reading: Reading | None) -> int:
+    """Return the rank of a reading: an overflow above any other kind, then by the number of amounts."""
     return -1 if reading is None else 4 * (reading.kind == "context_overflow") + reading.amounts.fullness
 
 
@@ -262,4 +275,4 @@ _WRAPPER = re.compile(
     r"|data|stack|code|type|status|param|said|says|returned)(?:_?(?:message|msg|description|code|type|text|stack|body))?[\"']?"
     r"[ :=(\[{]{0,6}b?)$"
 )
-"""What stands before a quotation that is an error's own text: nothing, or a word that names errors, as key or in prose."""
+"""The text before a quotation that is an error's own: empty, or a word for errors, as a key or in prose."""

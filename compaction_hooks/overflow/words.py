@@ -1,9 +1,8 @@
 """The words of provider errors, read as tags: the lower half of the overflow grammar.
 
-Providers say the same few things in ever new wordings: something was counted (the prompt, the input, tokens), it stands in
-some relation (is too long, exceeds, must be at most) to a bound (a limit, the context window). `tag_words` keeps the words
-that carry these meanings, one letter each, and drops the rest, so that a rule is a short pattern over letters and a new
-wording seldom needs a new rule.
+Providers report the same few facts in many wordings: a quantity (the prompt, the input, tokens) has a relation (is too long,
+exceeds, must be at most) to a bound (a limit, the context window). `tag_words` keeps the words with these meanings, one letter
+each, and drops all others, so that a rule is a short pattern over letters and a new wording seldom needs a new rule.
 
     I  the input: prompt, messages, conversation     X  is above: exceeds, longer than, >
     R  perhaps the input: request, message, text     x  is too long, too large, does not fit
@@ -12,11 +11,11 @@ wording seldom needs a new rule.
     C  the context window                            V  states an amount: contains, has, got
     c  context, without "window"                     D  asks for an amount: requested, needs
     W  the model                                     S  make it shorter
-    M  a limit, a maximum, what is allowed           O  the requested output: max_tokens, completion
+    M  a limit, a maximum, an allowance              O  the requested output: max_tokens, completion
     N  a number                                      P  a quota: rate limit, per minute, billing
     U  a range; its number is the upper end          E  an error of another kind: validation, time-out
     n  a negative number                             B  bytes
-    G  reached, which answers do as well             b  characters
+    G  reached (an answer may reach a limit too)     b  characters
     A  at least                                      u  another unit: seconds, attempts
     Y  by, as in "exceeded by"                       K  a batch of inputs
     +  plus                                          Z  something else that can be too long: string, file
@@ -29,13 +28,13 @@ import re
 from typing import Final, NamedTuple
 
 READ_CHARS: Final = 20_000
-"""Characters read at each end of a text. Recorded errors have at most 500; longer texts quote the request or an HTML page."""
+"""The characters read at each end of a text. Recorded errors have at most 500; longer texts quote the request or an HTML page."""
 _NUMBER_LIMIT: Final = 1_000_000_000
 """Larger numbers are ids or times. The largest window on offer is 10 million tokens (Llama 4 Scout, 2025)."""
 
 
 class Word(NamedTuple):
-    """One meaningful word: its tag, where it starts and ends in the normalised text, and its value when it is a number."""
+    """One meaningful word: its tag, its start and end in the normalised text, and its value if it is a number."""
 
     tag: str
     start: int
@@ -67,9 +66,9 @@ def normalise(text: str) -> str:
     return " ".join(text.split())
 
 
-# Earlier lines win over later ones at the same place. A space in an English phrase stands for a space, an underscore or a
-# hyphen, so that codes and class names read like prose: context_length_exceeded, ContextWindowExceededError; an underscore
-# stands for itself. No tag: the words mean nothing here and must not be read as their parts.
+# Earlier lines win over later ones at the same place. A space in an English phrase matches a space, an underscore or a hyphen,
+# so that codes and class names read like prose: context_length_exceeded, ContextWindowExceededError; an underscore matches only
+# itself. Phrases with an empty tag have no meaning here, and must not be read as their parts.
 _ENGLISH: Final = (
     (
         "",
@@ -203,7 +202,7 @@ _CHINESE: Final = (
     ("Z", r"文件|图片|字符串|图像"),
 )
 _NO_AMOUNT: Final = (
-    # vLLM's arithmetic "(X > N - a)" and its repetition of the parameter; a status in a marker; a place in a file.
+    # vLLM's arithmetic "(X > N - a)" and its repetition of the parameter; a status in a marker; a line number of a file.
     ("", r"\(\d{1,12} ?> ?\d{1,12} ?- ?\d{1,12}\)|\(parameter=[^)]{0,80}\)|<\d{3}>|\.\w{1,4}:\d{1,6}"),
     ("", r"(?<![a-z0-9])(?:code|status|http|id|line|port|index|pid|char)[ :='\"(#]{0,4}\d{1,12}(?![\w,])"),
     ("", r"(?:^|error|exception)[\W_]{0,4}[1-5]\d\d(?![\w.,]| tokens)|^\W{0,4}\d{1,6}(?=:)"),
@@ -226,7 +225,7 @@ _TABLE: Final = (*_NO_AMOUNT, *_ENGLISH, *_CHINESE, *_SYMBOLS)
 
 
 def _pattern() -> re.Pattern[str]:
-    """Return one pattern with a group per line of the tables, so that `lastindex` names the line."""
+    """Return one pattern with a group per line of the tables, so that `lastindex` is the number of the line."""
 
     def alternatives(table: tuple[tuple[str, str], ...]) -> str:
         return "|".join(f"({words})" for _, words in table)
@@ -255,7 +254,7 @@ def tag_words(text: str) -> list[Word]:
 
 
 def _value(text: str) -> int:
-    """Return the last number in the text: 200k is 200 000, for a smaller window is the safer reading of it."""
+    """Return the last number in the text. 200k is 200,000 rather than 204,800: the smaller window is the safer reading."""
     number = _DIGITS.findall(text)[-1].replace(",", "").replace("_", "")
     scale = _SCALES.get(text[-1], 1)
     return int(float(number) * scale) if "." in number else int(number) * scale
