@@ -1,9 +1,10 @@
-"""How providers' own messages are read: OpenAI chat (the default), Anthropic, OpenAI Responses.
+"""Formats of providers' own messages: OpenAI chat (the default), Anthropic, OpenAI Responses.
 
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
-`json_object` write and read a call's arguments; `last_cache_mark` and `marked_content` do so for `cache_control`; `merge_rows`
-and `merged_content` write user messages in a row as one. `read_answer` reads the usage and the end of a provider's response.
+`json_object` write and read the arguments of a tool call, `last_cache_mark` and `marked_content` read and write
+`cache_control`. `merge_rows` and `merged_content` write user messages in a row as one. `read_answer` reads the usage and the
+stop reason of a provider's response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,13 +38,12 @@ __all__ = [
 ]
 
 FORMATS: Final[Sequence[DictFormat]] = (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())
-"""The formats that a list's own messages can tell; a new one is entered here."""
+"""The formats recognized by their messages, the first match first; a new format is added here."""
 
 KNOWN.extend(FORMATS)
 
 
 def format_of(messages: Iterable[object]) -> DictFormat | None:
-    """Return the format that messages are written in, by the first that tells; None for plain text, which all write alike."""
-    return cast(
-        "DictFormat | None", next(filter(None, map(written_in, messages)), None)
-    )  # only those above are registered
+    """Return the format of the first message that only one format can have written; None if there is none (plain text)."""
+    found = next(filter(None, map(written_in, messages)), None)
+    return cast("DictFormat | None", found)  # only the formats above are registered

@@ -1,4 +1,4 @@
-"""The common part of the formats of dicts: new messages, other texts, cache marks, user messages in a row written as one."""
+"""The common base of the formats of dicts: new messages, other texts, cache marks, merged user messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compaction_hooks.formats._rewriting import (
     merge_rows,
     merged_content,
 )
-from compaction_hooks.formats._written import foreign, written_in
+from compaction_hooks.formats._written import foreign_error, written_in
 from compaction_hooks.messages import Message, PartAddress, Provider
 
 CHAT_ROLES: Final = ("tool", "function")
@@ -27,14 +27,14 @@ _SAYING: Final = frozenset({"role", "content", "type"})
 
 @arguments.validate({})
 class DictFormat(ABC):
-    """The part of a format of dicts that does not depend on how a provider writes calls and results.
+    """Base of the formats of dicts, independent of the provider's shapes of tool calls and results.
 
     Args:
-        summary_fields: Added to each summary's dict, for the host's own use. OpenAI and Anthropic refuse fields they do not know:
-            take them off before you send a view, or choose some that your gateway takes.
+        summary_fields: Fields added to each summary's dict, for the host's own use. OpenAI and Anthropic refuse unknown fields:
+            remove them before you send a view, or choose fields that your gateway accepts.
 
     Raises:
-        ConfigurationError: a field is one in which messages say something.
+        ConfigurationError: the fields include role, content or type.
     """
 
     name: str
@@ -57,14 +57,14 @@ class DictFormat(ABC):
 
     @abstractmethod
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
-        """Return the fields of a message that differ when one of its parts has another text.
+        """Return the fields of a message that differ if one of its parts has another text.
 
         Args:
-            pieces: How the message is read.
+            pieces: The neutral messages read from the message.
         """
 
     def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format; plain text all formats write alike."""
+        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
         blocks = map(fields_of, list_of(fields.get("content")) or ())
         return any(block is not None and self._owns(block) for block in blocks)
 
@@ -72,14 +72,16 @@ class DictFormat(ABC):
         return text_of(block.get("type")) in self.own_blocks
 
     def _unreadable(self, fields: Fields, wanted: str) -> FormatError:
-        """Return the error for a message without a role, with the line to write if another format can read it."""
+        """Return the error for a message without a role; it names the other format if one can read the message."""
         other = written_in(fields)
-        return FormatError(wanted) if other is None or isinstance(self, type(other)) else foreign("a message", other)
+        return (
+            FormatError(wanted) if other is None or isinstance(self, type(other)) else foreign_error("a message", other)
+        )
 
     def _refuse_chat_message(self, fields: Fields) -> None:
-        """Refuse an OpenAI chat message in a conversation of another format: one with tool calls, or of a tool."""
+        """Refuse an OpenAI chat message with tool calls, or of a tool, in a conversation of another format."""
         if (fields.get("tool_calls") or fields.get("role") in CHAT_ROLES) and (other := written_in(fields)):
-            raise foreign("a message with tool calls or of a tool", other)
+            raise foreign_error("a message with tool calls or of a tool", other)
 
     def summary(self, text: str, /) -> Fields:
         """Return a new user message with this text, and with `summary_fields`."""
@@ -90,27 +92,28 @@ class DictFormat(ABC):
         return {"role": "user", "content": text}
 
     def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
-        """Return the message itself: it has one piece only."""
+        """Return the message itself, since it has one piece only."""
         check_pieces(pieces, 1)
         return message
 
     def rewrite(self, message: Fields, texts: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy with other texts, result texts or call arguments; the rest are the same objects.
+        """Return a copy with other texts, result texts or arguments of tool calls; unchanged values are the same objects.
 
-        Arguments and outputs that cannot be a bare text have the shape that their type demands.
+        Arguments and outputs that cannot be a bare text get the shape that their type demands.
 
         Raises:
-            ConfigurationError: an address names neither a text nor a call nor a result.
+            ConfigurationError: an address names neither a text nor a tool call nor a result.
         """
         if not texts:
             return message
+
         pieces, fields = self.read(message), message_fields(message)
         for address, text in texts.items():
             fields = {**fields, **self._changes(fields, pieces, address, text)}
         return fields
 
     def cache_mark(self, message: Fields, /) -> object | None:
-        """Return the last `cache_control` of a message, in its blocks or beside them; None without one."""
+        """Return the last `cache_control` of a message, in its blocks or in its own fields; None without one."""
         fields = message_fields(message)
         return last_cache_mark(fields.get("content")) or fields.get("cache_control") or None
 
@@ -119,7 +122,7 @@ class DictFormat(ABC):
         return {**summary, "content": marked_content(summary.get("content"), mark)}
 
     def merge(self, view: list[Fields], /) -> list[Fields]:
-        """Return the view with user messages in a row as one; the very list if there are none."""
+        """Return the view with user messages in a row merged into one; the very list if there are none."""
         return merge_rows(view, self._merge_pair)
 
     def _merge_pair(self, first: Fields, second: Fields) -> Fields | None:

@@ -11,22 +11,21 @@ from compaction_hooks.errors import FormatError
 Fields: TypeAlias = Mapping[str, object]
 """One JSON object of the host: a message, a content block, a tool call."""
 
-
 ADAPTERS: Final[Mapping[str, str]] = {
     "langchain_core": "compaction_adapters.langchain and .langgraph; without these, write format=LangChainFormat() from there",
     "pydantic_ai": "compaction_adapters.pydantic_ai; without its Compaction(), write format=PydanticAIFormat() from there",
     "tinyagent": "compaction_adapters.tinyagent; without its hook, write format=TinyAgentFormat() from there",
 }
-"""By the package of a message object: what reads it."""
+"""For each package of message objects, the adapter that reads them."""
 
 
 def fields_of(value: object) -> Fields | None:
     """Return the fields of a dict or of an SDK object; None for anything else.
 
-    The SDKs' own examples append their response objects to a list of dicts, so anything with pydantic's `model_dump` counts
+    The SDKs' own examples append their response objects to a list of dicts, so an object with pydantic's `model_dump` is read
     as its fields. None values are left out: providers refuse some of them when they are sent back.
     """
-    # Asking the abstract class costs more than reading a whole plain message.
+    # The check against the abstract class costs more than reading a whole plain message.
     if type(value) is dict or isinstance(value, Mapping):
         return cast("Fields", value)  # the keys of a JSON object are strings
     dump = getattr(value, "model_dump", None)

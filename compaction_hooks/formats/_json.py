@@ -1,4 +1,4 @@
-"""JSON text of what hosts hold, and the words in it that a reader may know."""
+"""JSON text of the host's values, and the readable words in it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from compaction_hooks.text.json_text import is_nested, may_be_nested, parse_json
 
 
 def to_json(value: object) -> str:
-    """Return compact JSON with every character as it is; its strings and numbers in order if it cannot be JSON.
+    """Return a value as compact JSON, not escaped to ASCII; its strings and numbers in order if it cannot be JSON.
 
-    JSON has no circles, no odd keys, and here no more than `MOST_NESTED` levels.
+    JSON has no circles, only keys of simple types, and here no more than `MOST_NESTED` levels.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
     except (ValueError, TypeError, RecursionError):
         text = None
+
     if text is None or (may_be_nested(text) and is_nested(value)):
         leaves = _leaves(value, lambda fields: [("", either) for pair in fields.items() for either in pair])
         return " ".join(str(leaf) for _, leaf in leaves)
@@ -31,10 +32,10 @@ def _jsonable(value: object) -> object:
 
 
 def _leaves(value: object, children: Callable[[Fields], list[tuple[str, object]]]) -> Iterator[tuple[str, object]]:
-    """Yield what is neither an object nor a list in a value, each with the key it is under; objects in a circle once.
+    """Yield the values inside a value that are neither object nor list, each with its key; objects in a circle once.
 
     Args:
-        children: Gives the keys and values of an object that count, in order.
+        children: Returns the keys and values of an object to visit, in order.
     """
     seen = set[int]()
     stack: list[tuple[str, object]] = [("", value)]
@@ -49,7 +50,7 @@ def _leaves(value: object, children: Callable[[Fields], list[tuple[str, object]]
 
 
 def as_json_text(value: object) -> str:
-    """Return arguments as JSON text: a string exactly as it is, nothing as "", anything else as compact JSON."""
+    """Return arguments as JSON text: a string exactly as it is, None as "", any other value as compact JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else to_json(value)
@@ -63,17 +64,16 @@ _UNSAID: Final = frozenset({
     "citations", "annotations", "logprobs", "cache_control", "media_type", "detail",
 })
 # fmt: on
-"""Keys under which providers and frameworks write ids, sealed texts and labels; each labels the same block in its own way."""
-
+"""Keys of ids, encrypted texts and labels, in which frameworks differ for the same block."""
 
 _AS_TEXT: Final = frozenset({"arguments", "partial_json"})
 """Keys under which OpenAI and LangChain write a JSON object as text."""
 
 
 def block_content(value: object) -> str:
-    """Return the words and numbers of a block that a reader may know: of a hosted tool its query, titles and output.
+    """Return the readable words and numbers of a block: for a hosted tool its query, titles and output.
 
-    Ids, sealed texts, labels and files are left out, so that all frameworks' forms of a block have the same content.
+    Ids, encrypted texts, labels and files are left out, so that all frameworks' forms of a block have the same content.
 
     >>> block_content({"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "parser"}})
     'parser'
@@ -82,21 +82,21 @@ def block_content(value: object) -> str:
 
 
 def _words(value: object) -> Iterator[str]:
-    for key, leaf in _leaves(value, _said):
+    for key, leaf in _leaves(value, _readable_fields):
         if isinstance(leaf, str):
             yield from () if not leaf or leaf.startswith("data:") else (leaf,)
         elif leaf is not None and leaf is not False:
             yield f"{key}={to_json(leaf)}"
 
 
-def _said(fields: Fields) -> list[tuple[str, object]]:
-    """Return the fields of a block that a reader may know."""
+def _readable_fields(fields: Fields) -> list[tuple[str, object]]:
+    """Return the readable fields of a block."""
     names = [] if fields.get("type") == "base64" else sorted(map(str, fields.keys() - _UNSAID))
     return [(name, _as_object(fields.get(name)) if name in _AS_TEXT else fields.get(name)) for name in names]
 
 
 def _as_object(arguments: object) -> object:
-    """The object in a JSON text; any other value as it is."""
+    """Return the object in a JSON text; any other value as it is."""
     try:
         return parse_json(arguments) if isinstance(arguments, str) else arguments
     except ValueError:

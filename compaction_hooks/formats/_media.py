@@ -1,4 +1,4 @@
-"""Media by their content: the same image has the same identity in every format."""
+"""Media identified by their content, so that the same image has the same identity in every format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from compaction_hooks.messages import Media
 
 
 def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
-    """Return media by the hash of its bytes; of the text itself where that is not base64."""
+    """Return media identified by the hash of its bytes, or of the text itself if that is not base64."""
     import base64  # few conversations hold media
 
     try:
@@ -19,13 +19,14 @@ def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
 
 
 def media_from_url(url: str, kind: str, *, low_detail: bool = False, name: str = "") -> Media:
-    """Return media by the hash of the bytes in a data URL, or by reference for any other URL.
+    """Return media identified by the hash of the bytes in a data URL, or by reference for any other URL.
 
     Args:
-        kind: MIME type or its first half, for where the URL does not tell.
+        kind: MIME type or its first half, used if the URL does not state one.
     """
     if not url.startswith("data:"):
         return Media(kind, url, is_reference=True, low_detail=low_detail, name=name)
+
     header, _, body = url[len("data:") :].partition(",")
     media_type = header.partition(";")[0] or kind
     if header.endswith(";base64"):

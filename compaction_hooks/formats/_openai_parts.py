@@ -1,4 +1,4 @@
-"""Content parts as both OpenAI APIs write them: chat completions and Responses.
+"""Content parts of both OpenAI APIs: chat completions and Responses.
 
 Shapes: https://platform.openai.com/docs/api-reference/chat/create and https://platform.openai.com/docs/api-reference/responses/create
 (as typed in the `openai` package 2.54).

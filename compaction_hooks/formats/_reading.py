@@ -1,6 +1,6 @@
-"""Blocks, contents and messages of providers, read into neutral parts.
+"""Readers of providers' blocks, contents and messages into neutral parts.
 
-Everything here reads leniently: a block whose shape is not the documented one becomes an `Opaque` part and travels on untouched.
+Reading is lenient: a block whose shape is not the documented one becomes an `Opaque` part and is sent on unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compaction_hooks.formats.usage import read_usage
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, StopReason, Text, Thinking, ToolResult
 
 BlockReader: TypeAlias = Callable[[Fields], Part | None]
-"""Reads one content block of a known type; None when it does not have that type's shape."""
+"""A function that reads one content block of a known type; it returns None if the block does not have that type's shape."""
 
 ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -27,7 +27,7 @@ ROLES: Final[Mapping[str, Role]] = {
 
 
 def opaque(fields: Fields) -> Opaque:
-    """Return a block as it is, under its own type, with the words in it that a reader may know."""
+    """Return a block as a part that is never looked into, with its type, its JSON and its readable words."""
     kind = text_of(fields.get("type")) or "unknown"
     return Opaque(
         kind, to_json(fields), server_call_id(kind, fields), text_of(fields.get("name")), block_content(fields)
@@ -35,30 +35,30 @@ def opaque(fields: Fields) -> Opaque:
 
 
 def server_call_id(kind: str, fields: Fields) -> str:
-    """Return what joins Anthropic's blocks of a tool that it ran itself, the call and its result; "" for any other block."""
+    """Return the id shared by the call and the result of a tool that Anthropic ran itself; "" for any other block."""
     if kind in ("server_tool_use", "mcp_tool_use"):
         return text_of(fields.get("id"))
     return text_of(fields.get("tool_use_id")) if kind.endswith("_tool_result") else ""
 
 
 def text_block(fields: Fields) -> Text | None:
-    """Read a block that holds its text in "text"."""
+    """Read a block with its text in "text"."""
     text = fields.get("text")
     return Text(text) if isinstance(text, str) else None
 
 
 def thinking_block(fields: Fields) -> Thinking | None:
-    """Read reasoning as Anthropic writes it, signed or encrypted, or as OpenRouter's `reasoning_details` do."""
+    """Read reasoning in the shape of Anthropic, signed or encrypted, or of OpenRouter's `reasoning_details`."""
     text = text_of(fields.get("thinking")) or text_of(fields.get("text")) or text_of(fields.get("summary"))
     sealed = len(text_of(fields.get("signature"))) + len(text_of(fields.get("data")))
     return Thinking(text, sealed) if text or sealed or "thinking" in fields else None
 
 
 def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[Part, ...]:
-    """Read a message's content: nothing for null or "", one part for a text, one for each block of a list.
+    """Read a message's content: no parts for null or "", one for a text, one for each block of a list.
 
     Raises:
-        FormatError: it is none of these, or a block is another format's.
+        FormatError: the content has another type, or a block belongs to another format.
     """
     if isinstance(content, str):
         return (Text(content),) if content else ()
@@ -68,10 +68,10 @@ def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[P
 
 
 def content_blocks(content: object) -> Sequence[object]:
-    """Return the blocks of a list content.
+    """Return the blocks of a content that is a list.
 
     Raises:
-        FormatError: it is no list.
+        FormatError: it is not a list.
     """
     blocks = list_of(content)
     if blocks is None:
@@ -80,18 +80,20 @@ def content_blocks(content: object) -> Sequence[object]:
 
 
 def _own(fields: Fields) -> Opaque:
-    """Return an unknown block as it is, unless another format owns it."""
+    """Read an unknown block as `Opaque`; refuse it if another format owns it."""
     refuse_block(fields)
     return opaque(fields)
 
 
 def read_block(block: object, readers: Mapping[str, BlockReader], unknown: Callable[[Fields], Opaque] = opaque) -> Part:
-    """Read one block; as `Opaque` when its type or its shape is not known."""
+    """Read one block; as `Opaque` if its type or its shape is not known."""
     if isinstance(block, str):
         return Text(block)
+
     fields = fields_of(block)
     if fields is None:
         return Opaque(type(block).__name__, to_json(block), content=block_content(block))
+
     kind = fields.get("type")
     reader = readers.get(kind) if isinstance(kind, str) else None
     return unknown(fields) if reader is None else reader(fields) or opaque(fields)
@@ -100,12 +102,13 @@ def read_block(block: object, readers: Mapping[str, BlockReader], unknown: Calla
 def read_result(
     content: object, readers: Mapping[str, BlockReader], call_id: object, *, name: object = None, is_error: bool = False
 ) -> ToolResult:
-    """Read what a tool answered: texts and unknown blocks (as JSON) joined in order, media beside them.
+    """Read a tool's result: texts and unknown blocks (as JSON) joined in order, media apart from them.
 
-    Hosts are careless here: a single block instead of a list is read as one, any other value as its JSON.
+    Hosts are careless here: a single block instead of a list is read as a list of one, any other value as its JSON.
     """
     if isinstance(content, str):
         return ToolResult(text_of(call_id), content, text_of(name), is_error)
+
     blocks = () if content is None else list_of(content)
     parts = [read_block(block, readers) for block in ([content] if blocks is None else blocks)]
     return ToolResult(
@@ -139,19 +142,21 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "aborted": "aborted",
     "cancelled": "aborted",
 }
-"""The words of OpenAI (chat and Responses), Anthropic, Mistral and pi for how an answer ended."""
+"""The stop reasons of OpenAI (chat and Responses), Anthropic, Mistral and pi."""
 
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
 """Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""
 _CALL_FIELDS: Final = frozenset({"stop_reason", "finish_reason", "usage", "model"})
-"""What tells of the call that made an answer."""
+"""Fields of an answer that describe its model call."""
 
 
 def build_message(role: Role, parts: tuple[Part, ...], fields: Fields) -> Message:
-    """Return the neutral message, with what the host's message says about the call that produced it."""
+    """Return the neutral message; an answer with usage, model and stop reason if the host's message has them."""
     is_summary = fields.get(_SUMMARY_MARKS[0]) is True or fields.get(_SUMMARY_MARKS[1]) is True
+
     if role != "assistant" or _CALL_FIELDS.isdisjoint(fields):
         return Message(role=role, parts=parts, is_summary=is_summary)
+
     reason = text_of(fields.get("stop_reason")) or text_of(fields.get("finish_reason"))
     return Message(
         role=role,

@@ -1,4 +1,4 @@
-"""The formats that the core knows, told apart by what only one of them has; and the errors for parts of another."""
+"""The formats of the core, recognized by blocks and fields that only one of them has; the errors for parts of another."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from compaction_hooks.formats._fields import ADAPTERS, Fields, fields_of, text_o
 
 
 class KnownFormat(Protocol):
-    """A format that can be told by its messages.
+    """A format that can be recognized by its messages.
 
     Attributes:
-        own_blocks: Types of content blocks that another format must not pass over: calls, results and media of this one alone.
+        own_blocks: Types of content blocks of this format alone (calls, results, media), which no other format may ignore.
     """
 
     name: str
     own_blocks: frozenset[str]
 
     def wrote(self, fields: Fields, /) -> bool:
-        """Whether a message is surely in this format; plain text all formats write alike."""
+        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
         ...
 
 
 KNOWN: Final[list[KnownFormat]] = []
-"""The formats there are, entered by `compaction_hooks.formats`; the first that wrote a message is the one it is read by."""
+"""The formats registered by `compaction_hooks.formats`; the first one that recognizes a message reads it."""
 
 
 def written_in(message: object) -> KnownFormat | None:
@@ -35,23 +35,23 @@ def written_in(message: object) -> KnownFormat | None:
 
 
 def refuse_block(block: Fields) -> None:
-    """Refuse a block that another format than that of its conversation owns.
+    """Refuse a block of another format than the conversation's.
 
     Args:
-        block: One that the conversation's format does not know.
+        block: A block that the conversation's format does not know.
 
     Raises:
-        FormatError: it is owned by another one.
+        FormatError: another format owns the block.
     """
     kind = text_of(block.get("type"))
     owner = next((known for known in KNOWN if kind in known.own_blocks), None)
     if owner is not None:
-        raise foreign(f"a content block of type {kind!r}", owner)
+        raise foreign_error(f"a content block of type {kind!r}", owner)
 
 
-def foreign(what: str, owner: KnownFormat) -> FormatError:
-    """Return the error for a part of another format, with the line to write."""
+def foreign_error(subject: str, owner: KnownFormat) -> FormatError:
+    """Return the error for a part of another format; it names the `format` to set."""
     return FormatError(
-        f"{what} is of another format than its conversation: where all messages are like this one, write "
+        f"{subject} is of another format than its conversation: where all messages are like this one, write "
         f"format={type(owner).__name__}(), from compaction_hooks.formats; else keep to one format"
     )

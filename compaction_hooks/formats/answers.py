@@ -1,7 +1,7 @@
-"""What a provider's answer says of the call: its usage and how it ended, read from dicts and SDK objects alike.
+"""Usage and stop reason of a provider's answer, read from dicts and SDK objects alike.
 
-Known are OpenAI chat completions and Responses, and Anthropic messages, whole or as the chunks of a stream; LiteLLM, vLLM and other
-OpenAI-compatible services answer in the first shape.
+Supported are OpenAI chat completions and Responses, and Anthropic messages, whole or as the chunks of a stream; LiteLLM, vLLM and
+other OpenAI-compatible services answer in the first shape.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ from compaction_hooks.formats.usage import read_usage, usage_fields
 from compaction_hooks.messages import Message, Usage
 
 FILLED_RATIO: Final = 0.99
-"""An answer with this part of the tokens asked for has reached its own limit; a call with this part of the window has filled
-it (pi). Providers count the last tokens differently."""
+"""An answer with this part of the requested tokens has reached its own limit; a call with this part of the window has filled it.
+Below 1, as in pi, because providers count the last tokens differently."""
 
 
 def read_report(usage: object, function: str) -> Usage | None:
-    """Return a provider's count, whether a host read it already, or has it as a dict or a client's object; None without one.
+    """Return the usage in a report: a `Usage`, a provider's dict or a client's object; None for None.
 
     Args:
-        function: The public function that was given the report, for the text of the error.
+        function: The public function that received the report, for the text of the error.
 
     Raises:
-        TypeError: it is anything else.
+        TypeError: the report is of another type.
     """
     return usage if isinstance(usage, Usage) else read_usage(usage_fields(usage, function))
 
 
 def read_answer(response: object) -> Message | None:
-    """Return an assistant message without parts, with usage, model and stop reason; None when the response tells none of them."""
-    # A chunk of a stream holds what there is to tell one level deeper: Anthropic's first one, the last one of Responses.
+    """Return an assistant message without parts, with usage, model and stop reason; None if the response has none of them."""
+    # Chunks of a stream hold these fields one level deeper: the first chunk of Anthropic, the last one of Responses.
     whole = _field(response, "message") if _field(response, "type") == "message_start" else _field(response, "response")
     source = response if whole is None else whole
+
     usage = read_usage(_field(source, "usage"))
-    ending = _ending(source)
+    ending = _find_ending(source)
     if usage is None and ending is None:
         return None
+
     model = _field(source, "model")
     return Message(
         role="assistant",
@@ -51,14 +53,14 @@ def read_answer(response: object) -> Message | None:
 
 
 def is_cut_by_window(answer: Message, *, requested: int | None, window: int | None) -> bool:
-    """Whether the context window ended an answer, and not the answer's own limit.
+    """Return whether the context window ended an answer, and not the answer's own limit.
 
-    The provider's own word decides. An answer that stopped for its length was cut by the window if it is shorter than asked for;
-    where that is not known, if it is empty, or if input and output fill the window.
+    The provider's stop reason decides if it names the window. An answer that stopped for its length was cut by the window if it
+    is shorter than requested; if the requested length is not known: if it is empty, or if input and output fill the window.
 
     Args:
-        requested: The most the call asked for, in tokens, reasoning included; None: not known.
-        window: The model's context window in tokens, as far as it is known.
+        requested: The most output tokens that the call requested, reasoning included; None: not known.
+        window: The model's context window in tokens; None: not known.
     """
     usage = answer.usage
     if answer.stop_reason != "length" or usage is None:
@@ -70,8 +72,8 @@ def is_cut_by_window(answer: Message, *, requested: int | None, window: int | No
     return window is not None and usage.input_tokens + usage.output_tokens >= window * FILLED_RATIO
 
 
-def _ending(source: object) -> str | None:
-    """The provider's own word for how the answer ended."""
+def _find_ending(source: object) -> str | None:
+    """Return the provider's own stop reason."""
     choices = _field(source, "choices")
     if isinstance(choices, Sequence) and not isinstance(choices, str) and choices:
         ending = _field(cast("Sequence[object]", choices)[0], "finish_reason")
@@ -83,7 +85,7 @@ def _ending(source: object) -> str | None:
 
 
 def _field(value: object, name: str) -> object:
-    """A key of a mapping or an attribute of an object; None without it, and where reading it fails."""
+    """Return the value of a mapping's key or an object's attribute; None without it, and if reading it fails."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, object]", value).get(name)
     return read_attribute(value, name)

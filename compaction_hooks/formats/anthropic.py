@@ -28,8 +28,8 @@ from compaction_hooks.formats._rewriting import (
     call_at,
     check_pieces,
     part_at,
-    result_content,
-    spoken_block,
+    replace_block_text,
+    replace_result_text,
     without_items,
 )
 from compaction_hooks.messages import Media, Message, PartAddress, Provider, Role, Text, ToolCall, ToolResult
@@ -39,8 +39,8 @@ from compaction_hooks.text.json_text import json_object
 class AnthropicFormat(DictFormat):
     """Anthropic messages as dicts, TypedDicts or SDK objects.
 
-    A user message that mixes tool results with text or images has one piece for each run of results ("tool") and each run
-    of anything else ("user"), in the order they stand. Each block is one part. Blocks of server-side tools, of Anthropic's
+    A user message that mixes tool results with text or images has one piece for each group of adjacent results ("tool") and one
+    for each group of other blocks ("user"), in their order. Each block is one part. Blocks of server-side tools, of Anthropic's
     own compaction and of any unknown type are `Opaque`.
     """
 
@@ -70,58 +70,61 @@ class AnthropicFormat(DictFormat):
         if not isinstance(role, str):
             raise self._unreadable(fields, 'an Anthropic message needs "role": user or assistant')
         self._refuse_chat_message(fields)
+
         neutral = ROLES.get(role, "other")
         parts = read_content(fields.get("content"), _READERS.get(neutral, _TEXT_BLOCKS))
         if neutral != "user" or not any(isinstance(part, ToolResult) for part in parts):
             return (build_message(neutral, parts, fields),)
-        pieces = [
-            (is_result, tuple(run)) for is_result, run in groupby(parts, lambda part: isinstance(part, ToolResult))
-        ]
-        return tuple([build_message("tool" if is_result else "user", run, fields) for is_result, run in pieces])
+
+        groups = groupby(parts, lambda part: isinstance(part, ToolResult))
+        pieces = [(is_result, tuple(group)) for is_result, group in groups]
+        return tuple([build_message("tool" if is_result else "user", group, fields) for is_result, group in pieces])
 
     def _owns(self, block: Fields) -> bool:
-        """Documents and images may be in any format (LiteLLM takes them among chat messages), but none else is written so."""
+        """Return whether a block is Anthropic's own: also images and documents, but only with Anthropic's `source`."""
+        # LiteLLM accepts blocks of these types among chat messages, in another shape.
         is_source = block.get("type") in ("image", "document") and fields_of(block.get("source")) is not None
         return is_source or super()._owns(block)
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
-        """Return a user message with a failed result of this call.
+        """Return a user message with a failed result of this tool call.
 
         Raises:
-            ConfigurationError: the address names no call.
+            ConfigurationError: the address names no tool call.
         """
         asked = call_at(self.read(message), call)
         result = {"type": "tool_result", "tool_use_id": asked.id, "is_error": True, "content": text}
         return {"role": "user", "content": [result]}
 
     def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
-        """Return a message with the blocks of these pieces; the message itself when these are all."""
+        """Return a message with the blocks of these pieces; the message itself if these are all pieces."""
         read = self.read(message)
         check_pieces(pieces, len(read))
         if len(pieces) == len(read):
             return message
+
         fields = message_fields(message)
         blocks = iter(content_blocks(fields.get("content")))
-        runs = [[next(blocks) for _ in piece.parts] for piece in read]
-        return {**fields, "content": [block for index in pieces for block in runs[index]]}
+        groups = [[next(blocks) for _ in piece.parts] for piece in read]
+        return {**fields, "content": [block for index in pieces for block in groups[index]]}
 
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
         part, content = part_at(pieces, address), fields.get("content")
         if isinstance(content, str):
             return {"content": text}
         blocks, index = list(content_blocks(content)), _block_index(pieces, address)
-        blocks[index] = _rewritten(blocks[index], part, text)
+        blocks[index] = _rewrite_block(blocks[index], part, text)
         return {"content": blocks}
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
-        """Return a copy without these blocks; the rest are the same objects."""
+        """Return a copy without these blocks; the other blocks are the same objects."""
         pieces = self.read(message)
         fields = message_fields(message)
         gone = {_block_index(pieces, address) for address in parts}
         return {**fields, "content": without_items(fields.get("content"), gone)}
 
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy whose named calls and results have these ids; the rest are the same objects."""
+        """Return a copy with these ids in the addressed tool calls and results; the other blocks are the same objects."""
         pieces = self.read(message)
         fields = message_fields(message)
         blocks = list(content_blocks(fields.get("content")))
@@ -136,17 +139,17 @@ def _block_index(pieces: Sequence[Message], address: PartAddress) -> int:
     return sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
 
 
-def _rewritten(old: object, part: Text | Media | ToolCall | ToolResult, text: str) -> object:
+def _rewrite_block(old: object, part: Text | Media | ToolCall | ToolResult, text: str) -> object:
     block = fields_of(old) or {}
     match part:
         case ToolResult():
-            return {**block, "content": result_content(block.get("content"), text, "text")}
+            return {**block, "content": replace_result_text(block.get("content"), text, "text")}
         case ToolCall():
             return {**block, "input": json_object(text)}
         case Text() if block.get("type") == "document":
             return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
         case Text() | Media():
-            return spoken_block(old, text)
+            return replace_block_text(old, text)
 
 
 def _image(fields: Fields) -> Media | None:
@@ -154,7 +157,7 @@ def _image(fields: Fields) -> Media | None:
 
 
 def _document(fields: Fields) -> Media | Text | None:
-    """Read a document: as text where it is sent as text, so that it is counted by its length."""
+    """Read a document; as text if it is sent as text, so that its tokens are estimated from its length."""
     source = fields_of(fields.get("source")) or {}
     if source.get("type") == "text" and isinstance(source.get("data"), str):
         return Text(text_of(source.get("data")))

@@ -1,4 +1,4 @@
-"""OpenAI chat completions messages, the format most hosts use whatever the provider."""
+"""OpenAI chat completions messages, the format of most hosts for any provider."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compaction_hooks.formats._json import as_json_text, block_content, to_json
 from compaction_hooks.formats._media import media_from_base64
 from compaction_hooks.formats._openai_parts import PARTS
 from compaction_hooks.formats._reading import ROLES, build_message, opaque, read_content, read_result, thinking_block
-from compaction_hooks.formats._rewriting import call_at, part_at, result_content, spoken_content, without_items
+from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -28,10 +28,9 @@ from compaction_hooks.messages import (
 
 _ROLES: Final[Mapping[str, Role]] = {**ROLES, **dict.fromkeys(CHAT_ROLES, "tool")}
 
-
 _REASONING_FIELDS: Final = ("thinking_blocks", "reasoning_details", "reasoning_content", "reasoning")
 _RARE_FIELDS: Final = frozenset({*_REASONING_FIELDS, "audio", "refusal", "function_call", "provider_specific_fields"})
-"""What an answer may hold beside its content and its calls."""
+"""Fields of an answer in addition to its content and its tool calls."""
 _OWN_FIELDS: Final = frozenset(
     {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content", "reasoning_details"}
 )
@@ -41,10 +40,10 @@ _SIGNED_FIELDS: Final = frozenset({"extra_content", "provider_specific_fields"})
 class OpenAIChatFormat(DictFormat):
     """Chat completions messages as dicts, TypedDicts or SDK objects; one message is one piece.
 
-    Read beyond the documented fields: `reasoning_content`, `reasoning`, `reasoning_details` and `thinking_blocks` (what DeepSeek,
-    OpenRouter and LiteLLM add), LiteLLM's results of hosted tools in `provider_specific_fields`, `is_error` on tool messages,
-    `is_compact_summary` or `compaction_summary` on any. A null content, an empty list, and an empty text beside calls give no
-    part. An unknown role gives role "other" with its text.
+    These fields are read in addition to the documented ones: `reasoning_content`, `reasoning`, `reasoning_details` and
+    `thinking_blocks` (of DeepSeek, OpenRouter and LiteLLM), LiteLLM's results of hosted tools in `provider_specific_fields`,
+    `is_error` on tool messages, `is_compact_summary` or `compaction_summary` on any message. A null content, an empty list, and
+    an empty text next to tool calls give no part. An unknown role gives role "other" with its text.
     """
 
     name = "openai_chat"
@@ -62,16 +61,18 @@ class OpenAIChatFormat(DictFormat):
         if not isinstance(role, str):
             wanted = 'a chat message needs "role": one of system, developer, user, assistant, tool'
             raise self._unreadable(fields, wanted)
+
         neutral = _ROLES.get(role, "other")
-        parts = (_result(fields),) if neutral == "tool" else tuple([located.part for located in _located(fields)])
+        parts = (_result(fields),) if neutral == "tool" else tuple([located.part for located in _locate_parts(fields)])
         return (build_message(neutral, parts, fields),)
 
     def is_read_as(self, message: Fields, pieces: Sequence[Message], /) -> bool:
-        """Whether `read` surely still gives these pieces: the very texts they were read from stand in a message of plain fields.
+        """Return whether `read` surely still gives these pieces: a message of plain fields holds the very same text objects.
 
-        False says nothing. A text cannot be changed in place, so this takes a tenth of the time of reading and comparing. Each
-        compaction asks it of every message: fields are counted because to compare sets of them takes twice as long.
+        False is no proof of a change. Texts cannot be changed in place, so a comparison by identity is enough, and takes a tenth
+        of the time of reading again. Each compaction asks this of every message.
         """
+        # The number of fields is compared here and below, because comparing sets of their names takes twice as long.
         (piece,) = pieces
         if not isinstance(message, dict) or piece.is_summary:
             return False
@@ -80,18 +81,18 @@ class OpenAIChatFormat(DictFormat):
         holds = _holds_result if piece.role == "tool" else _holds_words
         try:
             return message["role"] == piece.role and holds(message, piece)
-        except LookupError:  # a field less than before, or a part
+        except LookupError:  # a field or a part fewer than before
             return False
 
     def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format; plain text all formats write alike."""
+        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
         return fields.get("role") in CHAT_ROLES or not _OWN_FIELDS.isdisjoint(fields) or super().wrote(fields)
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
-        """Return a tool message that answers a call; a function message where the call is of the legacy kind.
+        """Return a tool message that answers a tool call; a function message if the call is a legacy `function_call`.
 
         Raises:
-            ConfigurationError: the address names no call.
+            ConfigurationError: the address names no tool call.
         """
         asked = call_at(self.read(message), call)
         if message_fields(message).get("function_call") and not asked.id:
@@ -101,30 +102,33 @@ class OpenAIChatFormat(DictFormat):
     def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
         part = part_at(pieces, address)
         if isinstance(part, ToolResult):
-            return {"content": result_content(fields.get("content"), text, "text")}
-        field, index, _ = _located(fields)[address[1]]
+            return {"content": replace_result_text(fields.get("content"), text, "text")}
+
+        field, index, _ = _locate_parts(fields)[address[1]]
         if isinstance(part, ToolCall):
             return {field: _with_arguments(fields.get(field), index, text)}
-        return {field: text if field == "refusal" else spoken_content(fields.get(field), index, text)}
+        return {field: text if field == "refusal" else replace_text(fields.get(field), index, text)}
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
-        """Return a copy without these parts of reasoning, content, audio or refusal; the rest are the same objects."""
+        """Return a copy without these parts of reasoning, content, audio or refusal; the others are the same objects."""
         fields = message_fields(message)
-        places = _located(fields)
+        places = _locate_parts(fields)
         gone: dict[str, set[int]] = {}
         for _, number in parts:
             gone.setdefault(places[number].field, set()).add(places[number].at)
+
         left = {field: without_items(fields.get(field), indexes) for field, indexes in gone.items()}
         if any(field in left and left[field] is None for field in _REASONING_FIELDS):
-            left.update(dict.fromkeys(_REASONING_FIELDS))  # the same reasoning in another form
+            left.update(dict.fromkeys(_REASONING_FIELDS))  # the other fields hold the same reasoning in another form
+
         made = {**fields, **{field: value for field, value in left.items() if field in fields}}
         return {key: value for key, value in made.items() if key == "content" or key not in left or value}
 
     def tidy(self, message: Fields, /) -> Fields:
-        """Return a copy without an empty list of calls; the message itself where it has none.
+        """Return a copy without an empty list of tool calls; the message itself if it has no such list.
 
         OpenAI refuses the list: "Invalid 'messages[1].tool_calls': empty array" (https://github.com/openai/openai-node/issues/1341).
-        No part shows it: `repair=True` asks for this beside what it finds in the parts.
+        No neutral part shows it, so `repair=True` calls this method before it looks for faults in the parts.
         """
         fields = message_fields(message)
         calls = list_of(fields.get("tool_calls"))
@@ -133,11 +137,12 @@ class OpenAIChatFormat(DictFormat):
         return {key: value for key, value in fields.items() if key != "tool_calls"}
 
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy whose named calls or result have these ids. Calls of the legacy kind have none, and stay."""
+        """Return a copy with these ids in the addressed tool calls or result. A legacy `function_call` has no id, and stays."""
         fields = message_fields(message)
         if fields.get("role") != "assistant":
             return {**fields, "tool_call_id": ids[0, 0]}
-        calls, places = list(list_of(fields.get("tool_calls")) or ()), _located(fields)
+
+        calls, places = list(list_of(fields.get("tool_calls")) or ()), _locate_parts(fields)
         for (_, number), id_ in ids.items():
             field, index, _ = places[number]
             if field == "tool_calls":
@@ -146,61 +151,61 @@ class OpenAIChatFormat(DictFormat):
 
 
 class _Located(NamedTuple):
-    """A part, the field of the message that it is written in, and its index there (`at`; 0 if the field is no list)."""
+    """A part, the message field that holds it, and its index there (`at`; 0 if the field is no list)."""
 
     field: str
     at: int
     part: Part
 
 
-def _located(fields: Fields) -> list[_Located]:
+def _locate_parts(fields: Fields) -> list[_Located]:
     """Return the parts of a message: thinking, content, audio and refusal, each entry of `tool_calls`, then `function_call`."""
     content = fields.get("content")
     found = [_Located("content", index, part) for index, part in enumerate(read_content(content, PARTS))]
+
     if fields.get("role") == "assistant":
         is_plain = _RARE_FIELDS.isdisjoint(fields)
         if not is_plain:
-            found = [*_thinking(fields), *found, *_beside_content(fields)]
+            found = [*_read_thinking(fields), *found, *_read_other_fields(fields)]
         if calls := list_of(fields.get("tool_calls")):
             found += [_Located("tool_calls", index, _call(call)) for index, call in enumerate(calls)]
         if not is_plain and (legacy := fields_of(fields.get("function_call"))):
-            found.append(_Located("function_call", 0, _function_call(legacy)))
+            found.append(_Located("function_call", 0, _read_function_call(legacy)))
+
     if content == "" and all(isinstance(located.part, Thinking) for located in found):
-        # OpenAI takes an empty text; null or an empty list it refuses if nothing else is said.
+        # OpenAI accepts an empty text; it refuses null or an empty list in a message without other content.
         found.append(_Located("content", 0, Text("")))
     return found
 
 
-def _beside_content(fields: Fields) -> list[_Located]:
-    """Return the parts that an assistant's message holds next to its content.
-
-    Audio goes back by its id alone, with a null content or none (https://platform.openai.com/docs/guides/audio); the answer it
-    came in holds the sound too.
-    """
-    said: list[_Located] = []
+def _read_other_fields(fields: Fields) -> list[_Located]:
+    """Return the parts that an assistant's message holds next to its content."""
+    found: list[_Located] = []
     if audio := fields_of(fields.get("audio")):
+        # Audio is sent back by its id alone (https://platform.openai.com/docs/guides/audio); the answer holds the sound too.
         id_, data = text_of(audio.get("id")), text_of(audio.get("data"))
         part = media_from_base64(data, "audio") if data and not id_ else Media("audio", id_, is_reference=True)
-        said.append(_Located("audio", 0, part))
+        found.append(_Located("audio", 0, part))
     if refusal := text_of(fields.get("refusal")):
-        said.append(_Located("refusal", 0, Text(refusal)))
+        found.append(_Located("refusal", 0, Text(refusal)))
+
     added = fields_of(fields.get("provider_specific_fields")) or {}
     blocks = [block for name in _HOSTED_RESULTS for block in list_of(added.get(name)) or ()]
-    return said + [_Located("provider_specific_fields", 0, _hosted_result(block)) for block in blocks]
+    return found + [_Located("provider_specific_fields", 0, _read_hosted_result(block)) for block in blocks]
 
 
 _HOSTED_RESULTS: Final = ("web_search_results", "tool_results")
-"""Where LiteLLM (1.109) puts the results of Anthropic's hosted tools, in `provider_specific_fields`; their calls are tool calls."""
+"""The keys in `provider_specific_fields` of LiteLLM (1.109) for results of Anthropic's hosted tools; their calls are tool calls."""
 
 
-def _hosted_result(block: object) -> Opaque:
-    """A result under a kind of its own: the rules for Anthropic's blocks do not hold for the field of a chat message."""
+def _read_hosted_result(block: object) -> Opaque:
+    """Read a result of a hosted tool as a kind of its own: Anthropic's rules do not hold for the field of a chat message."""
     name = text_of((fields_of(block) or {}).get("type"))
     return Opaque("hosted_tool_result", to_json(block), name=name, content=block_content(block))
 
 
-def _thinking(fields: Fields) -> list[_Located]:
-    # LiteLLM gives the same reasoning twice, OpenRouter too: the blocks with their signatures are what is sent back.
+def _read_thinking(fields: Fields) -> list[_Located]:
+    # LiteLLM and OpenRouter give the same reasoning twice. The blocks are read, since their signatures must be sent back.
     for key in ("thinking_blocks", "reasoning_details"):
         blocks = enumerate(map(fields_of, list_of(fields.get(key)) or ()))
         found = [
@@ -212,7 +217,7 @@ def _thinking(fields: Fields) -> list[_Located]:
     return [_Located(key, 0, Thinking(text)) for key, text in texts if text][:1]
 
 
-def _function_call(function: Fields, id_: str = "", opaque_chars: int = 0) -> ToolCall:
+def _read_function_call(function: Fields, id_: str = "", opaque_chars: int = 0) -> ToolCall:
     return ToolCall(id_, text_of(function.get("name")), as_json_text(function.get("arguments")), opaque_chars)
 
 
@@ -220,7 +225,7 @@ def _call(entry: object) -> Part:
     fields = fields_of(entry) or {}
     function = fields_of(fields.get("function"))
     if function is not None:
-        return _function_call(function, text_of(fields.get("id")), _signature_chars(fields, function))
+        return _read_function_call(function, text_of(fields.get("id")), _count_signature_chars(fields, function))
     custom = fields_of(fields.get("custom"))
     if custom is not None:
         return ToolCall(text_of(fields.get("id")), text_of(custom.get("name")), as_json_text(custom.get("input")))
@@ -228,7 +233,7 @@ def _call(entry: object) -> Part:
 
 
 def _holds_result(message: Fields, piece: Message) -> bool:
-    """Whether a tool's message has plain fields, with the very result that was read from it."""
+    """Return whether a tool's message has plain fields, with the very result that was read from it."""
     result = cast("ToolResult", piece.parts[0])
     return (
         message["content"] is result.text
@@ -240,13 +245,14 @@ def _holds_result(message: Fields, piece: Message) -> bool:
 
 
 def _holds_words(message: Fields, piece: Message) -> bool:
-    """Whether a message has plain fields, with the very text and calls that were read from it."""
+    """Return whether a message has plain fields, with the very text and tool calls that were read from it."""
     content, parts = message["content"], piece.parts
     spoken = 0 if content is None else 1
     if spoken and (not isinstance(said := parts[0], Text) or said.text is not content):
         return False
     if len(message) == 2:
         return len(parts) == spoken
+
     calls = cast("Sequence[Fields] | None", message["tool_calls"])
     if piece.role != "assistant" or not isinstance(calls, list) or len(message) != 3:
         return False
@@ -254,9 +260,10 @@ def _holds_words(message: Fields, piece: Message) -> bool:
 
 
 def _is_call_of(entry: Fields, part: Part) -> bool:
-    """Whether a call of plain fields surely reads as this part."""
+    """Return whether an entry of `tool_calls` has plain fields, with the very arguments of this part."""
     if not isinstance(entry, dict) or not isinstance(part, ToolCall) or len(entry) != 3 or "type" not in entry:
         return False
+
     function = cast("Fields | None", entry["function"])
     return (
         isinstance(function, dict)
@@ -268,11 +275,12 @@ def _is_call_of(entry: Fields, part: Part) -> bool:
     )
 
 
-def _signature_chars(call: Fields, function: Fields) -> int:
-    """Characters of Gemini's thought signature, where Google's own endpoint for this API and LiteLLM (1.106) put it."""
+def _count_signature_chars(call: Fields, function: Fields) -> int:
+    """Return the length of Gemini's thought signature, in any place used by Google's endpoint for this API and LiteLLM (1.106)."""
     id_ = text_of(call.get("id"))
     if _SIGNED_FIELDS.isdisjoint(call) and _SIGNED_FIELDS.isdisjoint(function) and "__thought__" not in id_:
         return 0
+
     extra = call.get("extra_content")
     google = fields_of(extra) if extra else None
     added = call.get("provider_specific_fields") or function.get("provider_specific_fields")
@@ -281,10 +289,11 @@ def _signature_chars(call: Fields, function: Fields) -> int:
 
 
 def _with_arguments(written: object, index: int, text: str) -> object:
-    """Return `tool_calls`, or the fields of `function_call`, with other arguments in the call at an index."""
+    """Return `tool_calls`, or the fields of `function_call`, with other arguments in the tool call at an index."""
     calls = list_of(written)
     if calls is None:
         return {**(fields_of(written) or {}), "arguments": text}
+
     entry = fields_of(calls[index]) or {}
     name, key = ("function", "arguments") if fields_of(entry.get("function")) is not None else ("custom", "input")
     made = {**entry, name: {**(fields_of(entry.get(name)) or {}), key: text}}

@@ -15,7 +15,7 @@ from compaction_hooks.formats._json import as_json_text
 from compaction_hooks.formats._media import media_from_base64
 from compaction_hooks.formats._openai_parts import PARTS
 from compaction_hooks.formats._reading import ROLES, build_message, opaque, read_content, read_result
-from compaction_hooks.formats._rewriting import call_at, part_at, result_content, spoken_content, without_items
+from compaction_hooks.formats._rewriting import call_at, part_at, replace_result_text, replace_text, without_items
 from compaction_hooks.messages import (
     Media,
     Message,
@@ -38,9 +38,9 @@ _CALLS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "apply_patch_call": ("apply_patch", ("operation",)),
     "computer_call": ("computer", ("action", "actions")),
 }
-"""Calls whose output the host sends back: the tool's fixed name ("" when the item carries it), the fields of its arguments.
-Calls that OpenAI answers itself have no second half and are `Opaque`; so are `tool_search_call` and its output, whose tools must
-stay in the context for as long as calls to them do."""
+"""Tool calls whose output the host sends back: the tool's fixed name ("" if the item names it), the fields of its arguments.
+Calls that OpenAI answers itself have no output item and are `Opaque`. So are `tool_search_call` and its output: the tools in it
+must stay in the context as long as calls to them do."""
 
 _OUTPUTS: Final = frozenset(f"{call}_output" for call in _CALLS)
 
@@ -48,19 +48,19 @@ _FAILURES: Final[Mapping[str, Fields]] = {
     "shell_call_output": {"output": [{"outcome": {"type": "exit", "exit_code": 1}}]},
     "apply_patch_call_output": {"status": "failed"},
 }
-"""How outputs say that the call failed; those of other types have no word for it."""
+"""The fields by which outputs of a type report failure; other types have none."""
 
 _BLANK_SCREEN: Final = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg=="
 )
-"""A white image of one pixel: a computer's output must be a screenshot, so a cleared one becomes this."""
+"""A white image of one pixel: a computer's output must be a screenshot, so this replaces a cleared one."""
 
 
 class OpenAIResponsesFormat(DictFormat):
     """Responses items as dicts, TypedDicts or SDK objects; one item is one piece.
 
-    Reasoning, calls and the model's messages all have role "assistant", so a reasoning item is never cut off from the call or
-    message that must follow it. Items of unknown type are `Opaque` parts of the assistant, or of their own role.
+    Reasoning, tool calls and the model's messages all have role "assistant", so a reasoning item is never separated from the
+    tool call or message that must follow it. Items of unknown type are `Opaque` parts of the assistant, or of their own role.
     """
 
     name = "openai_responses"
@@ -78,11 +78,13 @@ class OpenAIResponsesFormat(DictFormat):
         fields = message_fields(message)
         role = text_of(fields.get("role"))
         kind = text_of(fields.get("type")) or ("message" if role else "item_reference")
+
         if kind == "message":
             if not role:
                 raise FormatError('a Responses message needs "role": one of system, developer, user, assistant')
             self._refuse_chat_message(fields)
             return (build_message(ROLES.get(role, "other"), read_content(fields.get("content"), PARTS), fields),)
+
         if kind == "item_reference" and not text_of(fields.get("id")):
             raise FormatError(
                 'a Responses item needs "type" (such as function_call), a message "role", a reference "id"'
@@ -91,7 +93,7 @@ class OpenAIResponsesFormat(DictFormat):
         return (build_message(speaker, (_part(kind, fields),), fields),)
 
     def wrote(self, fields: Fields, /) -> bool:
-        """Return whether a message is surely in this format; plain text all formats write alike."""
+        """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
         is_text_message = fields.get("type") == "message" and isinstance(fields.get("content"), str)
         is_item = "type" in fields if "role" not in fields else is_text_message
         return is_item or super().wrote(fields)
@@ -101,10 +103,10 @@ class OpenAIResponsesFormat(DictFormat):
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
     def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
-        """Return the output item that this type of call wants; a computer's is a blank screenshot, without the text.
+        """Return the output item for this type of tool call; for a computer a blank screenshot, without the text.
 
         Raises:
-            ConfigurationError: the address names no call.
+            ConfigurationError: the address names no tool call.
         """
         asked = call_at(self.read(message), call)
         kind = f"{text_of(message_fields(message).get('type'))}_output"
@@ -118,15 +120,15 @@ class OpenAIResponsesFormat(DictFormat):
             case ToolCall():
                 return _arguments(fields, text)
             case Text() | Media():
-                return {"content": spoken_content(fields.get("content"), address[1], text)}
+                return {"content": replace_text(fields.get("content"), address[1], text)}
 
     def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
-        """Return a copy of a message without these content parts; the rest are the same objects."""
+        """Return a copy of a message without these content parts; the others are the same objects."""
         fields = message_fields(message)
         return {**fields, "content": without_items(fields.get("content"), {index for _, index in parts})}
 
     def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy of a call or an output with this call id; the item's own id stays."""
+        """Return a copy of a tool call or an output with this `call_id`; the item's own id stays."""
         return {**message_fields(message), "call_id": ids[0, 0]}
 
 
@@ -145,7 +147,7 @@ def _part(kind: str, fields: Fields) -> Part:
 
 
 def _call_id(fields: Fields) -> str:
-    # local_shell_call_output is documented with the call's id under "id"; hosts send "call_id" as everywhere else.
+    # local_shell_call_output is documented with the call's id under "id"; hosts send "call_id" as in other outputs.
     return text_of(fields.get("call_id")) or text_of(fields.get("id"))
 
 
@@ -183,7 +185,7 @@ def _output(fields: Fields, text: str) -> Fields:
             {"outcome": {"type": "exit", "exit_code": 0}},
         )
         return {"output": [{**first, "stdout": text, "stderr": ""}]}
-    return {"output": result_content(old, text, "input_text")}
+    return {"output": replace_result_text(old, text, "input_text")}
 
 
 def _arguments(fields: Fields, text: str) -> Fields:

@@ -1,4 +1,4 @@
-"""What a provider counted, as its clients report it."""
+"""Token counts of providers, as their clients report them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from compaction_hooks.messages import ClientUsage, StopReason, Usage
 
 
 def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
-    """Whether a usage report may be believed.
+    """Return whether a usage report can be trusted.
 
-    Not when the call failed or was aborted, when no input was counted (truncated streams report zeros), and when the numbers
-    contradict one another: one is negative, one is no whole number, or the cached parts exceed the whole they are parts of.
+    False if the call failed or was aborted, if no input was counted (truncated streams report zeros), and if the numbers
+    contradict one another: one is negative, one is no whole number, or the cached parts exceed the whole input.
     """
     if not is_counted(usage):
         return False
@@ -23,7 +23,7 @@ def is_usable(usage: Usage, stop_reason: StopReason | None = None) -> bool:
 
 
 def is_counted(usage: object) -> bool:
-    """Whether this is a usage report of plain whole numbers: one made by hand or by a foreign reader may hold anything."""
+    """Return whether this is a usage report of plain whole numbers; one made by a host's own code may hold other values."""
     if not isinstance(usage, Usage):
         return False
     numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
@@ -31,7 +31,7 @@ def is_counted(usage: object) -> bool:
 
 
 def context_tokens(usage: Usage) -> int:
-    """Return how full the context is after a call, in tokens: its whole input and its answer, which the next call sends along.
+    """Return the size of the context after a call, in tokens: its whole input, and its answer, which the next call sends too.
 
     >>> context_tokens(Usage(input_tokens=19_000, output_tokens=1, cache_read_tokens=14_000))
     19001
@@ -40,24 +40,24 @@ def context_tokens(usage: Usage) -> int:
 
 
 def usage_from_openai(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
-    """Return the usage of an OpenAI-style response (chat or Responses), or None when it counts no input.
+    """Return the usage of an OpenAI-style response (chat or Responses), or None if it counts no input.
 
     `prompt_tokens` or `input_tokens` is the whole input already; cached tokens are in its details, or with DeepSeek and LiteLLM
     next to it. Missing and malformed fields count as 0.
 
     Raises:
-        TypeError: it is neither a dict nor the client's own object nor None.
+        TypeError: `usage` is neither a dict nor the client's own object nor None.
     """
     return read_usage(usage_fields(usage, "usage_from_openai"))
 
 
 def usage_from_anthropic(usage: Mapping[str, object] | ClientUsage | None) -> Usage | None:
-    """Return the usage of an Anthropic-style response, or None when it counts no input.
+    """Return the usage of an Anthropic-style response, or None if it counts no input.
 
-    `input_tokens` leaves out the tokens read from and written to the cache: the whole input is the sum of the three.
+    Anthropic's `input_tokens` excludes the tokens read from and written to the cache: the whole input is the sum of the three.
 
     Raises:
-        TypeError: it is neither a dict nor the client's own object nor None.
+        TypeError: `usage` is neither a dict nor the client's own object nor None.
     """
     return read_usage(usage_fields(usage, "usage_from_anthropic"))
 
@@ -66,10 +66,10 @@ def usage_fields(usage: object, function: str) -> Fields | None:
     """Return the fields of a usage report that is a dict or a client's object; None without a report.
 
     Args:
-        function: The public function that was given the report, for the text of the error.
+        function: The public function that received the report, for the text of the error.
 
     Raises:
-        TypeError: it is anything else.
+        TypeError: the report is of another type.
     """
     fields = fields_of(usage)
     if fields is None and usage is not None:
@@ -81,24 +81,24 @@ def usage_fields(usage: object, function: str) -> Fields | None:
 
 
 def read_usage(usage: object) -> Usage | None:
-    """Return the count of a provider, in the dialect of OpenAI or of Anthropic; None when it counts no input.
-
-    OpenAI's input count includes the cached part, Anthropic's leaves it out. Some services (xAI) count reasoning into the total
-    only: it is output.
-    """
+    """Return the usage that a provider reports, in the shape of OpenAI or of Anthropic; None if it counts no input."""
     fields = fields_of(usage) or {}
     details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
     cache_read = _count(fields, "cache_read_input_tokens", "prompt_cache_hit_tokens") or _count(
         details, "cached_tokens"
     )
     cache_write = _count(fields, "cache_creation_input_tokens") or _count(details, "cache_write_tokens")
+
+    # OpenAI's input count includes the cached part, Anthropic's excludes it.
     whole = _count(fields, "prompt_tokens")
     if whole is None:
-        beside = (_count(fields, "cache_read_input_tokens"), _count(fields, "cache_creation_input_tokens"))
-        counts = [count for count in (_count(fields, "input_tokens"), *beside) if count is not None]
+        cached = (_count(fields, "cache_read_input_tokens"), _count(fields, "cache_creation_input_tokens"))
+        counts = [count for count in (_count(fields, "input_tokens"), *cached) if count is not None]
         if not counts:
             return None
         whole = sum(counts)
+
+    # xAI counts reasoning into the total only: it is output.
     output = _count(fields, "completion_tokens") or _count(fields, "output_tokens") or 0
     output = max(output, (_count(fields, "total_tokens") or 0) - whole)
     return Usage(
@@ -110,6 +110,6 @@ def read_usage(usage: object) -> Usage | None:
 
 
 def _count(fields: Fields, *names: str) -> int | None:
-    """Return the first of these fields that holds a whole number from 0 on; None without one."""
+    """Return the first of these fields with a whole number from 0 on; None without one."""
     values = map(fields.get, names)
     return next((value for value in values if type(value) is int and value >= 0), None)
