@@ -35,6 +35,7 @@ RUN_BY = {
     "docs/stores.md": "stores/page.py",
     "docs/troubleshooting.md": "docs/test_docs_troubleshooting.py",
     "docs/tutorial.md": "docs/test_docs_tutorial.py",
+    "docs/write-a-policy.md": "docs/test_docs_settings.py",
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/test_page_programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
     "docs/tracing.md": "adapters/test_page_programs.py",

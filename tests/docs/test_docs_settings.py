@@ -6,37 +6,26 @@ import ast
 import importlib
 import inspect
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from compaction_hooks import CallOptions, CompactionController, CompactionSettings
+import pytest
+
+from compaction_hooks import CallOptions, CompactionController, CompactionSettings, ConfigurationError
 from compaction_hooks.tokens import budget
 from compaction_hooks.triggers import SnapshotFigures
 from tests.conversations import steps, user
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-PROGRAMS = {
-    begin: program
-    for program in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    for begin in (
-        "for window in",
-        "class AfterAnHour",
-        "check_trigger",
-        "by_model",
-        "clear_only",
-        "class ClearS",
-        "check_strategy",
-    )
-    if begin in program
-}
-"""The programs of the page, each by a line of it."""
+POLICY_PAGE = PAGE.with_name("write-a-policy.md")
 
 
-def rows(heading: str, first: str) -> list[list[str]]:
+def rows(heading: str, first: str, page: Path = PAGE) -> list[list[str]]:
     """The cells of the table under a heading whose first column is called this."""
-    section = TEXT.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    section = page.read_text(encoding="utf-8").split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     table = re.search(rf"^\| {first} \|.*\n\|[-:|]+\n((?:\|.*\n?)+)", section, re.MULTILINE)
     assert table is not None
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[1].splitlines()]
@@ -99,28 +88,55 @@ def test_the_budgets_are_what_the_program_prints() -> None:
         window, *amounts = map(number, row)
         budget = CompactionSettings().budget(window)
         assert amounts == [budget.trigger, budget.target, budget.keep, budget.summary]
-    exec(PROGRAMS["for window in"], {})
 
 
-def test_a_trigger_of_ones_own_works_as_shown() -> None:
+def run_programs(page: Path) -> dict[str, Any]:
+    """Run the programs of a page, one after the other, and return their names."""
     shown: dict[str, Any] = {}
-    exec(PROGRAMS["class AfterAnHour"], shown)
-    exec(PROGRAMS["check_trigger"], shown)
-    short = [{"role": "user", "content": "word " * 1_000} for _ in range(10)]
-    assert shown["controller"].transform_context_sync(short) is short
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)), shown)
+    return shown
 
 
-def test_settings_by_model_work_as_shown() -> None:
-    shown: dict[str, Any] = {}
-    exec(PROGRAMS["for window in"] + PROGRAMS["class AfterAnHour"] + PROGRAMS["by_model"], shown)
+def test_the_programs_of_the_page_do_what_it_says() -> None:
+    shown = run_programs(PAGE)
     controller: CompactionController[Any] = shown["controller"]
     found = [controller.settings_for(model) for model in ("gpt-5-mini", "openai/gpt-5", "other")]
     assert found == [*shown["by_model"].values()]
+    assert [len(shown[name].effective_strategies) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
+
+
+def test_a_trigger_and_a_strategy_of_ones_own_work_as_shown() -> None:
+    shown = run_programs(POLICY_PAGE)
+    recorded = [user("Log in."), *steps(40, 3_000, name="screenshot"), *steps(2, 300, first=40)]
+    view = shown["controller"].transform_context_sync(recorded)
+    assert [message is kept for message, kept in zip(view[-6:], recorded[-6:], strict=True)] == [True] * 6
+    assert sum("Old tool result cleared" in message["content"] for message in view) == 39
+
+
+def test_the_policy_page_needs_no_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    run_programs(POLICY_PAGE)
+
+
+def test_the_window_is_found_as_the_page_says() -> None:
+    messages = [user("Hello.")]
+    own: CompactionController[Any] = CompactionController(model="gpt-5")
+    own.transform_context_sync(messages)
+    assert f"is {own.state().context_window:,}, the limit of its" in TEXT.replace("\n", " ")
+    given: CompactionController[Any] = CompactionController(model="gpt-5", context_window=50_000)
+    for model, window in ((None, 50_000), ("my-llm", 20_000), ("gpt-5", 50_000)):
+        given.transform_context_sync(messages, model=model, context_window=20_000)
+        assert given.state().context_window == window
+    ratio = CompactionSettings(trigger_ratio=0.8)
+    unknown: CompactionController[Any] = CompactionController(settings=ratio)
+    assert unknown.transform_context_sync(messages) is messages
+    with pytest.raises(ConfigurationError, match="trigger_ratio"):
+        CompactionController(model="my-llm", settings=ratio)
 
 
 def test_every_figure_of_a_snapshot_is_listed() -> None:
     figures = {name for name in vars(SnapshotFigures) if not name.startswith("_")}
-    assert {code(name) for name, _ in rows("Triggers", "figure of the snapshot")} == figures
+    assert {code(name) for name, _ in rows("A trigger", "figure of the snapshot", POLICY_PAGE)} == figures
 
 
 def test_every_strategy_is_listed_with_its_parameters() -> None:
@@ -134,19 +150,3 @@ def test_every_strategy_is_listed_with_its_parameters() -> None:
         name: [f"{field.name}={getattr(strategy, field.name)}" for field in fields(strategy)]
         for name, strategy in usual.items()
     } == table
-
-
-def test_the_ladders_of_the_page_are_made() -> None:
-    shown: dict[str, Any] = {}
-    exec(PROGRAMS["clear_only"], shown)
-    assert [len(shown[name].effective_strategies) for name in ("clear_only", "never_clear", "no_model")] == [1, 2, 3]
-
-
-def test_a_strategy_of_ones_own_works_as_shown() -> None:
-    recorded = [user("Log in."), *steps(40, 3_000, name="screenshot"), *steps(2, 300, first=40)]
-    shown: dict[str, Any] = {"recorded": recorded}
-    exec(PROGRAMS["class ClearS"], shown)
-    exec(PROGRAMS["check_strategy"], shown)
-    view = shown["controller"].transform_context_sync(recorded)
-    assert [message is kept for message, kept in zip(view[-6:], recorded[-6:], strict=True)] == [True] * 6
-    assert sum("Old tool result cleared" in message["content"] for message in view) == 39

@@ -43,7 +43,7 @@ def is_named(text: str) -> bool:
     return any(all(piece.strip() in text for piece in pieces) for pieces in quoted if len("".join(pieces)) > 15)
 
 
-def test_the_three_things_to_look_at_are_there() -> None:
+def test_the_lines_to_add_run() -> None:
     exec(PROGRAM, {})
 
 
