@@ -1,4 +1,4 @@
-"""Arguments that are unknown or of the wrong kind, refused at once: the error names the argument, its value and the fix.
+"""The check of arguments: unknown ones and wrong kinds are refused; the error names the argument, its value and the fix.
 
 A table names the kind of each argument: `settings.py`, `options.py` and `controller.py` have one for theirs.
 """
@@ -19,9 +19,9 @@ C = TypeVar("C", bound=Callable[..., object])
 R = TypeVar("R")
 
 SHOWN_CHARS: Final = 80
-"""Of a wrong value, an error shows so many characters at most."""
+"""The most characters of a wrong value in an error."""
 NEAR_ENOUGH: Final = 0.5
-"""A known name that is as similar to a wrong one (1: the same) is suggested; the standard library's 0.6 misses `windoww`."""
+"""From this similarity (1: the same) a known name is suggested for a wrong one; the standard library's 0.6 misses `windoww`."""
 
 NOTHING: Final[Mapping[str, str]] = {}
 
@@ -31,7 +31,7 @@ class Kind:
 
     Attributes:
         fits: Whether a value is of this kind.
-        wanted: What the value must be or have, for the error: "must ...".
+        wanted: The requirement, as it follows "must" in the error.
     """
 
     def __init__(self, fits: Callable[[object], bool], wanted: str) -> None:
@@ -125,11 +125,11 @@ _WRAPPERS: Final[Mapping[str, str]] = {
     "sqlite3": "SQLiteStore(path) of compaction_hooks.stores",
     "pathlib": "SQLiteStore(...) of compaction_hooks.stores",
 }
-"""By the package that another kind of store comes from: how records are kept there."""
+"""The record store to suggest in place of another package's store, by the name of that package."""
 
 
 def check(kinds: Mapping[str, Kind], given: Mapping[str, object]) -> None:
-    """Refuse the first argument that is not of its kind; those without a kind are not looked at.
+    """Refuse the first argument that is not of its kind; skip arguments without a kind.
 
     Raises:
         ConfigurationError: an argument is of the wrong kind.
@@ -140,13 +140,13 @@ def check(kinds: Mapping[str, Kind], given: Mapping[str, object]) -> None:
 
 
 def validate(kinds: Mapping[str, Kind], others: Mapping[str, str] = NOTHING) -> Callable[[C], C]:
-    """Return a decorator of a class or a function: it refuses keywords that it does not have, and values of the wrong kind.
+    """Return a decorator that makes a class or function refuse unknown keywords and values of the wrong kind.
 
-    To type checkers, and to `inspect.signature`, the class or function stays the same.
+    The signature stays the same for type checkers and `inspect.signature`.
 
     Args:
-        kinds: The kind of each argument that is looked at; those that are not given are not.
-        others: Further names that a user may have meant, and what each is called.
+        kinds: The kind of each argument to check.
+        others: Further names that a user may have meant, each with the right name.
     """
 
     def decorate(target: C) -> C:
@@ -185,7 +185,7 @@ def refusal(name: str, value: object, wanted: str) -> ConfigurationError:
 
 
 def package_of(value: object, known: Collection[str]) -> str:
-    """Return which of these packages a value's class, or one it inherits from, comes from; "" for none of them."""
+    """Return the package of a value's class or of one of its bases, if it is among these packages; else ""."""
     packages = (cls.__module__.partition(".")[0] for cls in type(value).__mro__)
     return next((name for name in packages if name in known), "")
 
@@ -193,10 +193,10 @@ def package_of(value: object, known: Collection[str]) -> str:
 def check_names(
     function: str, given: Mapping[str, object], known: Iterable[str], others: Mapping[str, str] = NOTHING
 ) -> None:
-    """Refuse an argument that a function does not have, as Python itself does where it can, and suggest the one meant.
+    """Refuse an argument that a function does not have, as Python does, and suggest a similar one.
 
     Args:
-        others: Further names that a user may have meant, and what each is called.
+        others: Further names that a user may have meant, each with the right name.
 
     Raises:
         TypeError: a name is not known.
@@ -204,7 +204,7 @@ def check_names(
     names = sorted(set(known) - {"self"})
     for name, value in given.items():
         if name not in names:
-            import difflib  # a mistake may take its time, an import may not
+            import difflib  # slow to import, and needed only for the error
 
             near = difflib.get_close_matches(name, [*names, *others], n=1, cutoff=NEAR_ENOUGH)
             fix = f"did you mean {others.get(near[0], near[0])}?" if near else f"it takes {', '.join(names)}"
@@ -212,10 +212,10 @@ def check_names(
 
 
 def check_messages(messages: object) -> None:
-    """Refuse all but a list of messages; of a wrong value only the type is named, for it may hold what users said.
+    """Refuse a value that is no list of messages. The error names only its type: the value may hold text of users.
 
     Raises:
-        ConfigurationError: it is no list.
+        ConfigurationError: the value is no list.
     """
     found = type(messages).__name__
     if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
@@ -231,7 +231,7 @@ def check_messages(messages: object) -> None:
 
 
 def format_value(value: object) -> str:
-    """Return a value for an error text, in one line and bounded; however it is written or fails to be."""
+    """Return a value as one short line for an error text, also if its `repr` fails."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = SHOWN_CHARS
     return " ".join(short.repr(value).split())

@@ -1,12 +1,12 @@
-"""What can go wrong, by what the caller does next.
+"""Errors, by the caller's next action.
 
 CompactionError
-├── ConfigurationError        (also ValueError) wrong arguments: mend the call
+├── ConfigurationError        (also ValueError) wrong arguments: correct the call
 ├── MissingExtraError         (also ModuleNotFoundError) an optional package is absent: install the extra
-├── FormatError               (also ValueError) a message is not what its format says: mend the message or the format
+├── FormatError               (also ValueError) a message does not follow its format: correct the message or the format
 ├── RecordError               (also ValueError) a stored record is damaged or from a newer version
-├── ContextOverflowError      the request cannot be made to fit: shorten the part it names
-└── SummaryRefusedError       a summariser's answer was not usable (never leaves the controller; seen in events)
+├── ContextOverflowError      the request cannot be made to fit: shorten the part that the error names
+└── SummaryRefusedError       a summarizer's answer is not usable (never leaves the controller; reported in events)
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class MissingExtraError(CompactionError, ModuleNotFoundError):
 
 
 class FormatError(CompactionError, ValueError):
-    """A message cannot be read by the format in use; the text names the field and what was expected."""
+    """A message cannot be read by the format in use; the text names the field and the expected value."""
 
 
 class RecordError(CompactionError, ValueError):
-    """A stored compaction record cannot be read, or a store cannot do what is asked; the text names the field, or the remedy."""
+    """A stored compaction record cannot be read, or a store refuses a request; the text names the field, or the remedy."""
 
 
 class SummaryRefusedError(CompactionError):
-    """A summariser answered, but the answer must not be used; `args[0]` says why."""
+    """A summarizer's answer must not be used; `args[0]` is the reason."""
 
 
 class ContextOverflowError(CompactionError):
     """The conversation cannot be made to fit the model's context window.
 
     Attributes:
-        tokens: Estimated size of the smallest valid request, in tokens; None when unknown.
-        window: The model's context window in tokens; None when unknown.
+        tokens: Estimated size of the smallest valid request, in tokens; None if unknown.
+        window: The model's context window in tokens; None if unknown.
         part: The part that cannot shrink: "system prompt", "tools", "current request", "pins", "last step", or
-            "hidden prefix", what the provider counts beside the list: a system prompt and tools that were not handed over; or
-            "strategies": each part could fit, but the strategies of the settings do not shorten any.
+            "hidden prefix" (tokens that the provider counts in addition to the list: a system prompt and tools that were not
+            passed); or "strategies" if each part could fit, but the strategies of the settings shorten none.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""What happened, for people and for tracing. Events carry numbers and names, never message text.
+"""Events: reports of compactions and failures, for people and for tracing. They carry numbers and names, never message text.
 
-`str(event)` is the line that the log has, of 80 columns unless an error has more to say. Only `CompactionFinished.record` quotes
+`str(event)` is the line of the log, of 80 columns unless an error is longer. Only `CompactionFinished.record` quotes
 the conversation, in its summary; no `str`, `repr` or log line of an event shows it.
 
-Every event names its conversation (`session_id`), and those of a compaction what was the occasion (`reason`); durations are in
+Every event names its conversation (`session_id`), and the events of a compaction its occasion (`reason`); durations are in
 seconds, from the start of the attempt.
 """
 
@@ -17,7 +17,7 @@ from compaction_hooks.messages import Usage
 from compaction_hooks.view.record import CompactionReason, CompactionRecord
 
 LINE_CHARS: Final = 80
-"""An event's line has so many characters at most, if its figures and its error leave the session's id 12 of them."""
+"""The most characters of an event's line, unless the figures and the error alone leave fewer than 12 for the session's id."""
 SHORTEST_ID_CHARS: Final = 12
 
 
@@ -30,8 +30,8 @@ class CompactionStarted:
         why: The reason that the trigger gave, or an empty text if no trigger was asked.
         tokens_before: Size of the context in tokens, as estimated or as the provider counted it.
         messages_before: Messages in the view that is too large.
-        trigger_tokens: The threshold in force, or None when the window is unknown.
-        context_window: The model's window in tokens, or None when unknown.
+        trigger_tokens: The active threshold, or None if the window is unknown.
+        context_window: The model's window in tokens, or None if unknown.
     """
 
     session_id: str
@@ -55,12 +55,12 @@ class CompactionFinished:
         tokens_before, tokens_after: Size of the context in tokens.
         messages_before, messages_after: Messages in the view.
         compacted_messages: Host messages that the summary covers.
-        unseen_messages: Of these, messages that no summariser was shown: they are summarised by rule.
-        summary_messages: Messages that hold the summary: 1, or 0 when only tool results were cleared.
-        duration_seconds: From start to finish, the summariser's time included.
-        usage: What the summary cost, or None when unknown or free.
-        used_fallback: Whether the summariser failed in this very attempt and the rungs that need no model were used.
-        left_out: Images, documents and sounds in whose place the view has a line that names them.
+        unseen_messages: The part of these that no summarizer read: they are summarized by rule.
+        summary_messages: Messages that hold the summary: 1, or 0 if only tool results were cleared.
+        duration_seconds: From start to finish, the summarizer's time included.
+        usage: The tokens that the summary cost, or None if unknown or free.
+        used_fallback: Whether the summarizer failed in this attempt, so that strategies without a model were used.
+        left_out: Images, documents and sounds that the view replaces by a line with their names.
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
     """
 
@@ -89,12 +89,12 @@ class CompactionSkipped:
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarize", "breaker open", "undone"; "the history was changed meanwhile", where it is tried
-            again at once; "no progress" while the context has hardly grown since the last compaction; or what was wrong with the
-            best result there was: "no gain", "too large" or "invalid:" with the rule it would have broken; "no media to leave out"
-            after a request that was too large in bytes.
-        tokens: Size of the context that is handed out, in tokens.
-        usage: What a summary cost that was thrown away, or None.
+        why: "aborted", "nothing to summarize", "breaker open", "undone"; "the history was changed meanwhile" (it is tried again at
+            once); "no progress" while the context has hardly grown since the last compaction; the rejection of the best candidate:
+            "no gain", "too large" or "invalid:" with the rule that it breaks; "no media to leave out" after a request that was
+            too large in bytes.
+        tokens: Size of the view that is returned, in tokens.
+        usage: The tokens that a discarded summary cost, or None.
     """
 
     session_id: str
@@ -110,14 +110,14 @@ class CompactionSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFailed:
-    """Something went wrong.
+    """A compaction failed.
 
     Attributes:
-        error: Type and text of what failed, without message text of the conversation.
-        tokens: Size of the context that is handed out, in tokens.
-        is_over_window: Whether the list that was handed out is larger than the window: the provider will reject it.
+        error: Type and text of the error, without message text of the conversation.
+        tokens: Size of the view that is returned, in tokens.
+        is_over_window: Whether the view is larger than the window: the provider will reject it.
         is_breaker_open: Whether the circuit breaker is now open.
-        usage: What failed attempts cost, or None.
+        usage: The tokens that failed attempts cost, or None.
     """
 
     session_id: str
@@ -136,12 +136,12 @@ class CompactionFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailed:
-    """The store could not do what was asked, or held a record that cannot be read; the run goes on.
+    """The store failed, or held a record that cannot be read; the agent's run goes on.
 
     Attributes:
         session_id: The conversation.
-        action: What was asked of it; "read" when a record it gave is damaged or from a later version, and is passed over.
-        error: Type and text of what failed.
+        action: The request to the store; "read" if one of its records is damaged or from a later version, and is skipped.
+        error: Type and text of the error.
     """
 
     session_id: str
@@ -155,7 +155,7 @@ class StoreFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinMissing:
-    """Messages were pinned that the next list does not have. The pins stay: they hold as soon as a list has the messages.
+    """The list does not have all pinned messages. The pins stay: they apply as soon as a list has the messages.
 
     Attributes:
         session_id: The conversation.
@@ -176,7 +176,7 @@ EventHandler: TypeAlias = Callable[[CompactionEvent], Awaitable[None] | None]
 
 
 def _line(session_id: str, text: str) -> str:
-    """Return a line on a conversation; an id that is too long for the line loses its end."""
+    """Return the line of an event; an id that is too long for the line loses its end."""
     most = max(LINE_CHARS - len(": ") - len(text), SHORTEST_ID_CHARS)
     name = " ".join(session_id.split())
     return f"{name if len(name) <= most else name[: most - 1] + '…'}: {text}"

@@ -1,4 +1,4 @@
-"""Objects of hosts and clients, read without letting them fail: their properties, texts and comparisons may raise anything."""
+"""Safe reading of objects of hosts and clients: their properties, texts and comparisons may raise anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def read_attribute(value: object, name: str) -> object:
-    """Return an attribute of an object; None without it, and if reading it fails (httpx: body not read yet)."""
+    """Return an attribute of an object; None if it is absent or raises (httpx: body not read yet)."""
     read: Callable[..., object] = getattr
     try:
         return read(value, name, None)
@@ -15,7 +15,7 @@ def read_attribute(value: object, name: str) -> object:
 
 
 def read_text(value: object) -> str:
-    """Return the text of an object, such as an error; "" if it cannot be written."""
+    """Return the text of an object, such as an error; "" if `str` fails."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001 - `__str__` runs foreign code
@@ -23,7 +23,7 @@ def read_text(value: object) -> str:
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two objects are surely equal; False if they cannot be compared."""
+    """Return whether two objects are equal; False if the comparison fails."""
     try:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - `__eq__` runs foreign code

@@ -1,4 +1,4 @@
-"""Where an installed package lies, without importing it."""
+"""The folder of an installed package, found without an import."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def package_folder(name: str) -> Path | None:
-    """Return the folder of a top-level package, or None when there is none. Nothing of it is run."""
+    """Return the folder of a top-level package, or None if it is not installed. No code of the package runs."""
     try:
         spec = importlib.util.find_spec(name)
     except ValueError:
-        # Imported already, but by something that left no trace of where it came from.
+        # It is imported already, and the module has no spec, such as a stub.
         return None
     locations = spec.submodule_search_locations if spec else None
     return Path(next(iter(locations))) if locations else None

@@ -1,4 +1,4 @@
-"""Models that bind their reasoning to what stood before it, as data, and how a provider says that it refuses such reasoning."""
+"""Models that bind their reasoning to the messages before it, as data, and the refusals of such reasoning by providers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSALS: Final = (
     "invalid data in redacted_thinking block",
     "thinking or redacted_thinking blocks in the latest assistant message cannot be modified",
 )
-"""Sentences of Anthropic's refusals that leaving the reasoning out cures, without their backticks: the same page and
+"""Sentences of Anthropic's refusals that are cured by leaving the reasoning out; without their backticks: the same page and
 https://platform.claude.com/docs/en/build-with-claude/thinking-troubleshooting, read 2026-11; Bedrock repeats them."""
 
 _REFUSED: Final = 400
@@ -29,11 +29,11 @@ _FAMILY: Final = "claude-"
 _VERSION_DOT: Final = r"(?<=\d)\.(?=\d)"
 _SEALED_KINDS: Final = ("thinking", "redacted_thinking")
 _ERRORS: Final = 32
-"""Errors of one chain that are read, as for overflows."""
+"""The most errors of one chain to read, as for overflows."""
 
 
 def binds_reasoning(model: str | None) -> bool:
-    """Return whether a model, under any provider's name for it, refuses reasoning that was made behind another beginning.
+    """Return whether a model, under any provider's name for it, refuses reasoning that was made after other messages.
 
     >>> binds_reasoning("us.anthropic.claude-opus-5-5-20260401-v1:0"), binds_reasoning("openrouter/anthropic/claude-opus-5")
     (True, False)
@@ -43,16 +43,16 @@ def binds_reasoning(model: str | None) -> bool:
 
 
 def is_reasoning(part: Part) -> bool:
-    """Return whether a part is reasoning, blocks of it that have an odd shape included."""
+    """Return whether a part is reasoning, blocks that the format does not know included."""
     if isinstance(part, Opaque):
         return part.kind in _SEALED_KINDS or part.kind.startswith("reasoning")
     return isinstance(part, Thinking)
 
 
 def is_reasoning_refusal(error: object) -> bool:
-    """Return whether an error says that the provider refuses the reasoning in a request. Never raises.
+    """Return whether the provider's error refuses the reasoning in a request. Never raises.
 
-    The same messages without their reasoning are accepted; sent again as they are, they are refused again.
+    The same messages are accepted without their reasoning, and refused again with it.
 
     Args:
         error: An exception of any client, also wrapped or in a group, or its text.

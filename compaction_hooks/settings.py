@@ -1,4 +1,4 @@
-"""The policy of a controller, and the budget that it gives for one context window."""
+"""The policy of a controller, and the budget that it computes for one context window."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _SHORTHAND = {
     "split_turn_min_prefix": ("strategies", "give it to Summarize(...)"),
     "add_continuation": ("strategies", "give it to Summarize(...)"),
 }
-"""Fields that are short for parts of another one, and the way to say the same there."""
+"""Fields that are short for a part of another field: the other field, and how to write the same there."""
 
 
 @arguments.validate(_KINDS)
@@ -104,42 +104,42 @@ class CompactionSettings:
         keep_recent_tokens: Tokens of recent messages kept word for word, as far as 90 % of the threshold hold them with the
             summary. None: 20,000, at most 35 % of the window. After an overflow at most 20 % of the window.
         keep_recent_ratio: The same as a part of the window. Excludes `keep_recent_tokens`.
-        keep_turns: At least so many of the user's last turns are kept whole, as far as 90 % of the threshold hold them; not after
+        keep_turns: The least number of the user's last turns to keep whole, as far as 90 % of the threshold hold them; not after
             an overflow.
         trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
-        trigger_tokens: Compact above this many tokens instead; of this and `trigger_ratio` the lower holds.
-        trigger: Says when to compact, in place of the three numbers, which are short for `ReserveTrigger(reserve_tokens)`,
+        trigger_tokens: Compact above this many tokens instead; with `trigger_ratio` too, the lower of the two applies.
+        trigger: Decides when to compact, in place of the three numbers, which are short for `ReserveTrigger(reserve_tokens)`,
             `RatioTrigger(trigger_ratio)` and `TokensTrigger(trigger_tokens)`, combined with `|`.
-        max_output_tokens: What the host asks the model for, in tokens. Where the known window is input and output
+        max_output_tokens: The output tokens that the host asks the model for. If the known window is for input and output
             together, the reserve is at least this.
-        default_context_window: The window to assume for a model nobody knows. None: no threshold compaction for it.
+        default_context_window: The window of models that the package does not know. None: no threshold compaction for them.
         auto_compact: Whether the threshold triggers a compaction.
-        compact_on_overflow: Whether a provider's overflow error does. The two are independent.
-        overflow_patterns: Texts that mark an error as an overflow of the context, on top of what is recognised anyway;
+        compact_on_overflow: Whether a provider's overflow error triggers one, independently of `auto_compact`.
+        overflow_patterns: Texts that mark an error as an overflow of the context, in addition to the built-in ones;
             upper and lower case are alike.
-        is_subagent: The threshold is the parent's business (klaude-code); overflow is still handled.
-        clear_tool_results: Whether old tool results may be cleared before a summary is asked for.
+        is_subagent: Do not compact at the threshold, because the parent agent does (klaude-code); still recover from overflows.
+        clear_tool_results: Whether old tool results may be cleared before a summarizer is called.
         strategies: The ways to make a view smaller, in the order in which they are tried. None: clear tool results (with
-            `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of what is left.
-        tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (cleared however new),
+            `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of the remaining ones.
+        tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (also the newest are cleared),
             or n (the newest n are kept).
-        max_summary_tokens: The most a summary may hold, at most 10 % of the window and 20 % of the summariser's.
-        summary_prompt: Says how a model writes a summary, in place of our headings: "Five sentences at most, in French." The rest
-            of the prompt stays: that it summarises and answers nothing, the conversation and the summary before it in their tags,
-            the focus of one call, and the most tokens. None: with our headings.
-        summarizer_window: The summariser's own context window, in tokens. None: that of the conversation's model. A larger history
-            is summarised in up to four parts, and by rule from there on.
-        summary_timeout_seconds: After this a summariser counts as failed; `math.inf`: never.
-        repair: Whether a history that was broken before it came here (a call that was never answered, a result without its call)
-            is mended in the list that is handed out. That reads the whole list in every call.
+        max_summary_tokens: The most tokens of a summary, at most 10 % of the window and 20 % of the summarizer's.
+        summary_prompt: Tells a model how to write a summary, in place of our headings: "Five sentences at most, in French." The
+            other parts of the prompt stay: to summarize and answer nothing, the conversation and the previous summary in their
+            tags, the focus of one call, and the most tokens. None: our headings.
+        summarizer_window: The summarizer's own context window, in tokens. None: that of the conversation's model. A larger history
+            is summarized in up to four parts, and its remainder by rule.
+        summary_timeout_seconds: The time after which a summarizer counts as failed; `math.inf`: never.
+        repair: Whether the view repairs a broken history (a tool call without a result, a result without its call). This reads the
+            whole list in every call.
         merge_user_messages: Whether user messages in a row (a summary, pins and the next request among them) are sent as one, for
-            servers with a chat template that wants user and assistant in turn. Only in the views to send, not in what `compact()`
-            gives to store. That reads the whole list in every call.
+            servers with a chat template that wants user and assistant in turn. Only in views to send, not in the list that
+            `compact()` returns to be stored. This reads the whole list in every call.
         split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least
             this many messages (Opal).
         add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
-        breaker_failures: So many failures of the summariser in a row open the circuit breaker (Claude Code).
-        breaker_cooldown_seconds: After this an open breaker lets one attempt through.
+        breaker_failures: Failures of the summarizer in a row that open the circuit breaker (Claude Code).
+        breaker_cooldown_seconds: The time after which an open breaker lets one attempt through.
     """
 
     reserve_tokens: int = RESERVE_TOKENS
@@ -203,7 +203,7 @@ class CompactionSettings:
         """The strategies in order: those of `strategies`, else the usual ones."""
         if self.strategies is not None:
             return tuple(self.strategies)
-        from compaction_hooks.strategies import (  # for compactions only
+        from compaction_hooks.strategies import (  # needed only for compactions
             ClearToolResults,
             DropOldest,
             ShortenParts,
@@ -223,7 +223,7 @@ class CompactionSettings:
 
     @property
     def triggers(self) -> Mapping[str, Trigger]:
-        """The parts of the trigger, each by how it is written here."""
+        """The parts of the trigger, each under its text in these settings, for errors."""
         if self.trigger is not None:
             return {arguments.format_value(part): part for part in parts_of(self.trigger)}
         names: dict[type[object], str] = {
@@ -236,7 +236,7 @@ class CompactionSettings:
 
     @property
     def effective_trigger(self) -> Trigger:
-        """The trigger of these settings: the one given, or the one that the numbers are short for."""
+        """The trigger of these settings: `trigger`, or the one that the numbers are short for."""
         if self.trigger is not None:
             return self.trigger
         return _trigger_of(self.reserve_tokens, self.trigger_ratio, self.trigger_tokens)
@@ -246,7 +246,7 @@ class CompactionSettings:
 
         Args:
             is_input_only: Whether `window` is for the input alone, so that the answer takes nothing from it.
-            max_output_tokens: What one call asks for, in tokens; None: the setting of that name.
+            max_output_tokens: The output tokens that one call asks for; None: the setting of that name.
         """
         requested = 0 if is_input_only else max_output_tokens or self.max_output_tokens or 0
         input_limit = window - min(requested, window - 1)
