@@ -1,4 +1,4 @@
-"""OpenAI's own tokenizers, where their rank files are on the machine already. Never the network.
+"""OpenAI's own tokenizers, if their rank files are on the machine. Never the network.
 
 tiktoken downloads a missing rank file without a timeout, so it is never left to look for one: the file is found, checked and
 read here, in tiktoken's cache or in the wheels of litellm and llama-index, which ship some.
@@ -46,7 +46,7 @@ class _Tokenizer(Protocol):
 
 @dataclass(frozen=True)  # without slots: a subclass may set attributes of its own
 class TiktokenEstimator:
-    """Counts with a tiktoken encoding; without its rank file as `CharacterEstimator` does, after one warning.
+    """An estimator with a tiktoken encoding; without its rank file it counts as `CharacterEstimator` does, after one warning.
 
     The file is looked for at the first count. Exact for the text of OpenAI's models; Claude takes 20 to 35 % more, which is
     learned from usage.
@@ -89,7 +89,7 @@ class TiktokenEstimator:
 
     @property
     def name(self) -> str:
-        """Return what really counts: the encoding, as in "tiktoken:o200k_base", or "characters" where its rank file is missing."""
+        """Return the encoding in use, as in "tiktoken:o200k_base", or "characters" if its rank file is missing."""
         return f"tiktoken:{self.encoding}" if self._tokenizer() else "characters"
 
     def estimate_tokens(self, text: str, /) -> int:
@@ -110,7 +110,7 @@ class TiktokenEstimator:
 
 @cache
 def _load(encoding: str) -> _Tokenizer | None:
-    """tiktoken's encoding, built from a file on this machine; None when there is no sound one, which is reported once."""
+    """Return tiktoken's encoding, built from a file on this machine; None, after one warning, when there is no sound file."""
     constructor = importlib.import_module("tiktoken_ext.openai_public").ENCODING_CONSTRUCTORS[encoding]
     # tiktoken's own function, which knows name, hash and pattern, with ours in place of its loader, which downloads.
     offline = FunctionType(constructor.__code__, {**constructor.__globals__, "load_tiktoken_bpe": _read_ranks})
@@ -129,7 +129,7 @@ def _load(encoding: str) -> _Tokenizer | None:
 
 
 def _read_ranks(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
-    """The ranks tiktoken would download from a URL, out of a file on this machine.
+    """Return the ranks tiktoken would download from a URL, out of a file on this machine.
 
     Raises:
         FileNotFoundError: there is none with the expected SHA-256.
@@ -147,7 +147,7 @@ def _read_ranks(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
 
 
 def _rank_folders() -> Iterator[Path]:
-    """Where rank files may lie: tiktoken's cache, as tiktoken finds it, and the wheels that ship some. No wheel is imported."""
+    """Yield the folders that may hold rank files: tiktoken's cache and the wheels that ship some. No wheel is imported."""
     cache_folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if cache_folder != "":  # set but empty: tiktoken keeps no cache
         yield Path(cache_folder or Path(tempfile.gettempdir(), "data-gym-cache"))

@@ -1,4 +1,4 @@
-"""Facts that code, not a model, carries over: which files were touched, and what the compacted part did."""
+"""Facts that code, not a model, carries over: the touched files, and the actions in the compacted part."""
 
 from compaction_hooks.files.lists import FileOperations, merge
 

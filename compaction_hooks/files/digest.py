@@ -1,4 +1,4 @@
-"""The actions in a stretch of conversation, in numbers and names: for events, logs and whoever reads a record later."""
+"""The actions in a stretch of conversation, in numbers and names: for events, logs and later readers of a record."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from compaction_hooks.files.operations import CallMade
 from compaction_hooks.messages import Message
 
 MAX_LISTED = 50
-"""Of files, commands and hidden results each, the newest that a digest names: it is kept with the record."""
+"""The most files, commands and hidden results each that a digest names, the newest: it is kept with the record."""
 MAX_TEXT_CHARS = 200
-"""Of one command or replacement text, so much is kept, in characters."""
+"""The most that is kept of one command or replacement text, in characters."""
 
 
 def digest(

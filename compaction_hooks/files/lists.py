@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class FileOperations(NamedTuple):
-    """Files in the order they were last touched, oldest first; no path stands in both lists.
+    """Files in the order they were last touched, oldest first; no path is in both lists.
 
     Attributes:
         read: Read and never modified.
@@ -19,7 +19,7 @@ class FileOperations(NamedTuple):
 
 
 def merge(previous: FileOperations, newer: FileOperations) -> FileOperations:
-    """Return what both say together: a path touched again moves to the end, a read file once modified counts as modified.
+    """Return both lists as one: a path touched again moves to the end, a read file once modified counts as modified.
 
     >>> merge(FileOperations(read=("a", "b")), FileOperations(read=("c",), modified=("a",)))
     FileOperations(read=('b', 'c'), modified=('a',))

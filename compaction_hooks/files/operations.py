@@ -1,4 +1,4 @@
-"""Which files a conversation read and modified, from the shape of its tool calls."""
+"""The files that a conversation read and modified, from the shape of its tool calls."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _FAILED_START = re.compile(
     r"|the user doesn't want|\[no result recorded",
     re.IGNORECASE,
 )
-"""First words of failures. The last two are what Claude Code and interrupted sessions put in a result's place."""
+"""First words of failures. Claude Code and interrupted sessions put the last two in a result's place."""
 _FAILED_FIRST = frozenset("acefnptuACEFNPTU<[")
-"""What those begin with."""
+"""The first characters of those."""
 _FAILED_JSON = re.compile(
     r"""[{\[]\s*["'](?:error|errors)["']\s*:(?!\s*(?:null|None|false|False|""|\[\]|\{\}))"""
     r"""|[{\[][^{}]{0,200}["'](?:success|ok)["']\s*:\s*(?:false|False)"""
@@ -65,13 +65,13 @@ _DIRECTORY_VIEW = "files and directories"
 
 
 class CallMade(NamedTuple):
-    """A tool call with its result, read once for whoever asks what it did.
+    """A tool call with its result, read once for all modules that use it.
 
     Attributes:
-        result: What it was answered; None when it never was.
+        result: The answer; None for a call without one.
         arguments: See `call_arguments`.
         command: See `command_line`.
-        has_failed: Whether the answer says that it failed.
+        has_failed: Whether the answer says that the call failed.
     """
 
     call: ToolCall
@@ -94,9 +94,9 @@ def read_calls(messages: Iterable[Message]) -> list[CallMade]:
 def find_touched_files(calls: Iterable[CallMade]) -> FileOperations:
     """Return the files that tool calls read and modified.
 
-    A call counts by the shape of its arguments first (a path next to `new_string` is an edit, whatever the tool is called) and
-    by its name second. A call whose result is a failure touches nothing, except a command line of several commands, of
-    which the failing one need not be the one that wrote.
+    A call counts by the shape of its arguments first (a path next to `new_string` is an edit, under any tool name) and
+    by its name second. A failed call touches nothing, except a command line of several commands: the failing
+    one need not be the one that wrote.
     """
     modified: dict[str, bool] = {}
     for touch in (touch for made in calls for touch in _find_touches(made)):
@@ -195,7 +195,7 @@ def command_line(arguments: Mapping[str, object]) -> str | None:
 
 
 def _find_touches(made: CallMade) -> list[Touch]:
-    """Return the files a call really touched, its result considered."""
+    """Return the files a call touched, after a look at its result."""
     command = made.command
     if made.has_failed and (command is None or not is_compound(command)):
         return []

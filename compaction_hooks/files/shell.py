@@ -1,6 +1,6 @@
-"""Which files a shell command obviously reads or writes.
+"""The files that a shell command obviously reads or writes.
 
-Only what the command line itself says counts: redirections, `tee`, `sed -i`, here-documents, scripts that open a literal path
+Only the command line itself counts: redirections, `tee`, `sed -i`, here-documents, scripts that open a literal path
 for writing. `rm`, `mv`, `cp`, `mkdir` and `touch` change no text an agent would want to read again and are left out.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 SCAN_CHARS = 20_000
-"""Of a command line without its here-documents, and of each here-document, so much is looked at. The longest of 4,413 recorded
-ones have 2,564 and 8,907 characters."""
+"""Characters read of a command line without its here-documents, and of each here-document. The longest of 4,413 recorded ones
+have 2,564 and 8,907."""
 
 READERS = frozenset({"cat", "head", "tail", "less", "more", "nl", "bat", "tac"})
 """Programs whose plain arguments are files they print."""
@@ -70,6 +70,7 @@ def shell_touches(command: str) -> list[Touch]:
         return []
     line, documents = split_heredocs(command)
     line = line[:SCAN_CHARS]
+
     touches: list[Touch] = []
     folder = ""
     for words, targets in simple_commands(line):
@@ -78,6 +79,8 @@ def shell_touches(command: str) -> list[Touch]:
             continue
         found = [*_argument_touches(words), *(Touch(path, True) for path in targets)]
         touches += (_resolve(touch, folder) for touch in found if _is_path(touch.path))
+
+    # A script or a patch names the files it writes in its own text, not in the arguments of a program.
     is_patch = _APPLIES_PATCH.search(line) is not None
     for script in [*documents, line] if documents or _RUNS_SCRIPT.search(line) else []:
         script = script[:SCAN_CHARS]
@@ -93,7 +96,7 @@ def is_compound(command: str) -> bool:
 
 
 def split_heredocs(command: str) -> tuple[str, list[str]]:
-    """Take the bodies of here-documents out of a command: (the rest, the bodies)."""
+    """Return a command without the bodies of its here-documents, and those bodies."""
     if "<<" not in command:
         return command, []
     kept: list[str] = []
@@ -152,7 +155,7 @@ def _words(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _argument_touches(words: list[str]) -> list[Touch]:
-    """Return what a simple command's own arguments say."""
+    """Return the files that a simple command names in its arguments."""
     while words and ("=" in words[0] or words[0] in ("sudo", "then", "do", "time", "env")):
         words = words[1:]
     if not words:
@@ -169,7 +172,7 @@ def _argument_touches(words: list[str]) -> list[Touch]:
 
 
 def _editor_touches(words: list[str]) -> list[Touch]:
-    """`sed` and `perl`: the first plain word is the script unless `-e` gave one; `-i` writes the files behind it."""
+    """Return the files of a `sed` or `perl`: the first plain word is the script unless `-e` gave one; `-i` writes the others."""
     in_place = script_given = is_script = False
     plain: list[str] = []
     for word in words:
@@ -200,5 +203,5 @@ def _is_path(word: str) -> bool:
 
 
 def _resolve(touch: Touch, folder: str) -> Touch:
-    """Return the touch with its path normalised and, where it is relative, under the folder the command went to."""
+    """Return the touch with its path normalised and, if it is relative, under the folder the command went to."""
     return Touch(posixpath.normpath(posixpath.join(folder, touch.path)), touch.modified)

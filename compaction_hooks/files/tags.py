@@ -9,7 +9,7 @@ from compaction_hooks.files.lists import FileOperations
 from compaction_hooks.text.shortening import remove_blocks
 
 FILE_TAG_CHARS = 3_000
-"""The most the tags take, in characters: about a thousand tokens, a quarter of what a summary may hold."""
+"""The most the tags take, in characters: about a thousand tokens, a quarter of the largest summary."""
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _TO_ESCAPE = re.compile(r"&(?=(?:amp|lt|gt);)|[<>]")
@@ -19,7 +19,7 @@ _LONGEST_OMITTED = "(9999 earlier files not listed)\n"
 def file_tags(operations: FileOperations, *, max_chars: int = FILE_TAG_CHARS) -> str:
     """Return `<read-files>` and `<modified-files>` with one path on each line, oldest first; empty when there is nothing to say.
 
-    The text has at most `max_chars` characters. Where the paths do not fit, modified files go before read ones and newer
+    The text has at most `max_chars` characters. If the paths do not fit, modified files go before read ones and newer
     before older ones, and the number of those left out is stated. Paths are escaped, so that none can close its tag, leave its
     line or read as the beginning of a turn.
 
@@ -39,7 +39,7 @@ def remove_file_tags(text: str) -> str:
 
 
 def _render_tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, int]:
-    """Return one tag with the newest paths that fit, empty when not even one does; and how many are left out."""
+    """Return one tag with the newest paths that fit, empty when none does; and the number of paths left out."""
     room = max_chars - len(f"<{name}>\n</{name}>")
     newest = _take_fitting(paths, room)
     if len(newest) < len(paths):
@@ -52,7 +52,7 @@ def _render_tag(name: str, paths: Sequence[str], max_chars: int) -> tuple[str, i
 
 
 def _take_fitting(paths: Sequence[str], room: int) -> list[str]:
-    """Return the lines of the paths that fit, the last one first; no more paths are looked at."""
+    """Return the lines of the paths that fit, the last one first. Stop at the first that does not fit."""
     lines: list[str] = []
     for path in reversed(paths):
         line = _escape_path(path)

@@ -1,6 +1,6 @@
-"""Where records live between processes: in memory, in one SQLite file, or in any key-value store.
+"""Stores of records: in memory, in one SQLite file, or in any key-value store.
 
-A store holds, for each session id, records as JSON texts, and knows nothing about what is in them.
+A store holds, for each session id, records as JSON texts, and does not read them.
 """
 
 from compaction_hooks.stores.key_value import KeyValueStore

@@ -12,19 +12,19 @@ from compaction_hooks.stores.protocols import KeyValue
 T = TypeVar("T")
 
 _LONGEST: Final = 120
-"""Characters of an id written out; of a longer one the beginning and a digest. Some stores have few bytes for a key: etcd's and
-S3's thousands are many, memcached's 250 are not."""
+"""The most characters of an id in a key; a longer id becomes its beginning and a digest. Some stores have few bytes for a key:
+memcached 250, etcd and S3 thousands."""
 
 
 class KeyValueStore:
     """Records in a key-value store: one folder for each conversation, one entry for each record.
 
-    A save is one `add`, with nothing read before it, so workers never overwrite one another's records. Sync where the store's
-    methods are sync, async where they are.
+    A save is one `add`, with nothing read before it, so workers never overwrite one another's records. Sync if the store's
+    methods are sync, else async.
 
     Args:
-        store: Where the entries go.
-        prefix: What every folder's name begins with, to tell these entries from others in the same place.
+        store: The store that gets the entries.
+        prefix: The beginning of every folder's name, to tell these entries from others in the same store.
     """
 
     def __init__(self, store: KeyValue, prefix: str = "compaction_records:") -> None:
@@ -48,8 +48,8 @@ class KeyValueStore:
 
 
 def _key(name: str) -> str:
-    """A key of its own for any text; readable where the text is."""
-    from urllib.parse import quote  # slow to import, and not everybody has a store
+    """Return a key that no other text gets; readable if the text is."""
+    from urllib.parse import quote  # slow to import, and few programs have a store
 
     quoted = quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
     if 0 < len(quoted) <= _LONGEST:
@@ -59,7 +59,7 @@ def _key(name: str) -> str:
 
 
 def _convert(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
-    """What `make` makes of an answer; of one that is awaited, an awaitable."""
+    """Return `make(answer)`, or an awaitable of it if the answer is to be awaited."""
     if not inspect.isawaitable(answer):
         return make(answer)
 
@@ -70,7 +70,7 @@ def _convert(answer: Any, make: Callable[[Any], T]) -> T | Awaitable[T]:
 
 
 def text_of(value: str | bytes) -> str:
-    """Return a stored value as text. Bytes that are no UTF-8 make a text that is no JSON, so that the records beside it are read.
+    """Return a stored value as text. Bytes that are no UTF-8 make a text that is no JSON, so that the other records are read.
 
     >>> text_of(b'{"id": "\\xff"}')
     '{"id": "\\\\xff"}'

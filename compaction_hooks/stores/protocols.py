@@ -1,4 +1,4 @@
-"""What a store must do: the whole contract, and a smaller one for key-value stores."""
+"""The contract of a store, and a smaller one for key-value stores."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class RecordStore(Protocol):
     """Keeps compaction records. Each method may be sync or async. Errors never fail the agent; they are reported as events.
 
     Several workers may use one store at once. None of them changes a record, so a store needs no lock across calls: it must only
-    never lose or tear what was appended.
+    never lose or tear an appended record.
     """
 
     def load(self, session_id: str, /) -> Sequence[str] | Awaitable[Sequence[str]]:
-        """The session's records as JSON texts, in any order; empty for an unknown session."""
+        """Return the session's records as JSON texts, in any order; empty for an unknown session."""
         ...
 
     def append(self, session_id: str, record_id: str, record: str, /) -> Awaitable[None] | None:
@@ -29,19 +29,19 @@ class RecordStore(Protocol):
 class KeyValue(Protocol):
     """A store of texts under two keys: a folder for each conversation, a name for each record in it.
 
-    A hash, a table with two key columns, a partition key and a sort key; where keys are flat, `f"{folder}/{name}"`. Each method
+    A hash, a table with two key columns, a partition key and a sort key; if keys are flat, `f"{folder}/{name}"`. Each method
     may be sync or async, and each is one atomic step. Keys are safe to use as they are: after the prefix given to
     `KeyValueStore` they hold ASCII letters, digits and `_-%`, at least one and at most 150.
     """
 
     def values(self, folder: str, /) -> Iterable[str | bytes] | Awaitable[Iterable[str | bytes]]:
-        """All values of a folder in any order, as they were added or as UTF-8; none for an unknown folder."""
+        """Return all values of a folder in any order, as they were added or as UTF-8; none for an unknown folder."""
         ...
 
     def add(self, folder: str, name: str, value: str, /) -> object:
-        """Keep a value, ASCII text, unless the folder has one under this name already. What is returned, or awaited, is ignored."""
+        """Keep a value, ASCII text, unless the folder has one under this name already. The returned or awaited value is ignored."""
         ...
 
     def delete(self, folder: str, name: str, /) -> object:
-        """Remove a value if it is there. What is returned, or awaited, is ignored."""
+        """Remove a value if it is there. The returned or awaited value is ignored."""
         ...

@@ -14,7 +14,7 @@ from compaction_hooks.errors import RecordError
 from compaction_hooks.stores.key_value import text_of
 
 if TYPE_CHECKING:
-    import sqlite3  # some Pythons are built without it: only who uses SQLiteStore needs it
+    import sqlite3  # some Pythons are built without it: only a program with a SQLiteStore needs it
 
 BUSY_SECONDS = 10.0
 """How long a call waits for another process to finish writing. A write takes milliseconds."""
@@ -38,7 +38,7 @@ _REMEDIES = {
     "disk I/O error": "look after the disk, its free space and its quota",
     "surrogates not allowed": "give records as `CompactionRecord.to_json` writes them, in ASCII",
 }
-"""What to do, by what SQLite's message holds."""
+"""Remedies, by a part of SQLite's message."""
 
 
 @arguments.validate({"path": arguments.PATH})
@@ -54,7 +54,7 @@ class SQLiteStore:
 
     Raises:
         ConfigurationError: here, `path` is none.
-        RecordError: here and in every method, when SQLite cannot do what is asked; the text names the path and the remedy.
+        RecordError: here and in every method, when SQLite cannot do its part; the text names the path and the remedy.
     """
 
     _connection: sqlite3.Connection | None = None
@@ -107,7 +107,7 @@ class SQLiteStore:
         self.close()
 
     def __del__(self) -> None:
-        """Free the connection of a store that nobody closed: since 3.13 Python warns of one that is collected open."""
+        """Free the connection of a store that was not closed: since 3.13 Python warns of one that is collected open."""
         self._disconnect()
 
     def _run(self, statement: str, *values: str | bytes) -> list[tuple[str]]:
@@ -118,12 +118,12 @@ class SQLiteStore:
                 return self._connect().execute(statement, values).fetchall()
             except (sqlite3.Error, UnicodeEncodeError) as exc:
                 remedy = next(
-                    (what for sign, what in _REMEDIES.items() if sign in str(exc)), "see the cause of this error"
+                    (advice for sign, advice in _REMEDIES.items() if sign in str(exc)), "see the cause of this error"
                 )
                 raise RecordError(f"the record store {self._path} failed ({exc}): {remedy}") from exc
 
     def _connect(self) -> sqlite3.Connection:
-        """This process's connection to the file at the path, opened when there is none."""
+        """Return this process's connection to the file at the path; open one if there is none."""
         if self._connection is not None and self._process != os.getpid():
             self._inherited.append(self._connection)  # closing it here would break the parent's
             self._connection = None
@@ -155,7 +155,7 @@ class SQLiteStore:
 
 
 def _encode_id(id: str) -> str | bytes:
-    """An id as SQLite takes it: bytes, which never equal a text, where it holds lone surrogates."""
+    """Return an id as SQLite takes it: bytes, which never equal a text, if it holds lone surrogates."""
     try:
         id.encode()
     except UnicodeEncodeError:
@@ -164,7 +164,7 @@ def _encode_id(id: str) -> str | bytes:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file is at a path; None when there is none."""
+    """Return device and inode of the file at a path; None when there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,8 +1,8 @@
 """Text in which nothing reads as a turn of a conversation or as a tag of our prompts, however it is disguised.
 
-What tools, web pages and models write ends up in transcripts, summaries and lists of files. A reader, above all a model,
-forgives much: other forms of the same letters, invisible characters, HTML's `&lt;`. So does this module: it compares what is
-seen, not what is written.
+Texts of tools, web pages and models end up in transcripts, summaries and lists of files. A reader, above all a model,
+forgives much: other forms of the same letters, invisible characters, HTML's `&lt;`. So does this module: it compares texts as
+they look, not as they are written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-# -- what is seen
+# -- how a text looks
 
 _LOOKALIKES = str.maketrans(
     # Cyrillic, Armenian and Greek letters that look like Latin ones in one of their cases; small capitals; letters on black.
@@ -28,14 +28,14 @@ _IGNORED_CHARS = (
     + _FILLERS
 )
 _IGNORED_CATEGORIES = frozenset({"Mn", "Me", "Cf", "Cs"})
-"""What nobody sees or takes for a letter: markdown's emphasis, controls, blanks; accents, joiners, marks of direction."""
+"""Characters and categories that readers overlook: markdown's emphasis, controls, blanks; accents, joiners, marks of direction."""
 _IGNORED = re.compile(f"[{_IGNORED_CHARS}]+")
 _ODD = re.compile(
     r"[^\w\s\x00-\xac\xae-\xff\u2010-\u2027\u2030-\u205e\u2190-\u27ff\u2900-\u2bff\u3000-\u3029\u3030-\u303f\uff00-\uffef]"
 )
-"""What may be of one of those categories: no letter, and none of the usual marks."""
+"""A character that may be of one of those categories: no letter, and none of the usual marks."""
 _SEQUENCE = "\x1b\\[[0-?]*[ -/]*[@-\\[\\]-~]"
-"""What a terminal obeys and does not show. None ends in a backslash: it would hide ours."""
+"""An escape sequence, which a terminal obeys and does not show. None ends in a backslash: it would hide ours."""
 _SEQUENCES, _COLOURS = re.compile(_SEQUENCE), re.compile("\x1b\\[[0-9;:]*m")
 
 _CODE = r"\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|%([2-7][0-9a-f])"
@@ -51,13 +51,13 @@ _UNCOUNTED = rf"(?:[\s{_IGNORED_CHARS}]|[^\w\x00-\x7f])*+"
 _START = re.compile(rf"(?:{_UNCOUNTED}(?:[!-$'-\[\]-~\w]|(?i:{_ENCODED})|[&\\%])){{0,80}}{_UNCOUNTED}")
 """As much of a text as may hold a label or the name of a tag: eighty letters, digits and ASCII marks, be they encoded."""
 _SMUGGLED = re.compile("[\U000e0000-\U000e007f]+")
-"""Unicode's tags: nobody sees them, and yet they spell out ASCII text, which models read."""
+"""Unicode's tags: invisible, yet they spell out ASCII text, which models read."""
 _SMUGGLED_LEAD = b"\xf3\xa0"
-"""What each of them begins with in UTF-8."""
+"""The first bytes of each of them in UTF-8."""
 
 
 def _decode(text: str) -> str:
-    """The text with its entities and escapes resolved."""
+    """Return the text with its entities and escapes resolved."""
     if "&" in text:
         import html  # its table of entities is slow to import
 
@@ -68,7 +68,7 @@ def _decode(text: str) -> str:
 
 
 def _skeleton(text: str, gap: str = "") -> str:
-    """What a reader sees of a decoded text: plain letters in one case. In place of what is ignored stands the gap."""
+    """Return a decoded text as a reader sees it: plain letters in one case, `gap` in place of ignored characters."""
     text = _IGNORED.sub(gap, unicodedata.normalize("NFKD", text))
     if text.isascii():
         return text.casefold()
@@ -77,14 +77,15 @@ def _skeleton(text: str, gap: str = "") -> str:
 
 
 def _pack(text: str) -> str:
-    """What a reader sees of a decoded text, without the spaces."""
+    """Return the skeleton of a decoded text without its spaces."""
     return "".join(_skeleton(text).split())
 
 
 def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a reader takes a text, without its spaces, for what the pattern says.
+    """Return whether a text, without its spaces, looks like a match of the pattern.
 
-    Where escape sequences stand, that is a person at a terminal, or a model, to which they are text but for the colours.
+    With escape sequences in it, the text looks one way to a person at a terminal and another to a model, which reads them as
+    text, except colours: either one counts.
     """
     text = _decode(text)
     if "\x1b" not in text:
@@ -95,18 +96,18 @@ def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
 # -- where to look closely
 
 _PLAIN = r"\x00-\x1a\x1c-$'-\[\]-\x7f"
-"""All others are special: behind `&`, a backslash, `%`, escape and what is not ASCII another character may be seen than is written,
-which only a close look tells."""
+"""All others are special: `&`, a backslash, `%`, escape and characters outside ASCII may look like another character, and only a
+close look tells."""
 _UNSEEN = "\x00-\x08\x0e-\x1a\x1f\x7f \t*_`"
 """The other characters that a skeleton without spaces leaves out, those that break lines excepted."""
 _ASCII_BREAKS = "\n\r\v\f\x1c-\x1e"
 _BREAKS = _ASCII_BREAKS + "\x85\u2028\u2029"
 _SPELLED_CHARS = 4
-"""So much of a word is compared before a close look: enough to pass over nearly all lines of code, prose and logs."""
+"""Letters of a word that are compared before a close look: enough to pass over nearly all lines of code, prose and logs."""
 
 
 def _spelling_pattern(words: Iterable[str], unseen: str) -> str:
-    """A pattern for the plain letters that begin one of these words, with unseen ones between them; and for what is special.
+    """Return a pattern for the plain letters that begin one of these words, with unseen ones between; or for a special character.
 
     No text has two ways to match it: quantifiers are possessive, and no two branches begin alike. So it takes linear time.
     """
@@ -122,16 +123,16 @@ def _spelling_pattern(words: Iterable[str], unseen: str) -> str:
 
 
 def _spaced_pattern(word: str) -> str:
-    """A pattern for the skeleton of a word, with spaces anywhere in it."""
+    """Return a pattern for the skeleton of a word, with spaces anywhere in it."""
     return r"\s*".join(map(re.escape, _pack(word)))
 
 
 def _beginnings(words: Iterable[str]) -> list[str]:
-    """The beginnings of the skeletons of words, as far as they are compared."""
+    """Return the beginnings of the skeletons of words, as far as they are compared."""
     return [_pack(word)[:_SPELLED_CHARS] for word in words]
 
 
-# -- what must not be seen
+# -- labels and tags that no text may show
 
 # fmt: off
 _ROLE_WORDS = (
@@ -160,7 +161,7 @@ _ANGLE = "<＜﹤‹〈⟨《≮\u2329︿︽"
 
 
 def _encoding_patterns(characters: str, names: str) -> dict[str, str]:
-    """Patterns for the entities and escapes that are read as one of these characters, by what they begin with."""
+    """Return patterns for the entities and escapes that mean one of these characters, by their first character."""
     codes = [ord(character) for character in characters]
     plain = "|".join(f"{code:x}" for code in codes if code < 0x80)
     return {
@@ -175,7 +176,7 @@ _ENCODED_ANGLE = "|".join(_ENCODED_ANGLES.values())
 _ENCODED_BRACKET = "|".join(_encoding_patterns(_BRACKET, "(?:lbrack|lsqb|lbbrk|lobrk|leftdoublebracket);").values())
 
 _LINE = re.compile(f"[^{_BREAKS}]{{1,10000}}")
-"""So much of a line is looked at for a label: a close look at 100,000 encoded characters stops every thread for 50 ms."""
+"""The part of a line in which a label is looked for: a close look at 100,000 encoded characters stops every thread for 50 ms."""
 _OTHER_ASCII_BREAKS = "\r\v\f\x1c\x1d\x1e"
 _OTHER_BREAKS = _OTHER_ASCII_BREAKS + "\x85\u2028\u2029"
 _LABEL_BEGINNINGS = _beginnings((*_ROLE_WORDS, *_LABEL_WORDS, *_BEFORE_WORDS))
@@ -199,10 +200,10 @@ _LINE_OPENING = re.compile(
 _READS_AS_LABEL = re.compile(
     rf"[^\w\\]*(?:[{_OPENING}](?:{_OURS}|(?:{_NAMED}|tool|function|other)[{_CLOSING}]:)|[{_ANGLE}]/?{_NAMED}(?!\w))"
 )
-"""`[system]`, `[tool.ruff]` and their like stand in configuration files and logs too: those words need a colon."""
+"""Configuration files and logs have lines such as `[system]` and `[tool.ruff]` too: those words need a colon."""
 _NAMES_A_SPEAKER = re.compile(rf"[^\w\\\"'{{(]*{_NAMED}:")
 _LEADS = r"&\\%\x1b"
-"""What encodings and escape sequences begin with."""
+"""The first characters of encodings and escape sequences."""
 _LEAD, _COLON_OR_LEAD = re.compile(f"[{_LEADS}]"), re.compile(f"[:：﹕︓⩴{_LEADS}]")
 _BEFORE_WORD = re.compile(rf"(?:{_SEQUENCE}|(?i:{_ENCODED})|[^\w\u24b6-\u24e9\U0001f130-\U0001f189]|[_{_FILLERS}])*")
 """Letters in circles and squares are no word characters to `re`."""
@@ -216,12 +217,12 @@ _MAY_BE_TAG, _ANY_MAY_BE_TAG = (
 )
 """A bracket behind which a close look may find a tag; the first for ASCII texts, which have one bracket only."""
 _MAY_ENCODE_ANGLES = {lead: re.compile(code, re.IGNORECASE) for lead, code in _ENCODED_ANGLES.items()}
-"""Apart, and by what they begin with: so each is found, or not, at the speed of C."""
+"""One pattern for each first character: so each is found, or not, at the speed of C."""
 _AFTER_ENCODED_ANGLE = re.compile(f"({_ENCODED_ANGLE})", re.IGNORECASE)
 _READS_AS_TAG = re.compile(
     rf"\s*(?:/\s*)?(?:{'|'.join(map(_spaced_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
 )
-"""Spaces stand for emphasis and all that is not seen, too: they may stand in a name, and they end it."""
+"""A space is also the gap for emphasis and invisible characters: it may be inside a name, and it ends a name."""
 _READS_AS_MARK = re.compile(r"/?sys>>|\|[^|<>]{1,40}\|>")
 """The marks of turns in the templates of Llama and most others, without the spaces."""
 
@@ -230,13 +231,13 @@ def neutralize(text: str) -> str:
     """Return a text in which nothing reads as the beginning of a turn or as a tag of our prompts.
 
     A label such as `[User]:` or `User:` at the beginning of a line gets a backslash, and so does one of our tags anywhere, after
-    the bracket where there is one. Other forms of the same letters and brackets, indentation, markdown, entities of HTML, escapes
-    of JSON and URLs, escape sequences of terminals, accents and invisible characters do not hide them; what is encoded twice is
-    not seen. Behind the name of a tag stands no letter, digit or underscore; whatever is not seen ends it, and so do line breaks.
-    Invisible characters that spell out a text are taken out. Behind 10,000 characters of a line no label is looked for. Applied
-    twice it changes nothing more.
+    its bracket if it has one. Other forms of the same letters and brackets, indentation, markdown, entities of HTML, escapes
+    of JSON and URLs, escape sequences of terminals, accents and invisible characters do not hide them; text that is
+    encoded twice is not recognised. No letter, digit or underscore may follow the name of a tag; invisible characters and line
+    breaks end it. Invisible characters that spell out a text are removed. A label is looked for in the first 10,000
+    characters of a line. A second application changes nothing more.
 
-    Three things are left alone that configuration files and data hold: brackets around a name without a colon, as in `[system]`,
+    Three forms that configuration files and data hold are left alone: brackets around a name without a colon, as in `[system]`,
     unless our transcripts begin a turn with that name; an indented `user:` in small letters; and `<|...|>` around nothing or more
     than forty characters.
 
@@ -245,6 +246,7 @@ def neutralize(text: str) -> str:
     """
     if not text.isascii() and _SMUGGLED_LEAD in text.encode("utf-8", "surrogatepass"):
         text = _SMUGGLED.sub("", text)
+
     text = _escape_tags(text)
     if any(lead in text and angle.search(text) for lead, angle in _MAY_ENCODE_ANGLES.items()):
         text = "".join(_escape_encoded_tags(text))
@@ -271,7 +273,7 @@ def find_turns(text: str) -> list[str]:
 
 
 def _lines_to_look_at(text: str) -> Iterator[re.Match[str]]:
-    """Yield the lines that may begin a turn; of all others a quick look tells that they do not."""
+    """Yield the lines that may begin a turn; a quick look rules out all others."""
     if _FIRST_LINE.match(text) and (line := _LINE.match(text)):
         yield line
     has_others = any(map(text.__contains__, _OTHER_ASCII_BREAKS if text.isascii() else _OTHER_BREAKS))
@@ -281,8 +283,8 @@ def _lines_to_look_at(text: str) -> Iterator[re.Match[str]]:
 
 
 def _escape_tags(text: str) -> str:
-    """The text with a backslash behind each bracket that begins a tag of ours."""
-    has_others = not text.isascii() and any(map(text.__contains__, _ANGLE[1:]))  # most texts are as ASCII ones in this
+    """Return the text with a backslash behind each bracket that begins a tag of ours."""
+    has_others = not text.isascii() and any(map(text.__contains__, _ANGLE[1:]))  # most texts have none of these
     if not has_others and "<" not in text:
         return text
     marked: list[str] = []
@@ -303,7 +305,7 @@ def _escape_encoded_tags(text: str) -> Iterator[str]:
 
 
 def _is_tag(text: str) -> bool:
-    """Whether what follows an angle bracket makes it a tag of ours."""
+    """Return whether the text behind an angle bracket makes it a tag of ours."""
     start = _decode(text[: _end_of(_START, text)])
     if "\x1b" in start:
         start = _SEQUENCES.sub(" ", start)
@@ -312,7 +314,7 @@ def _is_tag(text: str) -> bool:
 
 
 def _label_position(line: str) -> int | None:
-    """Where the word of a label begins, behind its bracket; None when the line does not read as one."""
+    """Return the index of a label's word, behind its bracket; None when the line does not read as a label."""
     end = _end_of(_LINE_OPENING, line)
     if not end:
         return None
@@ -322,7 +324,7 @@ def _label_position(line: str) -> int | None:
 
 
 def _speaker_position(line: str) -> int | None:
-    """Where a line begins to name its speaker, as in `User: ...`; None when it does not, or is an entry of indented data."""
+    """Return the index of the speaker's name, as in `User: ...`; None when a line names none, or is an entry of indented data."""
     word = _end_of(_BEFORE_WORD, line)
     colon = _COLON_OR_LEAD.search(line, word)
     if _LEAD.search(line, 0, colon.end() if colon else word):
@@ -338,20 +340,20 @@ def _speaker_position(line: str) -> int | None:
 
 
 def _begins_small(text: str) -> bool:
-    """Whether the first letter of a text is a small one, as that of a key in YAML is; one of an escape sequence counts."""
+    """Return whether a text begins with a small letter, as a key in YAML does; a letter of an escape sequence counts."""
     text = _COLOURS.sub("", text).replace("\x1b", "")
     word = _end_of(_BEFORE_WORD, text)
     return text[word : word + 1].islower()
 
 
 def _first_letter(line: str) -> int:
-    """Where the first letter or digit of a line stands, be it encoded."""
+    """Return the index of the first letter or digit of a line, encoded or not."""
     end = _end_of(_BEFORE_WORD, line)
     codes = _ENCODINGS.finditer(line, 0, end)
     return next((code.start() for code in codes if _pack(_decode(code[0])).isalnum()), end)
 
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:
-    """Where a pattern that begins at `start` ends; `start` when it is not there."""
+    """Return the end of the pattern's match at `start`, or `start` if there is no match."""
     found = pattern.match(text, start)
     return found.end() if found else start

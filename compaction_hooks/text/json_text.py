@@ -36,12 +36,12 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def may_be_nested(text: str, levels: int = MOST_NESTED) -> bool:
-    """Whether a JSON text has more brackets than so many levels need: few have, and counting takes little time."""
+    """Return whether a JSON text has more brackets than `levels` levels need: few have, and counting takes little time."""
     return text.count("{") + text.count("[") > levels
 
 
 def is_nested(value: object, levels: int = MOST_NESTED) -> bool:
-    """Whether objects and lists are nested in more than so many levels. The value must not hold itself."""
+    """Return whether objects and lists are nested in more than `levels` levels. The value must not hold itself."""
     layer: list[object] = [value]
     for _ in range(levels):
         layer = [item for node in layer for item in _items(node)]

@@ -1,4 +1,4 @@
-"""Texts made shorter: cut in the middle, so that no character that is seen as one is split, or freed of blocks."""
+"""Shorter texts: cut in the middle without splitting a visible character, or without blocks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import unicodedata
 
 
 def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0) -> str:
-    """Return the head and the tail of a text with a marker between them that says how much is gone.
+    """Return the head and the tail of a text with a marker between them that counts the characters left out.
 
     An emoji, a surrogate pair or a letter with its accents is not split: up to 32 characters less are kept for that. A
     text that would not get smaller comes back unchanged.
 
     Args:
-        unread_chars: So many more are gone between the head and the tail.
+        unread_chars: Characters between the head and the tail that are not in `text`; the marker counts them too.
 
     >>> shorten("a" * 50 + "b" * 1000 + "c" * 50, 50, 50).replace("a" * 50, "A").replace("c" * 50, "C")
     'A\\n[... 1,000 characters left out ...]\\nC'
@@ -42,7 +42,7 @@ def remove_blocks(text: str, tag: str) -> str:
 
 
 def _find_boundary(text: str, index: int, step: int) -> int:
-    """The nearest place at or after `index` in direction `step` where a text may be cut; gives up after 16 steps."""
+    """Return the nearest index, from `index` in direction `step`, at which a text may be cut; stop after 16 steps."""
     for _ in range(16):
         if not 0 < index < len(text) or not _is_joined(text[index - 1], text[index]):
             break
@@ -51,7 +51,7 @@ def _find_boundary(text: str, index: int, step: int) -> int:
 
 
 def _is_joined(before: str, after: str) -> bool:
-    """Whether two characters are seen as one: accents, emoji joined or modified, surrogate pairs."""
+    """Return whether two characters show as one: accents, emoji joined or modified, surrogate pairs."""
     return (
         unicodedata.combining(after) > 0
         or "\u200d" in (before, after)

@@ -1,4 +1,4 @@
-"""How large a message is: estimators, calibration, windows. Reading a provider's count is in `compaction_hooks.formats`."""
+"""Sizes in tokens: estimators, calibration, windows. Reading a provider's count is in `compaction_hooks.formats`."""
 
 from compaction_hooks.formats.usage import context_tokens, is_usable, usage_from_anthropic, usage_from_openai
 from compaction_hooks.tokens.estimator import (

@@ -7,38 +7,38 @@ from dataclasses import dataclass, replace
 RESERVE_TOKENS = 16_384
 """Left free for the answer. klaude-code, pi and TunaCode use this number."""
 RESERVE_RATIO = 0.25
-"""Of the window, the most the reserve may take, so that small windows work (klaude-code)."""
+"""The most the reserve may take of the window, so that small windows work (klaude-code)."""
 KEEP_RECENT_TOKENS = 20_000
 """Recent messages kept word for word. klaude-code, pi, TunaCode and Opal use this number."""
 KEEP_RECENT_RATIO = 0.35
-"""Of the window, the most that is kept unless the settings say how much (klaude-code)."""
+"""The most that is kept, as a part of the window, unless the settings say how much (klaude-code)."""
 EMERGENCY_KEEP_RATIO = 0.20
-"""Of the window, the most that is kept after an overflow (Opal)."""
+"""The most that is kept after an overflow, as a part of the window (Opal)."""
 MANUAL_KEEP_RATIO = 0.25
-"""Of the present context, the most a manual compaction keeps when the caller names no number: who asks wants it smaller
+"""The most a manual compaction keeps of the present context if the caller names no number: a person who asks wants it smaller
 (klaude-code keeps less on /compact too)."""
 TARGET_RATIO = 0.60
-"""Of the trigger, the most a view may hold after a compaction, so that the next one is far away."""
+"""The most a view may hold after a compaction, as a part of the trigger, so that the next one is far away."""
 PROTECT_RESULT_TOKENS = 40_000
 """Newest tool results that are never cleared (OpenCode's prune)."""
 PROTECT_RESULT_RATIO = 0.20
-"""Of the window, the most those may take."""
+"""The most those results may take of the window."""
 MINIMUM_CLEAR_TOKENS = 20_000
 """Clearing tool results must gain this much to be worth a changed prefix (OpenCode's prune)."""
 MINIMUM_CLEAR_RATIO = 0.10
-"""Of the window, enough of a gain in small windows."""
+"""The gain that is enough in small windows, as a part of the window."""
 SUMMARY_TOKENS = 4_096
 """The most a summary may hold, in every round: recorded agents' own summaries have a median of 2.7k tokens."""
 SUMMARY_RATIO = 0.10
-"""Of the window, the most a summary may take."""
+"""The most a summary may take of the window."""
 SUMMARY_TARGET_RATIO = 0.25
-"""Of the target, the most a summary may take, where a low trigger makes the target small in a large window."""
+"""The most a summary may take of the target: a low trigger makes the target small in a large window."""
 SUMMARY_SUMMARIZER_RATIO = 0.20
-"""Of the summariser's own window, the most a summary may take: its request holds the one before and leaves room for the new one."""
+"""The most a summary may take of the summariser's window: its request holds the one before and leaves room for the new one."""
 SPLIT_TURN_MIN_PREFIX = 5
-"""Messages in a turn's first part for which that gets a summary of its own (Opal)."""
+"""The fewest messages of a turn's first part that get a summary of their own (Opal)."""
 MINIMUM_GAIN_RATIO = 0.10
-"""A compaction that saves less than this part of what it replaces is thrown away."""
+"""A compaction that saves less than this part of the replaced messages is thrown away."""
 MINIMUM_GROWTH_RATIO = 0.20
 """After a compaction, the context must grow by this much before the threshold's next one, unless it would not fit the window."""
 UNDO_GROWTH_RATIO = 0.10
@@ -46,24 +46,24 @@ UNDO_GROWTH_RATIO = 0.10
 
 
 def default_keep_tokens(window: int) -> int:
-    """Return the tokens kept if no setting says how many."""
+    """Return the tokens to keep if no setting says how many."""
     return min(KEEP_RECENT_TOKENS, int(window * KEEP_RECENT_RATIO))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one context window allows, in tokens unless another unit is named.
+    """The limits of one context window, in tokens unless another unit is named.
 
     Attributes:
         window: The model's context window.
-        input_limit: The part of it that the input may take, so that the answer has its room.
+        input_limit: The part of the window that the input may take, so that the answer has its room.
         trigger: A view above this is compacted (strictly above).
         target: A view holds at most this after a compaction.
         keep: Recent messages kept word for word.
         keep_turns: The user's last turns that are kept whole, a number of turns.
         emergency_keep: The tokens kept after an overflow.
         protect_results: Newest tool results that are not cleared.
-        minimum_clear: What clearing must gain.
+        minimum_clear: The least that clearing must gain.
         summary: The most a summary may hold.
     """
 
@@ -86,7 +86,7 @@ class Budget:
         return replace(self, target=target, summary=max(min(self.summary, int(target * SUMMARY_TARGET_RATIO)), 1))
 
     def with_keep(self, keep: int) -> Budget:
-        """Return the budget whose target holds so many kept tokens next to a summary, up to 90 % of the trigger."""
+        """Return the budget whose target holds `keep` tokens next to a summary, up to 90 % of the trigger."""
         if keep <= default_keep_tokens(self.window):
             return self
         most = int(self.trigger * (1 - MINIMUM_GAIN_RATIO))

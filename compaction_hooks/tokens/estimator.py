@@ -1,7 +1,7 @@
-"""How large a message is before a provider has counted it, and what a provider's count says.
+"""Estimates of the size of a message that no provider has counted yet.
 
 `CharacterEstimator` needs nothing but the text; `compaction_hooks.tiktoken_estimator` needs the rank files of a tokenizer.
-What one usage report teaches about the next estimate is `compaction_hooks.tokens.calibration`'s business.
+`compaction_hooks.tokens.calibration` corrects the next estimate by a usage report.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from compaction_hooks.tokens.text_classes import text_tokens
 MESSAGE_TOKENS: Final = 4
 """Role and separators of one message: OpenAI's cookbook counts 3 and the role."""
 TOOL_CALL_TOKENS: Final = 24
-"""What surrounds the name and arguments of one call. Fitted, with `TOOL_RESULT_TOKENS`, to recorded requests to Claude."""
+"""The frame of the name and arguments of one tool call. Fitted, with `TOOL_RESULT_TOKENS`, to recorded requests to Claude."""
 TOOL_RESULT_TOKENS: Final = 8
-"""What surrounds one result, its call id included."""
+"""The frame of one result, its call id included."""
 IMAGE_TOKENS: Final = 1_600
-"""One image, whatever its size: the most Anthropic takes after scaling down (width * height / 750); GPT-4.1 stops at 1,536."""
+"""One image of any size: the most Anthropic takes after scaling down (width * height / 750); GPT-4.1 stops at 1,536."""
 LOW_DETAIL_IMAGE_TOKENS: Final = 85
 """One image sent with `detail: low` (OpenAI, GPT-4o; independent of its size)."""
 OTHER_MEDIA_TOKENS: Final = 4_600
 """A document or sound, whose length a host's message does not tell: one dense PDF page at Anthropic, 3,000 of text and an image."""
 MOST_TOKENS: Final = 1_000_000_000_000_000
-"""No message has more: who says so is not counting tokens."""
+"""No message has more: an estimator that says so is not counting tokens."""
 OPAQUE_CHARS_PER_TOKEN: Final = 4
 """Encrypted reasoning is base64 of the reasoning: 4/3 characters for one of about 3.5 per token, rounded down."""
 
 
 class TokenEstimator(Protocol):
-    """Anything that says how many tokens a text and a message take. It should rather say too many than too few."""
+    """An estimate of the tokens of a text and of a message. It should rather say too many than too few."""
 
     @property
     def name(self) -> str:
@@ -52,12 +52,12 @@ class TokenEstimator(Protocol):
         ...
 
     def estimate_message_tokens(self, message: Message, /) -> int:
-        """Return the tokens of a message, all its parts and what surrounds them included; never 0."""
+        """Return the tokens of a message, all its parts and their frames included; never 0."""
         ...
 
 
 class CharacterEstimator:
-    """Estimates by classes of characters; docs/tokens.md has the measured error. Reads stretches of long texts; no vocabulary."""
+    """An estimator by classes of characters, without a vocabulary. Reads stretches of long texts; docs/tokens.md has the error."""
 
     @property
     def name(self) -> str:

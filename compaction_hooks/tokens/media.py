@@ -1,4 +1,4 @@
-"""Images, documents and sounds: how large they turn out to be, and the line that takes their place in a view."""
+"""Images, documents and sounds: their learned sizes, and the line that takes their place in a view."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_media(part: Part) -> tuple[Media, ...]:
 
 
 def describe_left_out(part: Part) -> str:
-    """Return the text in place of a user's media, or of a result that holds media: it says what was left out.
+    """Return the text in place of a user's media, or of a result that holds media: it names the media left out.
 
     >>> describe_left_out(Media("application/pdf", "file-123", is_reference=True, name="report.pdf"))
     '[Left out, the request was too large with it: application/pdf "report.pdf"]'
@@ -49,7 +49,7 @@ def _placeholder(media: Media) -> str:
 
 
 class LearnedMedia:
-    """An estimator that knows how large some media are, which no message tells.
+    """An estimator that has learned the size of some media, which no message tells.
 
     Args:
         estimator: Sizes everything else.
@@ -65,7 +65,7 @@ class LearnedMedia:
         return self._estimator.name
 
     def learn(self, media: Media, tokens: int) -> None:
-        """Take in that media hold so many tokens more than the estimator says."""
+        """Add `tokens` to the size that the estimator gives these media."""
         self._unseen[media.identity] = self._unseen.get(media.identity, 0) + tokens
 
     def estimate_tokens(self, text: str, /) -> int:

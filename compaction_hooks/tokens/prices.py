@@ -1,4 +1,4 @@
-"""Prices of models, as genai-prices lists them where it is installed. Nothing is downloaded."""
+"""Prices of models, from genai-prices if it is installed. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from compaction_hooks.tokens.windows import genai_prices_of, names_of
 
 
 class Prices(NamedTuple):
-    """The prices of one model, in US dollars per million tokens; of a short request, where long ones cost more.
+    """The prices of one model, in US dollars per million tokens; of a short request, if long ones cost more.
 
     Attributes:
         input: Of input that is not read from the cache.
-        cached_input: Of input that the provider reads from its cache; as `input` where it has no price of its own.
+        cached_input: Of input that the provider reads from its cache; as `input` if it has no price of its own.
         output: Of the answer.
     """
 

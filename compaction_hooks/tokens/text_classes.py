@@ -1,12 +1,12 @@
-"""How many tokens a text takes, from the classes of its characters alone: no vocabulary, no dependency.
+"""An estimate of the tokens of a text from the classes of its characters alone: no vocabulary, no dependency.
 
 Byte-pair tokenizers cut a text at word starts, digit groups, punctuation and line breaks, and cut further where letters
-stand in an unusual order (base64, hashes, made-up names). All of that shows in pairs: each character belongs to one of 16
+are in an unusual order (base64, hashes, made-up names). All of that shows in pairs: each character belongs to one of 16
 classes, and each pair of neighbouring classes weighs 0 to 8 sixths of a token.
 
 The whole text is one large integer: `bytes.translate` makes each character the number of its class, a shift puts the class
 before it into the upper half of the same byte, a second `translate` makes each pair as many set bits as it weighs, and
-`int.bit_count` adds them up. That is five passes in C whatever the text holds. Of a long text only stretches are read.
+`int.bit_count` adds them up. That is five passes in C for any text. Of a long text only stretches are read.
 
 The weights were fitted together as docs/tokens.md describes. Change one and the others are no longer right.
 """
@@ -23,17 +23,17 @@ from typing import Final
 MOST_CHARS_PER_TOKEN: Final = 16
 """No text is estimated at fewer tokens: vocabularies hold runs of one rule or blank character as single entries of this length."""
 WHOLE_CHARS: Final = 768
-"""A text of so many characters is read whole, which takes no longer than to pick stretches of it. Of a longer one are read"""
+"""A text of at most this length is read whole, which takes no longer than to pick stretches of it."""
 STRETCH_CHARS: Final = 64
-"""stretches of so many characters, more than most lines have, so that few columns of a table go unseen,"""
+"""The length of a stretch: more than most lines have, so that few columns of a table go unseen."""
 LEAST_STRETCHES: Final = 4
-"""so many of them at least,"""
+"""The fewest stretches of a text that is not read whole."""
 CHARS_PER_STRETCH: Final = 768
-"""and one more for each so many characters: a twelfth of a long text. The error falls with their number, not with their share."""
+"""One more stretch for this many characters: a twelfth of a long text. The error falls with their number, not with their share."""
 MOST_STRETCHES: Final = 2_000
-"""But no more than these: a text of 100 million characters takes as long as one of 1.5 million, some milliseconds."""
+"""The most stretches: a text of 100 million characters takes as long as one of 1.5 million, some milliseconds."""
 STRETCHES_AT_ONCE: Final = 48
-"""So many stretches are held at a time: all of a long text at once would take a quarter of its memory."""
+"""Stretches held at a time: all of a long text at once would take a quarter of its memory."""
 
 _CLASSES: Final = (
     "\n",
@@ -83,7 +83,7 @@ _SIXTHS_PER_TOKEN: Final = 6
 
 
 def _class_of_bytes() -> bytes:
-    """The class of each byte of UTF-8."""
+    """Return the class of each byte of UTF-8."""
     class_of = bytearray([_OTHER_ASCII] * 0x80 + [_CONTINUATION] * 0x40 + [_COMMON_LEAD] * 0x40)
     for number, members in enumerate(_CLASSES):
         for character in members:
@@ -105,7 +105,7 @@ _SHIFTS: Final = tuple(
     tuple(room * (number * number % 61) // 61 for number in range(61))
     for room in range(0, CHARS_PER_STRETCH, STRETCH_CHARS)
 )
-"""Where in their parts of a text the stretches begin, by the room there: else all could show the same columns of a table.
+"""Offsets of the stretches in their parts of a text, by the room there: equal offsets could show the same columns of a table.
 
 Squares modulo a prime scatter like chance and are always the same.
 """
@@ -125,7 +125,7 @@ def text_tokens(text: str) -> int:
 
 
 def _sixths(text: str) -> int:
-    """Sixths of a token that a short text weighs."""
+    """Return the sixths of a token that a short text weighs."""
     encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     classes = _integer(encoded.translate(_CLASS_OF))
     pairs = (classes | classes >> 4).to_bytes(len(encoded))
@@ -133,7 +133,7 @@ def _sixths(text: str) -> int:
 
 
 def _sixths_by_stretches(text: str, length: int) -> int:
-    """The same of a long text, from one stretch out of each of as many equal parts."""
+    """Return the sixths of a token of a long text, from one stretch of each of its equal parts."""
     count = min(LEAST_STRETCHES + length // CHARS_PER_STRETCH, MOST_STRETCHES)
     part = length // count
     shifts = _SHIFTS[min(part // STRETCH_CHARS, len(_SHIFTS)) - 1]
@@ -149,9 +149,9 @@ def _sixths_by_stretches(text: str, length: int) -> int:
 
 
 def _sixths_of_stretches(text: str, starts: Iterable[int]) -> int:
-    """Sixths of a token that the stretches weigh which begin there."""
+    """Return the sixths of a token that the stretches at these indexes weigh."""
     read = "".join([text[start : start + STRETCH_CHARS] for start in starts])
     if len(read) <= WHOLE_CHARS:
         return _sixths(read)
-    # Not at once: memory for what is made of a few hundred bytes is had faster.
+    # Not at once: the memory for a few hundred bytes is allocated faster.
     return sum([_sixths(read[first : first + WHOLE_CHARS]) for first in range(0, len(read), WHOLE_CHARS)])

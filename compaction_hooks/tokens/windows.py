@@ -1,4 +1,4 @@
-"""The size of a model's context window: as given, as providers' errors told, or by tables.
+"""The size of a model's context window: given by the host, told by a provider's error, or from tables.
 
 genai-prices and litellm each hold one, and a small one of current models is part of this package. Nothing is downloaded, and
 litellm is not imported, for that takes seconds and goes to the network; its table is a JSON file in its wheel.
@@ -32,7 +32,7 @@ _DECORATIONS: Final = (
     r"(.+):[a-z]+$",  # OpenRouter's variants, ":free"
     r"(.+)[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)$",
 )
-"""What may stand around a model's name, in the order it is taken off."""
+"""Additions around a model's name, in the order they are removed."""
 
 
 class ModelWindow(NamedTuple):
@@ -41,7 +41,7 @@ class ModelWindow(NamedTuple):
     Attributes:
         tokens: Its size.
         is_input_only: Whether the answer takes nothing from it; otherwise input and answer share it.
-        source: Where the number comes from, for people.
+        source: The origin of the number, for people.
     """
 
     tokens: int
@@ -68,8 +68,8 @@ class Windows:
 
         Args:
             model: None: the controller's own.
-            known: The window that the caller of this very call knows, in tokens. If the tables know a smaller one, that
-                one holds: frameworks tell input and output together, where some models take less input.
+            known: The window that the caller of this very call knows, in tokens. A smaller one of
+                the tables goes before it: frameworks tell input and output together, and some models take less input.
             default: The window of a model that no table knows, in tokens, or None.
         """
         name = model or self._model
@@ -86,7 +86,7 @@ class Windows:
         return found
 
     def learn(self, model: str | None, tokens: int) -> None:
-        """Correct the window of a model by what an error said."""
+        """Correct the window of a model by the number in an error."""
         self._learned[_plain(model or self._model)] = tokens
 
     def _warn_once(self, name: str | None) -> None:
@@ -116,11 +116,11 @@ def _look_up(name: str | None, known: int | None) -> ModelWindow | None:
 
 @lru_cache(maxsize=1024)
 def find_window(model: str) -> ModelWindow | None:
-    """Return the window of a model by genai-prices and litellm, as far as they are installed; where they differ, the smaller.
+    """Return the window of a model by genai-prices and litellm, as far as they are installed; the smaller if they differ.
 
     If neither knows the model, the table of this package counts, which goes by the beginnings of names.
-    A provider in front ("openai/", "anthropic:", "bedrock/us.anthropic."), a date or a version behind are left out where the full
-    name is unknown. Where a part of the window is for the answer alone, the rest is returned.
+    A provider in front ("openai/", "anthropic:", "bedrock/us.anthropic."), a date or a version behind are left out if the full
+    name is unknown. If a part of the window is for the answer alone, the result leaves it out.
 
     Returns:
         None when no table knows the model.
@@ -140,7 +140,7 @@ def _from_table(model: str, tokens_of: Callable[[str], int | None], source: str)
 
 
 def _known_tokens(name: str) -> int | None:
-    """The window of the longest beginning of a name, word by word."""
+    """Return the window of the longest known beginning of a name, word by word."""
     words = (name.replace(".", "-") if "claude" in name else name).split("-")  # only OpenRouter writes claude-opus-5.5
     begins = ("-".join(words[:count]) for count in range(len(words), 0, -1))
     return next(filter(None, map(_known_windows().get, begins)), None)
@@ -154,12 +154,12 @@ def _known_windows() -> Mapping[str, int]:
 
 
 def unknown_window_advice() -> str:
-    """Return a clause for errors and warnings: a package to install that may know more models; empty if it is there already."""
+    """Return a clause for errors and warnings: a package to install that may know more models; empty if it is installed."""
     return "" if _genai_prices() else ", or install genai-prices, which knows more models"
 
 
 def window_from(model: str, tokens: int, source: str) -> ModelWindow:
-    """Return the window behind a table's number: input and answer together, but for some of OpenAI's models."""
+    """Return the window for a table's number: input and answer together, except for some of OpenAI's models."""
     if not re.search(_SPLIT_WINDOW_NAME, model):
         return ModelWindow(tokens, False, source)
     input_tokens = _INPUT_PART.get(tokens, tokens)
@@ -199,7 +199,7 @@ def genai_prices_of(name: str, read: Callable[[Any], T]) -> T | None:
     try:
         return read(_genai_prices().find_provider_model(bare, None, provider or None, None)[1])
     except (LookupError, AttributeError, TypeError, ValueError):
-        # It is not there, does not know the model, or its interface has changed, which is no reason to fail an agent.
+        # Not installed, the model is unknown, or its interface has changed: no reason to fail an agent.
         return None
 
 
@@ -209,7 +209,7 @@ def _genai_prices_tokens(name: str) -> int | None:
 
 @cache
 def _litellm_tokens() -> Mapping[str, int]:
-    """litellm's input limits in tokens by model name in lower case, for models that answer with text."""
+    """Return litellm's input limits in tokens by model name in lower case, for models that answer with text."""
     from compaction_hooks.installed import package_folder  # importlib.util and pathlib are slow to import
 
     folder = package_folder("litellm")
@@ -223,7 +223,7 @@ def _litellm_tokens() -> Mapping[str, int]:
 
 
 def _input_limit(entry: object) -> int | None:
-    """One entry's limit. The entry that describes the others holds sentences where they hold numbers."""
+    """Return one entry's limit. The entry that describes the others holds sentences in place of numbers."""
     if not isinstance(entry, dict):
         return None
     fields = cast("dict[str, object]", entry)
