@@ -1,4 +1,4 @@
-"""What a summariser is asked, what it may answer, and when its answer is refused."""
+"""The request to a summariser, its answer, and the reasons to refuse the answer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Filling:
     """The texts of a request, made when they are first read: one transcript for prompt and transcript.
 
     Args:
-        blank: The request without what is made here.
-        room: How many tokens a transcript in this prompt may have at most.
+        blank: The request without the texts made here.
+        room: Returns the most tokens a transcript in this prompt may have.
     """
 
     def __init__(self, blank: SummaryRequest, room: Callable[[Prompt], int], estimate: Callable[[str], int]) -> None:
@@ -34,7 +34,7 @@ class _Filling:
 
     @property
     def excerpt(self) -> Transcript:
-        """The transcript; from now on it counts as read."""
+        """The transcript; from the first access on it counts as read."""
         if self._shown is None:
             room = self._room(_prompt(self._blank))
             self._shown = transcript(self._blank.messages, max_tokens=room, estimate=self._estimate)
@@ -50,12 +50,12 @@ class _Filling:
         return len(self._blank.messages) - self.excerpt.shown_messages
 
     def count_shown(self) -> int:
-        """How many messages a summariser saw: those in the text it read; all of them when it read no text."""
+        """Return the number of messages a summariser saw: those in the text it read; all of them if it read no text."""
         return len(self._blank.messages) if self._shown is None else self._shown.shown_messages
 
 
 class _Fillable:
-    """Adds to a dataclass with slots the one that holds how the fields are made that are not set yet."""
+    """A slot for the object that makes the fields that are not set yet; a dataclass with slots has no place for it."""
 
     __slots__ = ("_filling",)
 
@@ -64,19 +64,19 @@ class _Fillable:
 class SummaryRequest(_Fillable):
     """One question to a summariser. A model needs `system`, `prompt` and `max_tokens` only.
 
-    What is read of the messages (`prompt`, `transcript`, `omitted_items`) is made when it is first looked at: for a summariser
-    that is no model, it never is.
+    `prompt`, `transcript` and `omitted_items` are made at their first access: never for a summariser that is no model and reads
+    `messages`.
 
     Attributes:
         system: The system prompt that makes the model a summariser.
         prompt: The whole user prompt: instructions, previous summary, transcript in tags, focus.
         transcript: The transcript alone: labelled, escaped, bounded.
         previous_summary: The summary to update, or None the first time.
-        focus: What the caller asked to pay attention to, or None.
+        focus: The subject the caller asked to pay attention to, or None.
         kind: Which of the three kinds of summary is asked for.
         max_tokens: The most the answer may hold, in tokens.
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
-        messages: What is to be summarised, uncut, oldest first; for summarisers that are not models.
+        messages: The messages to summarise, uncut, oldest first; for summarisers that are not models.
         form: Says how the summary is written, in place of our headings; None: with them.
         omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
@@ -97,7 +97,7 @@ class SummaryRequest(_Fillable):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Make a field that was left open. Python asks only for what has no value."""
+            """Make a field that was left open. Python calls this only for a field without a value."""
             if name not in _MADE:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             value = getattr(_filling_of(self), name)()
@@ -110,20 +110,20 @@ _GIVEN: Final = tuple(name for name in SummaryRequest.__dataclass_fields__ if na
 
 
 def _filling_of(request: SummaryRequest) -> _Filling | None:
-    """How a request is filled; None for one that came with all its fields."""
+    """Return the maker of a request's fields; None for a request that came with all of them."""
     return cast("_Filling | None", getattr(request, "_filling", None))  # nothing else is ever put there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A summariser's answer with what is needed to judge it.
+    """A summariser's answer with the facts needed to judge it.
 
     Attributes:
         text: The summary, as Markdown.
-        usage: What the call cost, for the books: a `Usage`, or the provider's own as a dict or a client's object; None when
+        usage: The cost of the call, for the books: a `Usage`, or the provider's own as a dict or a client's object; None when
             unknown.
         finish_reason: The provider's word for how the answer ended; "length" and its synonyms refuse it.
-        tool_calls: Whatever calls the model made instead of answering; any call refuses the answer.
+        tool_calls: Tool calls that the model made instead of an answer; one is enough to refuse it.
     """
 
     text: str
@@ -141,7 +141,7 @@ class Summarizer(Protocol):
 # -- asking
 
 MINIMUM_TRANSCRIPT_TOKENS = 512
-"""A summariser is shown at least this much, however little room its window seems to leave: it may have more than is known."""
+"""The least a summariser is shown, even if its window seems to have no room: the window may be larger than known."""
 
 
 def summary_request(
@@ -159,10 +159,10 @@ def summary_request(
     """Return the question that asks for a summary of these messages.
 
     Args:
-        previous_summary: What a summary of kind "update" takes the place of; not shown for the other kinds.
+        previous_summary: The summary that one of kind "update" replaces; not shown for the other kinds.
         max_tokens: The most the summary may hold.
-        request_tokens: The most that system prompt and prompt may take together. The transcript gets what the rest of them
-            leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
+        request_tokens: The most that system prompt and prompt may take together. The transcript gets the tokens that
+            the rest of them leaves, and at least `MINIMUM_TRANSCRIPT_TOKENS`.
         estimate: Size of a text in tokens.
         form: Says how the summary is written, in place of our headings.
     """
@@ -193,19 +193,19 @@ def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryReq
     """
     filling = _filling_of(request)
     tokens = (estimate(request.transcript) if filling is None else filling.excerpt.tokens) // 2
-    blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold what overflowed
+    blank = replace(request, prompt="", transcript="", omitted_items=0)  # else it would hold the text that overflowed
     smaller = _Filling(blank, lambda _: tokens, estimate)
     return _attach_filling(blank, smaller) if smaller.excerpt.pieces else None
 
 
 def count_shown_messages(request: SummaryRequest) -> int:
-    """Return how many of a request's messages, from the oldest on, its summariser saw: all of them if it read no transcript."""
+    """Return the number of messages, from the oldest on, that a request's summariser saw: all if it read no transcript."""
     filling = _filling_of(request)
     return len(request.messages) - request.omitted_items if filling is None else filling.count_shown()
 
 
 def _attach_filling(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
-    """The request without the fields that are made when they are first read."""
+    """Return the request with its lazy fields unset, to be made at their first access."""
     request = SummaryRequest.__new__(SummaryRequest)
     for name in _GIVEN:
         object.__setattr__(request, name, getattr(blank, name))
@@ -214,7 +214,7 @@ def _attach_filling(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
 
 
 def _prompt(request: SummaryRequest) -> Prompt:
-    """The user prompt for this kind of summary."""
+    """Return the user prompt for this kind of summary."""
     return make_user_prompt(
         request.kind,
         previous_summary=request.previous_summary,
@@ -238,32 +238,32 @@ _WITHHELD = frozenset(
     )
 )
 MOST_REASONING_CHARS = 400_000
-"""So many characters of reasoning may come with a summary: 100,000 tokens."""
+"""The most characters of reasoning that may come with a summary: 100,000 tokens."""
 MOST_CHARS_PER_TOKEN = 32
 """Prose has about four. A text with more characters for each accepted token is refused before its tokens are estimated."""
 REFUSAL_CHARS = 500
 """A model that refuses says so in a few sentences. The shortest summary in the form that the prompt asks for has its headings."""
 _ECHO_CHARS = 80
-"""A text from here on that stands word for word in the instructions is an echo; shorter ones may be chance."""
+"""A text of at least this length that repeats a passage of the instructions is an echo; a shorter one may be chance."""
 _REASONING = re.compile(r"\s*<(think|thinking|reasoning|analysis)>")
 _NEXT_LINE = re.compile(r"[ \t]*+(?:\n|\Z)")
 _STRUCTURE = re.compile(r"^\s*(?:[#*•+-]|\d+[.)]\s)", re.MULTILINE)
-"""A heading or the item of a list: all that a summary in the form of the prompt consists of."""
+"""A heading or the item of a list: a summary in the form of the prompt has nothing else."""
 _FENCE = re.compile(r"```(?:markdown|md|text)?[ \t]*+\n")
 _SUMMARY_BEGINNING = re.compile(r"(?:[^\n]{0,200}\n\s*+)?<summary>")
 _SUMMARY_END = re.compile(r"</summary>\s*[^\n]{0,200}\Z")
 _MOST_END_CHARS = 400
-"""The end of an answer in which its last tag is looked for."""
+"""Characters at the end of an answer in which its last tag is looked for."""
 _LINE_CHARS = 1_000
-"""Of one line, so much is looked at to find whether it says anything."""
+"""The most characters of a line that are read to find whether it says anything."""
 _PROMPT_TAG = re.compile(r"^[ \t]*</?(?:conversation|previous-summary|focus)>[ \t]*$", re.MULTILINE)
 
 
 def read_summary_usage(answer: object) -> Usage | None:
-    """Return the cost of an answer, if it names it; of one that cannot be read a warning remains, and the summary counts."""
+    """Return the cost of an answer, if it names one. Warn about a cost that cannot be read: the summary still counts."""
     try:
         read = read_report(answer.usage, "Summary") if isinstance(answer, Summary) else None
-    except Exception as error:  # noqa: BLE001 - whatever a callable put there
+    except Exception as error:  # noqa: BLE001 - a host's callable may put any object there
         logger.warning("the usage of a summary is left out: %s", describe_error(error))
         return None
     if read is not None and not is_counted(read):
@@ -273,14 +273,14 @@ def read_summary_usage(answer: object) -> Usage | None:
 
 
 def unwrap_answer(answer: object) -> Summary:
-    """Return a `str` or `Summary` as a `Summary` whose text is freed of what models wrap around it.
+    """Return a `str` or `Summary` as a `Summary` without the wrapping that models put around the text.
 
-    Taken off are reasoning at its beginning (`<think>`, `<analysis>`, ...), a code fence and `<summary>` tags around the
+    Removed are reasoning at its beginning (`<think>`, `<analysis>`, ...), a code fence and `<summary>` tags around the
     whole, with one line of talk before and after such tags. Usage, finish reason and calls stay. An answer of
     any other type comes back as an empty summary, which `refusal` refuses.
     """
     summary = answer if isinstance(answer, Summary) else Summary(text=answer if isinstance(answer, str) else "")
-    text = summary.text if type(summary.text) is str else ""  # whatever a callable put there
+    text = summary.text if type(summary.text) is str else ""  # a host's callable may put any object there
     text = _remove_wrapping(_remove_reasoning(text).strip())
     return summary if text == summary.text and summary is answer else replace(summary, text=text)
 
@@ -305,6 +305,7 @@ def _remove_reasoning(text: str) -> str:
     while opening := _REASONING.match(text, start):
         end = text.find(closing := f"</{opening[1]}>", opening.end())
         start = end + len(closing) if end >= 0 else len(text)
+
     # Chat templates open the reasoning themselves: the answer has only its end, on a line of its own.
     end = text.find("<think>", start)
     end = len(text) if end < 0 else end
@@ -320,14 +321,16 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
     """Return why an answer must not be used, in words without its text; None when it may be.
 
     Args:
-        answer: Whatever the summariser returned; anything but `str` and `Summary` is refused.
+        answer: The summariser's return value; anything but `str` and `Summary` is refused.
         estimate: Size of a text in tokens.
     """
     if (why := _unreadable(answer, request)) is not None:
         return why
     summary = unwrap_answer(answer)
+    # Before every check that reads the whole text: the answer may be megabytes.
     if len(summary.text) > request.max_tokens * MOST_CHARS_PER_TOKEN:
         return _too_long(summary.text, request)
+
     ending = re.sub(r"[^a-z]", "", (summary.finish_reason or "").rpartition(".")[2].casefold())
     if summary.tool_calls or ending in _CALLED_TOOLS:
         return "the summarizer called a tool instead of answering"
@@ -335,12 +338,14 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
         return f"the summary was cut off (finish reason {ending})"
     if ending in _WITHHELD:
         return f"the summary was withheld (finish reason {ending})"
+
     if all(map(_says_nothing, summary.text.splitlines())):
         return "the summary is empty"
     if _asks_for_headings(request) and len(summary.text) <= REFUSAL_CHARS and _STRUCTURE.search(summary.text) is None:
         return f"the summary has none of the headings that were asked for, in {len(summary.text)} characters: the model refused"
     if _is_echo(summary.text, request):
         return "the summary repeats the prompt or the transcript, or continues the conversation"
+
     tokens = estimate(summary.text)
     if tokens > request.max_tokens:
         return f"the summary has {tokens} tokens, at most {request.max_tokens} are accepted"
@@ -348,7 +353,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
 
 
 def _unreadable(answer: object, request: SummaryRequest) -> str | None:
-    """Return why the text of an answer is not even looked at."""
+    """Return why an answer cannot be read, or is too long to be; None when it can."""
     if not isinstance(answer, str | Summary):
         return f"the summarizer returned {type(answer).__name__}, not str or Summary"
     text = cast(object, answer.text if isinstance(answer, Summary) else answer)
@@ -366,7 +371,7 @@ def _too_long(text: str, request: SummaryRequest) -> str:
 
 
 def _asks_for_headings(request: SummaryRequest) -> bool:
-    """Whether the summariser was asked in our words: it looked at the prompt, and that has no form of the host's."""
+    """Return whether the summariser was asked for our headings: it read the prompt, and the host gave no form of its own."""
     if request.form is not None:
         return False
     try:
@@ -376,11 +381,11 @@ def _asks_for_headings(request: SummaryRequest) -> bool:
 
 
 def _says_nothing(line: str) -> bool:
-    """Whether a line is blank, a heading, or "(none)"."""
+    """Return whether a line is blank, a heading, or "(none)"."""
     return line.lstrip().startswith("#") or re.sub(r"[\W_]+", "", line[:_LINE_CHARS]).casefold() in ("", "none", "na")
 
 
 def _is_echo(text: str, request: SummaryRequest) -> bool:
-    """Whether a text is made of the prompt's own parts. One quoted label is no echo."""
+    """Return whether a text repeats the prompt's own parts. One quoted label is no echo."""
     repeats_instructions = len(text) >= _ECHO_CHARS and text in _prompt(request).behind
     return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(find_turns(text)) > 1

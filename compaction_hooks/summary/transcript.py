@@ -1,4 +1,4 @@
-"""Messages to labelled text for a summariser: escaped, so that no content can pose as a turn, and never above a bound.
+"""Messages as labelled text for a summariser: escaped, so that no content can pose as a turn, and never above a bound.
 
 A transcript is blocks separated by an empty line, each begun by a label: `[User]:`, `[Assistant]:`, `[Tool Call]:`,
 `[Tool Result]:` (also for tools that the provider ran). System messages, thinking and reminders are left out, media are named and
@@ -28,9 +28,9 @@ class Transcript:
     """Messages as labelled text, in the pieces it is joined from: most are the host's own strings, and take no memory.
 
     Attributes:
-        pieces: What joined without a separator is the text.
+        pieces: The parts of the text, to be joined without a separator.
         tokens: Size of the text by the estimate.
-        shown_messages: How many of the messages, from the oldest on, the text shows; the others did not fit.
+        shown_messages: Number of messages, from the oldest on, that the text shows; the others did not fit.
     """
 
     pieces: Sequence[str]
@@ -54,21 +54,21 @@ class _Caps:
 _STEPS = (_Caps(2_000), _Caps(1_000), _Caps(500), _Caps(200, 32_000), _Caps(200, 8_000))
 """Tried in order until everything fits. pi and OpenCode cut results at 2000 characters, TunaCode and Opal at 500."""
 _TIGHT = (_STEPS[-1], _Caps(200, 2_000), _Caps(100, 500), _Caps(50, 50))
-"""Tried in order for a first item larger than the whole bound; of other items the mildest, which else wait for the next part."""
+"""Tried in order for a first item larger than the whole bound; of other items only the mildest: they can wait for the next part."""
 _MOST_CHARS_PER_TOKEN = 32
-"""Prose has about four. A text with more characters than a bound of so many a token would not fit it whole: it is cut before it
-is escaped, which takes seconds for tens of megabytes."""
+"""Prose has about four. A text with more characters for each token of the bound cannot fit whole: it is cut before it is
+escaped, because escaping takes seconds for tens of megabytes."""
 _NOISE_CHARS = 50_000
-"""So much more than it may show is read of each end of a text, in case noise is taken out; a pattern that runs over 100 MB stops
-every thread for seconds."""
+"""Characters read at each end of a text in addition to those it may show, in case noise is removed; a pattern that runs over
+100 MB stops every thread for seconds."""
 _PLAINLY_OVER = 1.25
-"""So far above the bound, by what the whole took for each character, caps are not tried."""
+"""Caps are not tried if the text is larger than the bound by this factor, at the tokens a character of the last try."""
 _SEPARATOR = "\n\n"
 _SEPARATOR_TOKENS = 1
 """An empty line is one token in the cl100k and o200k vocabularies."""
 
 _Block: TypeAlias = list[str]
-"""What one message is shown as, in pieces: of each of its turns a label, with an empty line before it, and what was said."""
+"""The text of one message, in pieces: for each of its turns a label, with an empty line before it, and the words."""
 _USER, _ASSISTANT, _OTHER, _CALL, _RESULT, _ERROR = (
     f"{_SEPARATOR}[{name}]: "
     for name in ("User", "Assistant", "Other", "Tool Call", "Tool Result", "Tool Result (error)")
@@ -84,16 +84,17 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
     one message fits.
 
     Args:
-        estimate: Size of a text in tokens; what it says of the empty text counts once, not for every item. It sees the
-            same characters a few times at most, however many messages there are.
+        estimate: Size of a text in tokens; the size of the empty text counts once, not for every item. It reads the same
+            characters a few times at most, for any number of messages.
     """
     most_chars = max(max_tokens, 1) * _MOST_CHARS_PER_TOKEN
-    density, last_chars = 0.0, -1  # tokens a character, 0 while not known; and how many were shown last
+    density, last_chars = 0.0, -1  # tokens a character, 0 while unknown; and the characters of the last try
     for step in _STEPS:
         caps = _Caps(step.result_chars, min(step.text_chars, most_chars))
         least_chars = _least_chars(messages, caps)
         if least_chars == last_chars or least_chars * density > max_tokens * _PLAINLY_OVER:
             continue
+
         last_chars = least_chars
         pieces = _begin([piece for message in messages for piece in _block(message, caps)])
         chars = sum(map(len, pieces))
@@ -107,13 +108,13 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
 
 
 def _begin(pieces: list[str]) -> list[str]:
-    """Take the empty line from before the first of these blocks, and return them all."""
+    """Remove the empty line before the first of these blocks, in place, and return them all."""
     pieces[:1] = [piece.removeprefix(_SEPARATOR) for piece in pieces[:1]]
     return pieces
 
 
 def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[str], int]) -> Transcript:
-    """Show the oldest of these messages that fit."""
+    """Return a transcript of the oldest of these messages that fit."""
     overhead = estimate("")
 
     @cache
@@ -132,7 +133,7 @@ def _oldest(messages: Sequence[Message], max_tokens: int, estimate: Callable[[st
 
 
 def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], int]) -> tuple[_Block, int]:
-    """Return the texts of the first groups that fit the room, and how many messages these are."""
+    """Return the texts of the first groups that fit the room, and the number of their messages."""
     pieces: list[str] = []
     shown = 0
     for group in groups:
@@ -149,7 +150,7 @@ def _fill(groups: Sequence[Sequence[Message]], room: int, cost: Callable[[str], 
 
 
 def _least_chars(messages: Iterable[Message], caps: _Caps) -> int:
-    """About how many characters are shown under caps at least."""
+    """Return about the fewest characters that these caps show."""
     chars = 0
     for message in messages:
         for part in message.parts:
@@ -170,7 +171,7 @@ def _squeeze(group: Sequence[Message], room: int, cost: Callable[[str], int], st
 
 
 def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """The messages in order, those together between which a cut would part a call from its result."""
+    """Return the messages in order, in groups: a cut inside a group would part a call from its result."""
     caller: dict[str, int] = {}
     ends = list(range(len(messages)))
     for index, message in enumerate(messages):
@@ -178,6 +179,7 @@ def _groups(messages: Sequence[Message]) -> list[Sequence[Message]]:
             caller[call.id] = index
         for result in message.results:
             ends[caller.get(result.call_id, index)] = index
+
     groups: list[Sequence[Message]] = []
     start = end = 0
     for index, last in enumerate(ends):
@@ -198,7 +200,7 @@ _as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _block(message: Message, caps: _Caps) -> _Block:
-    """A message with its labels, each turn escaped; empty when it has nothing to show."""
+    """Return a message with its labels, each turn escaped; empty when it has nothing to show."""
     if message.role == "system":
         return []
     pieces: list[str] = []
@@ -213,7 +215,7 @@ def _block(message: Message, caps: _Caps) -> _Block:
 
 
 def _turn(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
-    """The label of a part that is a turn of its own, escaped; or None and words of the speaker, still to be escaped."""
+    """Return the label and the escaped text of a part that is its own turn; or None and the speaker's words, not escaped."""
     match part:
         case ToolResult():
             return _ERROR if part.is_error else _RESULT, _result(part, caps.result_chars)
@@ -237,12 +239,12 @@ def _result(result: ToolResult, max_chars: int) -> str:
 
 
 def _hosted_tool_turn(block: Opaque, max_chars: int) -> str:
-    """The name of a tool that the provider ran, with its query, its output or both; other people's words, as a result is."""
+    """Return the name of a tool that the provider ran, with its query, its output or both; untrusted words, as a result is."""
     return neutralize(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
 
 
 def _call(call: ToolCall, max_chars: int) -> str:
-    """`name(key="value", ...)`, each value cut."""
+    """Return `name(key="value", ...)`, each value cut."""
     values = (f"{_one_line(key)}={_value(value, max_chars)}" for key, value in call_arguments(call).items())
     return neutralize(f"{_one_line(call.name)}({', '.join(values)})")
 
@@ -254,7 +256,7 @@ def _value(value: object, max_chars: int) -> str:
 
 
 def _placeholder(media: Media) -> str:
-    """`[image: image/png]`; never the URL, which may hold the data itself."""
+    """Return `[image: image/png]`; never the URL, which may hold the data itself."""
     kind = _one_line(media.media_type)
     return f"[{kind.partition('/')[0]}: {kind}]"
 
@@ -264,7 +266,7 @@ def _one_line(name: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text without terminal colours, control characters and halves of surrogate pairs, which no provider accepts."""
+    """Return the text without terminal colours, control characters and halves of surrogate pairs, which no provider accepts."""
     encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     if not encoded.translate(None, _QUIET):
         return text

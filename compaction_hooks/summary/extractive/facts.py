@@ -1,4 +1,4 @@
-"""Facts told in a conversation without tools: the sentences with names, titles, numbers and preferences, in any script."""
+"""Facts of a conversation without tools: the sentences with names, titles, numbers and preferences, in any script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compaction_hooks.summary.extractive.text import is_foreign_summary, is_requ
 SHORT_CHARS, SHORT_WIDE_CHARS = 60, 20
 """Small talk below this length, without a name in it, tells nothing; the second for scripts without spaces."""
 MINIMUM_LETTERS = 0.45
-"""Of a sentence's characters, the part that must be letters: code and tables have less, a telephone number told has more."""
+"""The part of a sentence that must be letters: code and tables have less, a sentence with a telephone number has more."""
 TALK = 0.4
 """Factor for longer small talk, and for the part of a question's value that its names give."""
 
@@ -38,7 +38,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
 
     Args:
         messages: The conversation, or nothing when it has tools and its facts are carried otherwise.
-        earlier: Facts of an earlier summary, and requests that no longer stand on their own.
+        earlier: Facts of an earlier summary, and requests that are no longer items of their own.
     """
     told: list[tuple[Section, str, str]] = []
     for number, item in enumerate(earlier):
@@ -48,11 +48,13 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
         if message.role in ("user", "assistant") and is_request(message.text) and not is_foreign_summary(message.text):
             section = Section.USER_FACTS if message.role == "user" else Section.ASSISTANT_FACTS
             told += ((section, f"message {number}", sentence) for sentence in spoken_sentences(message.text))
+
     terms = [_terms(_DATE.sub("", sentence)) for _, _, sentence in told]
     frequency = Counter(term for found in terms for term in found)
+
     items: list[Item] = []
     for index, (section, group, sentence) in enumerate(told):
-        # How unlike the other sentences it is, for its length; 0 for one without words.
+        # Its difference from the other sentences, for its length; 0 for a sentence without words.
         rarity = sum(math.log((len(told) + 1) / frequency[term]) for term in terms[index]) / (len(terms[index]) + 4)
         value = _rate(sentence, section, rarity)
         if value > 0:
@@ -62,7 +64,7 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Ite
 
 
 def _rate(sentence: str, section: Section, rarity: float) -> float:
-    """Return how much a sentence tells: its rarity, and its names, titles, numbers, enumerations and preferences."""
+    """Return the value of a sentence: its rarity, and its names, titles, numbers, enumerations and preferences."""
     body = _DATE.sub("", sentence)
     names = len(_QUOTED.findall(body)) + len(_PROPER.findall(body))
     is_talk = is_small_talk(body)
@@ -70,6 +72,7 @@ def _rate(sentence: str, section: Section, rarity: float) -> float:
     is_short = len(body) < (SHORT_WIDE_CHARS if WIDE.search(body) else SHORT_CHARS)
     if rarity == 0 or letters < MINIMUM_LETTERS * len(body) or (is_talk and is_short and not names):
         return 0.0
+
     bonus = (
         1.5 * min(names, 4)
         + 0.5 * math.sqrt(len(_NUMBER.findall(body)))
@@ -83,7 +86,7 @@ def _rate(sentence: str, section: Section, rarity: float) -> float:
 
 
 def _terms(sentence: str) -> set[str]:
-    """Return the words of a sentence in lower case; where a script sets no spaces, its pairs of characters."""
+    """Return the words of a sentence in lower case; in a script without spaces, its pairs of characters."""
     terms: set[str] = set()
     for word in _TERM.findall(sentence.lower()):
         terms.update((word[i : i + 2] for i in range(len(word) - 1)) if WIDE.match(word) else (word,))

@@ -1,7 +1,7 @@
 """The names, numbers and addresses later steps are likely to need, with the key they had.
 
-An identifier is worth as much as its use so far says: one that the user named, or that a call was made with, will be asked for
-again; one from a single listing will not, and is not held.
+The past use of an identifier gives its value: one that the user named, or that was an argument of a call, will be asked for
+again; one from a single listing will not, and is not kept.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from compaction_hooks.summary.extractive.text import defuse
 MAX_CHARS = 200
 """A longer word is data, not a name."""
 MAX_VALUE_CHARS = 80
-"""The same for a value under a key."""
+"""A longer value under a key is data, not a name."""
 SCAN_CHARS = 1_000
-"""Of one result or argument, the most characters that are read at each end: the middle is data."""
+"""The most characters of one result or argument that are read at each end: the middle is data."""
 MAX_ITEMS = 300
-"""Candidates handed on, the most valuable ones; a summary of the largest size has room for half of them."""
+"""The most candidates that are returned; a summary of the largest size has room for half as many."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are read: deeper ones would exhaust the stack before they named anything."""
 LISTING = 25
-"""A result that names more than this is a listing: its names share the weight of so many."""
+"""A result that names more than this is a listing: its names share the weight of this many."""
 CARRIED = 3.0
-"""Mentions that the first place in an earlier summary's list is worth, beyond one; the last place is worth none."""
+"""Additional mentions for the first place in an earlier summary's list; the last place gets none."""
 
 USER, CALL, ASSISTANT, SUMMARY, RESULT = 4.0, 3.0, 2.0, 1.9, 1.0
 """Weights of a mention."""
 KIND_WEIGHTS = {"url": 1.5, "email": 2.0, "id": 1.5, "number": 1.2, "path": 1.0, "symbol": 0.8}
-"""How likely a word of this kind names one thing that will be asked for again; under a key that says so, `KEY_WEIGHT`."""
+"""Likelihood that a word of this kind names one thing that will be asked for again; under a key that says so, `KEY_WEIGHT`."""
 KEY_WEIGHT = 2.0
 OTHER_WEIGHT = 0.5
 
 _SPEAKERS = {Section.GOAL: USER, Section.CONSTRAINTS: USER, Section.DONE: CALL}
-"""Whose words the items of an earlier summary are; in the other sections it is not known."""
+"""The speakers of the items of an earlier summary; in the other sections they are unknown."""
 _RUN = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
 _GAP = re.compile(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
 _KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
@@ -69,11 +69,11 @@ _DULL_KEY = re.compile(r"(?:description|timeout|limit|offset|output_?mode|status
 
 @dataclass(slots=True)
 class Mention:
-    """The use of one value so far.
+    """The past use of one value.
 
     Attributes:
         weight: Of all mentions together.
-        last: Position of the newest message that named it: 1 for the newest of all, towards 0 for older ones.
+        last: Position of the newest message that named it: 1 for the newest message, towards 0 for older ones.
         key: The key it had, preferably in a call: the next call will use that one. Empty when it had none.
     """
 
@@ -90,7 +90,7 @@ class Mention:
 
     @property
     def score(self) -> float:
-        """The weight of all mentions, of which many add little; it counts twice when the last one is new."""
+        """The logarithm of the weight of all mentions; it counts twice when the last mention is new."""
         return math.log2(1 + self.weight) * (1 + self.last)
 
 
@@ -101,8 +101,8 @@ Mentions: TypeAlias = defaultdict[str, Mention]
 def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
     """Return the identifiers that these messages, and the items of an earlier summary, name.
 
-    A name that only results have counts from the second result on, or under a key that says that it names something; a
-    programmer's symbol if it was spoken of.
+    A name that is only in results counts from the second result on, or under a key for names; a programmer's symbol counts
+    if the user, the assistant or a call named it.
     """
     mentions: Mentions = defaultdict(Mention)
     _count_earlier(earlier, mentions)
@@ -114,6 +114,8 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
         elif isinstance(part, Text) and message.role in ("user", "assistant"):
             for value in _words(part.text):
                 mentions[value].add(USER if message.role == "user" else ASSISTANT, position)
+
+    # Results last: a name in them counts more readily if a message or a call has it too.
     seen: set[int] = set()  # hashes: the names themselves take twice the memory
     for position, _, part in _parts(messages):
         if isinstance(part, ToolResult):
@@ -125,7 +127,7 @@ def identifier_items(mentions: Mapping[str, Mention], known: AbstractSet[str]) -
     """Return the most valuable identifiers, best first.
 
     Args:
-        known: Values that are carried elsewhere, such as the paths in the file lists.
+        known: Values that are elsewhere in the summary, such as the paths in the file lists.
     """
     scored: list[tuple[float, str, str]] = []
     for value, mention in mentions.items():
@@ -140,7 +142,7 @@ def identifier_items(mentions: Mapping[str, Mention], known: AbstractSet[str]) -
 
 
 def kind_of(word: str) -> str:
-    """Return what kind of identifier a word is, empty when it is none.
+    """Return the kind of identifier that a word is, or an empty text.
 
     >>> [kind_of(word) for word in ("https://x.org/a", "a@b.org", "src/a.py", "M20IZO", "#123", "is_open")]
     ['url', 'email', 'path', 'id', 'number', 'symbol']
@@ -161,7 +163,7 @@ def _parts(messages: Sequence[Message]) -> Iterator[tuple[float, Message, Part]]
 
 
 def _count_earlier(items: Sequence[Item], mentions: Mentions) -> None:
-    """Count what an earlier summary holds: its identifiers under their keys, best first, and those its other lines name."""
+    """Count the identifiers of an earlier summary: its own list, best first, and those in its other lines."""
     carried = [item for item in items if item.section is Section.IDENTIFIERS]
     for rank, item in enumerate(carried):
         key, _, values = item.text.partition(": ")
@@ -175,7 +177,7 @@ def _count_earlier(items: Sequence[Item], mentions: Mentions) -> None:
 
 
 def _read_result(text: str, position: float, mentions: Mentions, seen: set[int]) -> None:
-    """Count the names of one result that are worth carrying so far, and add the others to those seen once."""
+    """Count the names of one result that are worth a mention now, and add the others to `seen`."""
     text = _ends(text)
     kinds, keys = _words(text), _members(text)
     named = {**kinds, **keys}
@@ -204,7 +206,7 @@ def _words(text: str) -> dict[str, str]:
 
 
 def _ends(text: str) -> str:
-    """Return both ends of a text, cut between two names: half a name would be a wrong one."""
+    """Return both ends of a text, cut between two names: half a name would be a wrong name."""
     if len(text) <= 2 * SCAN_CHARS:
         return text
     cuts = (SCAN_CHARS, len(text) - SCAN_CHARS)
@@ -227,7 +229,7 @@ def _members(text: str) -> dict[str, str]:
 
 
 def _argument_names(made: CallMade) -> dict[str, str]:
-    """Return what a call was made with, each with its key: short values, and the names in a command."""
+    """Return the arguments of a call that may be names, each with its key: short values, and the names in a command."""
     named = dict.fromkeys(_words(_ends(made.command or "")), "")
     for key, value in _leaves("", made.arguments):
         if value != made.command and not _DULL_KEY.search(key) and _is_value(value, key):
@@ -236,7 +238,7 @@ def _argument_names(made: CallMade) -> dict[str, str]:
 
 
 def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield (key, text) for every scalar in a JSON value, `MAX_DEPTH` levels down; booleans and null name nothing."""
+    """Yield (key, text) for every scalar in a JSON value, `MAX_DEPTH` levels down, except booleans and null."""
     if isinstance(value, bool) or value is None or depth > MAX_DEPTH:
         return
     if (fields := as_fields(value)) is not None:
@@ -250,7 +252,7 @@ def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]
 
 
 def _is_value(value: str, key: str) -> bool:
-    """Whether a keyed value is short enough for a name and, unless its key says that it names something, looks like one."""
+    """Return whether a keyed value is short enough for a name and looks like one, or has a key for names."""
     if not 2 <= len(value) <= MAX_VALUE_CHARS or not value.isprintable() or ", " in value:
         return False
     return bool(_NAMING_KEY.search(key) or kind_of(value))

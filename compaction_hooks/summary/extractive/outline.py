@@ -1,7 +1,7 @@
 """The summary as a list of items under headings: written to text and read back from text.
 
-The text is the whole state. What a later compaction knows of an earlier one is what it reads here, so reading undoes writing;
-a summary by a model or by hand is read by the same rules as far as they go.
+The text is the whole state: a later compaction learns of an earlier one by `parse` alone, so `parse` undoes `render`. A
+summary by a model or by hand is read by the same rules, as far as they apply.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from enum import Enum
 
 
 class Section(Enum):
-    """Where an item stands, in the order of the text. The value is the heading.
+    """The part of the text that an item belongs to, in the order of the text. The value is the heading.
 
-    The heading says whose words follow where they are not the user's: a model reads the summary in a message of the user, and
+    The heading names the speaker of words that are not the user's: a model reads the summary in a message of the user, and
     tools and web pages, by way of the assistant too, must not speak with the user's voice there.
     """
 
@@ -48,14 +48,14 @@ PREFIX_HEADINGS = {
     PROGRESS: "## Attempted So Far",
     CONTEXT: "## Intermediate Results",
 }
-"""What the summary of a turn's first part calls its parts, one level down: as `prompts` asks a model to."""
+"""Headings of the summary of a turn's first part, one level down: the same that `prompts` asks a model for."""
 BULLETS = {Section.DONE: "- [x] ", Section.IN_PROGRESS: "- [ ] ", Section.BLOCKED: "- [ ] "}
-"""Everywhere else a dash alone."""
+"""Bullets of these sections; the others have a dash alone."""
 OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
-"""Around a request that a dash alone would not keep word for word, as one of several lines."""
+"""Tags around a request that a dash alone would not keep word for word, such as one of several lines."""
 
 MAX_LINES = 2_000
-"""Of a summary, so many lines are read: ours have a tenth."""
+"""The most lines of a summary that are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
 _REQUEST_TAG = re.compile(r"<(?=\s*/?\s*request)", re.IGNORECASE)
@@ -74,13 +74,13 @@ _META = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing worth carrying.
+    """One line of a summary, or a part of a line.
 
     Attributes:
         text: Without its bullet; several lines only under `Section.GOAL`.
-        value: What is lost without it, relative to other items; at least 0.
+        value: The loss without it, relative to other items; at least 0.
         group: Items of one section with the same group share a line: sentences of one message, values under one key.
-        must: Goes before every item that is not.
+        must: Whether it goes before every item without this mark.
     """
 
     section: Section
@@ -91,7 +91,7 @@ class Item:
 
 
 def parse(text: str) -> list[Item]:
-    """Read a summary back into items, in the order they stand. What no known heading covers comes back as notes.
+    """Read a summary back into items, in the order of the text. Lines under no known heading become notes.
 
     Left out are "(none)", fenced code and sentences about the summary itself.
     """
@@ -110,7 +110,7 @@ def render(items: Sequence[Item], *, is_prefix: bool = False) -> str:
     """Write items as text, each section's in the order they come; empty sections are left out.
 
     Args:
-        is_prefix: Whether the text stands for the beginning of a turn whose end is kept.
+        is_prefix: Whether the text replaces the beginning of a turn whose end is kept.
     """
     lines: list[str] = []
     parent: str | None = None
@@ -127,14 +127,14 @@ def render(items: Sequence[Item], *, is_prefix: bool = False) -> str:
 
 
 def as_data(item: Item) -> Item:
-    """Return an item without tags that would make a request of a part of it, unless it is a request."""
+    """Return an item without tags that would turn a part of it into a request, unless it is a request."""
     if item.section is Section.GOAL or "<" not in item.text:
         return item
     return replace(item, text=_REQUEST_TAG.sub("‹", item.text))
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield the lines that hold something; a request of several lines is one block with its tags, fenced code is left out."""
+    """Yield the lines with content. A request of several lines is one block with its tags; fenced code is left out."""
     request: list[str] = []
     is_code = False
     for line in text.split("\n")[:MAX_LINES]:
@@ -164,14 +164,14 @@ def _item(block: str, section: Section, group: str) -> Item | None:
     if box:
         body = body[box.end() :]
         section = _section_of_box(section, is_done=box[1] in "xX")
-    body = " ".join(body.splitlines())  # "\r" and its like are line breaks to whoever reads the next summary
+    body = " ".join(body.splitlines())  # "\r" and its like are line breaks to the reader of the next summary
     if _NOTHING.match(body) or _META.match(body):
         return None
     return Item(section=section, text=body, group=group if section in _LINE_SHARING else "")
 
 
 def _section_of_box(section: Section, *, is_done: bool) -> Section:
-    """A box says more than the heading above it, except that both open kinds have open boxes."""
+    """Return the section of an item with a box. A box goes before the heading, but both open sections have open boxes."""
     if is_done:
         return Section.DONE
     return section if section in (Section.BLOCKED, Section.IN_PROGRESS) else Section.IN_PROGRESS
@@ -200,7 +200,7 @@ _TITLES = {
 
 
 def _is_plain(request: str) -> bool:
-    """Whether a request is read back as it stands when it follows a dash."""
+    """Return whether a request behind a dash is read back unchanged."""
     line = f"- {request}"
     return list(_blocks(line)) == [line] and _item(line, Section.GOAL, "") == Item(section=Section.GOAL, text=request)
 

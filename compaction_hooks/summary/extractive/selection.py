@@ -1,4 +1,4 @@
-"""Which items a summary has room for."""
+"""The choice of items that a summary has room for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from compaction_hooks.summary.extractive.text import size
 
 
 def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
-    """Choose what fits: first in each section its most valuable items within its share, then the most valuable of the rest.
+    """Return the items that fit: first the most valuable of each section within its share, then the most valuable others.
 
-    An item whose text stands in one already chosen is not repeated, except requests. The result is in the order of `items`.
+    An item whose text is part of a chosen one is not repeated, except requests. The result is in the order of `items`.
 
     Args:
         max_size: For the whole text, headings included, as `text.size` measures.
-        shares: Of `max_size`, what a section may take before the others had their turn.
+        shares: The part of `max_size` that a section may take in the first round.
     """
     budget = _Budget(max_size)
     order = sorted(range(len(items)), key=lambda index: (not items[index].must, -items[index].value, -index))
@@ -28,7 +28,7 @@ def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, floa
 
 
 class _Budget:
-    """What was chosen so far, and what it costs."""
+    """The items chosen so far, and their cost."""
 
     def __init__(self, max_size: float) -> None:
         self.chosen: set[int] = set()
@@ -44,7 +44,7 @@ class _Budget:
             return
         cost = self._cost(item)
         spent = self._spent.get(item.section, 0.0)
-        # A request is one of its own, however short: "yes".
+        # A request is always an item of its own, even one as short as "yes".
         is_said = item.section is not Section.GOAL and item.text in self._text
         if cost > self._left or spent + cost > section_limit or is_said:
             return
@@ -56,7 +56,7 @@ class _Budget:
         self._text += item.text + "\n"
 
     def _cost(self, item: Item) -> float:
-        """Size of an item with the bullet, the key and the headings it brings along."""
+        """Return the size of an item with the bullet, the key and the headings that it adds."""
         if item.group and (item.section, item.group) in self._groups:
             return size(", " + item.text)
         lead = BULLETS.get(item.section, "- ") + "\n"

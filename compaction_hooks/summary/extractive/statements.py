@@ -1,4 +1,4 @@
-"""What was said: the user's requests and constraints, the assistant's decisions and what it meant to do next."""
+"""Statements of the conversation: the user's requests and constraints, the assistant's decisions and intentions."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from compaction_hooks.summary.extractive.text import (
 from compaction_hooks.text.escaping import neutralize
 
 SENTENCE_CHARS = 300
-"""Of one sentence carried on its own."""
+"""The most characters of a sentence in an item."""
 OLD_REQUEST_CHARS = 400
-"""Of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
+"""The most characters of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
 OPENING_REQUESTS = 3
 """Requests at the beginning that count more than their age says: they set the subject."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
-"""Of one message, so many sentences are looked at from each end, and so much of each: what is larger was pasted."""
+"""The most sentences of a message that are read from each end, and characters of each: a larger text was pasted."""
 NEXT_SENTENCES = 3
-"""The most intentions that are carried."""
+"""The most intentions in a summary."""
 
-# For texts in small letters: to ignore the case takes three times as long.
+# For texts in small letters: a pattern that ignores the case takes three times as long.
 _CONSTRAINT = re.compile(
     r"\b(?:must(?:n't)?|never|always|don'?t|do not|cannot|can't|should(?:n't)?|only|instead of|prefer|avoid|make sure|ensure|"
     r"require[ds]?|needs? to|has to|have to|without|no more than|at most|at least|keep|leave|important|please use|use the|"
@@ -64,16 +64,16 @@ WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def request_texts(messages: Iterable[Message]) -> list[str]:
-    """Return what the user asked, word for word and in order: without the harness's blocks, markers and summaries.
+    """Return the user's requests, word for word and in order: without the harness's blocks, markers and summaries.
 
-    Escaped here already, so that a request said again equals the one an earlier summary holds.
+    They are escaped here, so that a repeated request equals the one in an earlier summary.
     """
     texts = (strip_harness(message.text) for message in messages if message.role == "user" and not message.is_summary)
     return [neutralize(text) for text in texts if is_request(text) and not is_foreign_summary(text)]
 
 
 def foreign_summaries(messages: Iterable[Message]) -> list[str]:
-    """Return the summaries that stand among the user's messages: marked by the host or recognised by how they begin."""
+    """Return the summaries among the user's messages: marked by the host or recognised by their first words."""
     spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
     return [neutralize(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
 
@@ -82,15 +82,17 @@ def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
     """Return one item for each request, oldest first; the first and the newest are never dropped.
 
     Args:
-        max_size: What the first and the newest may have together: half each, more where the other is short.
+        max_size: The most that the first and the newest may have together: half each, more if the other is short.
     """
     texts = list(reversed(dict.fromkeys(reversed(texts))))
     if not texts:
         return []
+
     half = max_size / 2
     limits = [half] * len(texts)
     limits[0] = max(half, max_size - size(texts[-1]))
     limits[-1] = max(half, max_size - size(texts[0]))
+
     items: list[Item] = []
     for index, (text, limit) in enumerate(zip(texts, limits, strict=True)):
         is_kept = index in (0, len(texts) - 1)
@@ -98,14 +100,15 @@ def request_items(texts: Sequence[str], max_size: float) -> list[Item]:
         value = 3.0 + 2.0 * (index + 1) / len(texts) + (2.0 if index < OPENING_REQUESTS else 0.0)
         text = cut_middle(text, chars if is_kept else min(chars, OLD_REQUEST_CHARS))
         items.append(Item(section=Section.GOAL, text=text, value=value, must=is_kept))
-    # Said again in full, a request equals its shortened form in an earlier summary only now.
+
+    # Only now does a request, repeated in full, equal its shortened form in an earlier summary.
     return list({item.text: item for item in reversed(items)}.values())[::-1]
 
 
 def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item]:
     """Return the user's sentences that limit or prefer something, those of earlier rounds first.
 
-    They stand in the requests as long as these do; on their own they outlive them.
+    The requests contain them too, but as items of their own they remain when the requests are dropped.
     """
     said = (sentence for text in texts for part in whole_parts(text) for sentence in spoken_sentences(part))
     found = [item.text for item in earlier]
@@ -124,7 +127,7 @@ def constraint_items(texts: Sequence[str], earlier: Sequence[Item]) -> list[Item
 def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
     """Return the assistant's sentences that decide or conclude something, those of earlier rounds first.
 
-    What begins an answer to the user counts as a conclusion, unless it is small talk, a question or the head of a list.
+    The first sentence of an answer to the user is a conclusion, unless it is small talk, a question or the head of a list.
     """
     found = {item.text: 1.0 for item in earlier}
     for message in messages:
@@ -142,7 +145,7 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
 
 
 def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:
-    """Return what the assistant last said it would do; earlier intentions stand only while nothing newer was said."""
+    """Return the assistant's last intentions; those of an earlier summary only if the assistant has said nothing since."""
     for message in reversed(messages):
         if message.role == "assistant" and message.text.strip():
             said = [s for s in spoken_sentences(message.text)[-2 * NEXT_SENTENCES :] if _NEXT.search(s) and is_prose(s)]
@@ -166,7 +169,7 @@ def is_small_talk(sentence: str) -> bool:
 
 
 def is_prose(sentence: str) -> bool:
-    """Return whether a sentence is said rather than pasted: long enough, mostly letters, no line of a table or of code."""
+    """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))
     is_long = len(sentence) >= (6 if WIDE.search(start) else 15)

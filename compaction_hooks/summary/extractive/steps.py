@@ -1,4 +1,4 @@
-"""What was done, one line for each step: the call with what identifies it, and how it ended."""
+"""The steps of the agent, one line each: the call with its identifying arguments, and its outcome."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ ARGUMENTS_CHARS = 240
 ARGUMENT_CHARS = 120
 OUTCOME_CHARS = 70
 ERROR_CHARS = 140
-"""The most one line shows of a tool's name, a command line, all arguments, one argument, an answer, and an error line."""
+"""The most characters in a line of a tool's name, a command line, all arguments, one argument, an answer and an error line."""
 SIGNATURE_WORDS = 3
 """Words of a command, options left out, that make it another attempt at the same: `mise run test`, `python -m pytest x.py`."""
 SCAN_CHARS = 4_000
-"""Of a result, so much is looked at from each end for how it ended: compilers and test runners say it there."""
+"""Characters of a result that are read at each end for its outcome: compilers and test runners state it there."""
 DETAILS = ((8, 30), (8, 12), (4, 12), (2, 6), (1, 6), (1, 2), (1, 0))
-"""Of the steps that are only counted: the most tools that are named and the most calls of one, tried until the line fits."""
+"""The most tools, and calls of each, that the line of counted steps names; tried in order until the line fits."""
 MAX_VALUES = 3
-"""Of such a call, the most values."""
+"""The most values of such a call."""
 
 Kind: TypeAlias = Literal["action", "edit", "command", "read", "told"]
 VALUES: dict[Kind, float] = {"action": 6.0, "edit": 2.0, "command": 2.5, "read": 0.6, "told": 2.0}
-"""Changes of the world outside are asked for most; edits are in the file lists too; a file can be read again. A line of another
+"""Changes of the outside world are asked for most; edits are in the file lists too; a file can be read again. A line of another
 system's summary is "told"."""
 FAILING, MENDED = 1.5, 0.4
-"""Factors for a step that still fails and for one that failed before it succeeded."""
+"""Factors for a step that still fails and for a failure before a success."""
 
 _READ_NAME = re.compile(
     r"get|read|list|ls$|find|search|grep|glob|view|open|show|fetch|look|query|check|describe|calculat|count|cat$|head$|tail$"
@@ -85,8 +85,8 @@ class Step:
     """One call, or several with the same outcome.
 
     Attributes:
-        call: `name(what identifies it)`; of a line that is no step, the whole.
-        outcome: What it answered in a few words, or its error line; may be empty.
+        call: `name(identifying arguments)`; the whole line if it is no step.
+        outcome: The answer in a few words, or its error line; may be empty.
     """
 
     call: str
@@ -103,7 +103,7 @@ class Step:
 
     @property
     def signature(self) -> str:
-        """What a later attempt at the same thing shares: the tool and its first argument, or a command's first words."""
+        """The part that another attempt at the same thing shares: the tool and its first argument, or a command's first words."""
         name, _, arguments = self.call.partition("(")
         if self.kind in ("action", "edit"):
             return f"{name}({arguments.split(',')[0]}"
@@ -113,7 +113,7 @@ class Step:
 
 
 def steps(calls: Iterable[CallMade]) -> Iterator[Step]:
-    """Return one step for each tool call that does something, oldest first; thinking and to-do lists do nothing."""
+    """Return one step for each tool call, oldest first, except those for thinking and to-do lists."""
     return (_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
 
 
@@ -137,9 +137,9 @@ def parse_step(text: str) -> Step:
 
 
 def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
-    """Return the items for what was done and what still fails, oldest first.
+    """Return the items for the steps done and those that still fail, oldest first.
 
-    A failure that a later attempt at the same thing mended is done; others are blocked until mended.
+    A failure before a successful attempt at the same thing is done; other failures are blocked.
 
     Args:
         earlier: The items an earlier summary holds under "Done" and "Blocked".
@@ -156,7 +156,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
 def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size: float) -> str:
     """Return a line that counts the steps that were left out, those of earlier rounds included; empty when there are none.
 
-    Of steps that changed the world outside, what they worked on is named too, as far as `max_size` allows.
+    The line names the objects of steps that changed the outside world too, as far as `max_size` allows.
     """
     counts: Counter[str] = Counter()
     objects: dict[str, dict[str, None]] = {}
@@ -166,6 +166,7 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size
             if tool := _OMITTED_TOOL.fullmatch(entry):
                 counts[tool[1]] += int(tool[2])
                 objects.setdefault(tool[1], {}).update(dict.fromkeys(filter(None, (tool[3] or "").split(", "))))
+
     for item in dropped:
         step = parse_step(item.text)
         name = "other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])
@@ -191,7 +192,7 @@ def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]],
 
 
 def _item(step: Step, age: float, *, is_mended: bool) -> Item:
-    """Newer steps are worth up to three times as much as the oldest."""
+    """Return the item of a step. The newest is worth three times as much as the oldest."""
     value = VALUES[step.kind] * (0.5 + age)
     if not step.failed:
         return Item(section=Section.DONE, text=step.text, value=value)
@@ -203,7 +204,7 @@ def _item(step: Step, age: float, *, is_mended: bool) -> Item:
 
 
 def _merge_repeats(done: Iterable[Step]) -> list[Step]:
-    """Return the steps with repetitions of one line counted, in the place of the last of them."""
+    """Return the steps with repetitions of one line counted, in the place of the last repetition."""
     merged: dict[str, Step] = {}
     for step in done:
         line = replace(step, count=1).text
@@ -238,12 +239,12 @@ def _kind(name: str, arguments: str, *, is_command: bool) -> Kind:
 
 
 def _base_name(name: str) -> str:
-    """The tool's own name, without the server that offers it."""
+    """Return the tool's own name, without the server that offers it."""
     return name.rpartition("__")[2].rpartition(".")[2]
 
 
 def _only_reads(command: str) -> bool:
-    """Whether a command line consists of programs that look and do not touch."""
+    """Return whether a command line only has programs that read and do not write."""
     for words, targets in simple_commands(command[:SCAN_CHARS]):
         program = words[0].rpartition("/")[2] if words else ""
         is_git = program == "git" and words[1:2] and words[1] in _READ_GIT
@@ -259,9 +260,9 @@ def _without_cd(command: str) -> str:
 
 
 def _arguments_text(arguments: Mapping[str, object]) -> str:
-    """Return arguments as `key=value, key=value`: long ones shortened, what edits wrote left out, files by their last name.
+    """Return arguments as `key=value, key=value`: long ones shortened, written texts left out, files by their last name.
 
-    The file lists hold their paths in full.
+    The file lists have the full paths.
     """
     shown: list[str] = []
     is_edit = _edits_file(arguments)
@@ -286,13 +287,13 @@ def _argument_text(value: object) -> str:
 
 
 def _objects(call: str) -> str:
-    """Return what a call worked on: its first arguments that look like identifiers, empty when there are none."""
+    """Return the objects of a call: its first arguments that look like identifiers, or an empty text."""
     values = (argument.partition("=")[2] for argument in call.partition("(")[2][:-1].split(", "))
     return " ".join([value for value in values if kind_of(value)][:MAX_VALUES])
 
 
 def _outcome(text: str, kind: Kind) -> str:
-    """Return how a call that succeeded ended, in a few words: nothing for reads and edits, "ok" for an action's record."""
+    """Return the outcome of a successful call in a few words: nothing for reads and edits, "ok" for an action's record."""
     lines = _informative_lines(text[-SCAN_CHARS:]) if kind in ("action", "command") else []
     if not lines:
         return ""
@@ -302,7 +303,7 @@ def _outcome(text: str, kind: Kind) -> str:
 
 
 def _error_line(text: str) -> str:
-    """Return the line that says what went wrong: the last that speaks of an error, else the first."""
+    """Return the line of the error: the last that mentions one, else the first."""
     lines = [line for line in _informative_lines(both_ends(text, SCAN_CHARS)) if not _EXIT_LINE.match(line)]
     speaking = (line for line in reversed(lines) if _ERROR_LINE.search(line))
     return one_line(next(speaking, lines[0] if lines else text), ERROR_CHARS)
@@ -314,5 +315,5 @@ def _informative_lines(text: str) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """Text of tools on one line, without what the line format itself uses."""
+    """Return a tool's text in a form that cannot be taken for the line format or a tag."""
     return neutralize(defuse(text.replace(" -> ", " => ")))

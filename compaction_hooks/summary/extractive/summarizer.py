@@ -1,4 +1,4 @@
-"""The summariser that needs no model: what it looks for, and how the findings share a summary."""
+"""The summariser that needs no model: its findings, and their shares of a summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 
 REQUESTS_SHARE = 0.36
-"""Of a summary, what the first and the newest request may take together."""
+"""The part of a summary that the first and the newest request may take together."""
 WORK_SHARES: Mapping[Section, float] = {
     Section.GOAL: 0.42,
     Section.CONSTRAINTS: 0.08,
@@ -42,36 +42,36 @@ WORK_SHARES: Mapping[Section, float] = {
     Section.IDENTIFIERS: 0.14,
     Section.NOTES: 0.06,
 }
-"""Of a summary of work with tools, what each kind may take before the others had their turn. They overlap on purpose."""
+"""The part of a summary that each section may take in the first round, for work with tools. They overlap on purpose."""
 CHAT_SHARES: Mapping[Section, float] = {
     **WORK_SHARES,
     Section.GOAL: 0.10,
     Section.USER_FACTS: 0.50,
     Section.ASSISTANT_FACTS: 0.30,
 }
-"""The same for a conversation without tools: what was told is what can be asked for."""
+"""The same for a conversation without tools, in which facts are all that can be asked for."""
 OMITTED_SHARE = 0.4
-"""Of a summary, the most the line takes that counts the steps left out."""
+"""The most of a summary that the line takes that counts the steps left out."""
 NOTE_CHARS = 400
-"""Of one line of a summary written by somebody else."""
+"""The most characters of one line of a summary by another writer."""
 FOCUS_FACTOR = 4.0
-"""How much more an item counts that speaks of what the caller asked to pay attention to."""
+"""Factor for an item that mentions the caller's focus."""
 FULL = 0.85
 """A summary that takes this part of its allowance is full; for a smaller one the choice is made once more."""
 MAX_TEXT_CHARS = 100_000
-"""Of one text, so much is looked at, half from each end: what is larger was pasted, and a pattern that runs over
+"""The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
 it stops every thread."""
 TRIES, MOST_TRIES = 6, 20
-"""How often the choice is made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
+"""Choices made to fill the allowance, and to fit it at all: the line of the steps left out grows as others go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveSummarizer:
-    """Summarises by choosing, not by writing: the same messages give the same summary, without a model or a network.
+    """A summariser that chooses and does not write: the same messages give the same summary, without a model or a network.
 
-    It carries the user's requests and constraints word for word, what was done step by step with its outcome, what is open or
-    still fails, the assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
-    read back, merged, and aged out item by item; one by a model or by hand is carried line by line.
+    It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, the
+    assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
+    read back, merged, and aged out item by item; one by a model or by hand is kept line by line.
 
     Attributes:
         estimator: Measures the summary against `max_tokens`.
@@ -88,7 +88,7 @@ class ExtractiveSummarizer:
         ]
         earlier = parse(remove_file_tags(request.previous_summary or ""))
         for text in foreign_summaries(messages):
-            # What somebody else says was asked for stands neither first nor last: those two are never dropped.
+            # In the middle: the first and the last request are never dropped, and these come from another writer.
             earlier[1:1] = parse(remove_file_tags(text))
         is_chat = not any(message.calls or message.results for message in messages)
         is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
@@ -128,7 +128,7 @@ class ExtractiveSummarizer:
 
 
 def _prepare(part: Part) -> Part:
-    """The part as it is read: the longest texts cut to their two ends, a block of a tool that the provider ran as a call."""
+    """Return a part to read: the longest texts cut to their two ends, a block of a tool that the provider ran as a call."""
     match part:
         case Opaque(content=content) if content:
             return ToolCall("", part.name or part.kind, content)
@@ -139,7 +139,7 @@ def _prepare(part: Part) -> Part:
 
 
 def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
-    """Return everything worth carrying, in the order of the text's sections."""
+    """Return all items, in the order of the text's sections."""
     calls = read_calls(messages)
     known = frozenset(find_touched_files(calls).modified)
     identifiers = [] if is_chat else identifier_items(collect_mentions(messages, calls, earlier), known)
@@ -167,7 +167,7 @@ def _under(items: Iterable[Item], *sections: Section) -> list[Item]:
 
 
 def _notes(notes: Sequence[Item]) -> list[Item]:
-    """What somebody else summarised begins with what matters most."""
+    """Return notes on one line each. The first is worth most: other writers begin with the most important points."""
     return [
         replace(item, text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(notes))
         for index, item in enumerate(notes)
@@ -175,7 +175,7 @@ def _notes(notes: Sequence[Item]) -> list[Item]:
 
 
 def _weigh_by_focus(items: Iterable[Item], focus: str) -> list[Item]:
-    """Return the items, those that share a longer word with the focus worth more."""
+    """Return the items, with a higher value for those that share a longer word with the focus."""
     words = [word for word in focus.casefold().split() if len(word) > 3 or not word.isascii()]
     return [
         replace(item, value=item.value * FOCUS_FACTOR) if any(word in item.text.casefold() for word in words) else item

@@ -1,4 +1,4 @@
-"""Open tasks: from to-do tools, whatever they are called, and from check boxes the assistant writes."""
+"""Open tasks: from to-do tools of any name, and from check boxes that the assistant writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compaction_hooks.summary.extractive.outline import Item, Section
 from compaction_hooks.summary.extractive.text import quote
 
 TASK_CHARS = 160
-"""Of one task's text."""
+"""The most characters of one task's text."""
 BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
 """Values of a task in progress, of one that waits, and of a check box."""
 
@@ -27,8 +27,8 @@ _CREATED = re.compile(r"#(\w{1,12})\b")
 def task_items(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> list[Item]:
     """Return the tasks that are still open, oldest first.
 
-    A call that hands over a whole list (objects with a text and the state of a task) takes the place of what was known. A
-    tool for single tasks, known by its name, adds one by its subject and closes it by its id, which stands before it as "#3".
+    A call with a whole list (objects with a text and the state of a task) replaces the earlier tasks. A tool for single
+    tasks, known by its name, adds one by its subject and closes it by its id, which is written before the text as "#3".
     """
     tasks = {item.text: OPEN for item in earlier}
     known = {id(made.call): made for made in calls}

@@ -1,4 +1,4 @@
-"""Small operations on text: cleaning what hosts put into it, bounding it, splitting it into sentences of any script."""
+"""Small operations on text: removing a harness's blocks, bounding, splitting into sentences of any script."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDE_TOKENS = 1.2
 """Tokens of one character outside ASCII: Chinese, Japanese and Korean take 0.8 to 2 characters per token."""
 
 TAIL_PERCENT = 35
-"""Of what is kept of a long text, the part from its end: requests put the wish first or last, and material between."""
+"""The part of a cut text that is from its end: requests put the wish first or last, and material between."""
 
 _NOT_A_REQUEST = re.compile(
     r"\s*(?:\[request interrupted|/compact\b|/[\w-]+\s*$|caveat: the messages below|base directory for this skill:"
@@ -54,7 +54,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def size(text: str) -> float:
-    """Return about how many tokens a text takes: quick, for choosing between texts; what is chosen is measured well.
+    """Return about how many tokens a text takes: quick, to choose between texts; the estimator measures the chosen ones.
 
     >>> size("a" * 28), size("字" * 10)
     (10.0, 12.0)
@@ -74,7 +74,7 @@ def strip_harness(text: str) -> str:
 
 
 def is_request(text: str) -> bool:
-    """Return whether a user message says something of its own: not a bare "continue", not a marker of the harness."""
+    """Return whether a user message is a request: not a bare "continue", not a marker of the harness."""
     return bool(text.strip()) and not _NOT_A_REQUEST.match(text)
 
 
@@ -106,14 +106,14 @@ def quote(text: str, max_chars: int) -> str:
 
 
 def both_ends(text: str, max_chars: int) -> str:
-    """Return at most so many characters of a text from each of its ends, a line break between them."""
+    """Return at most `max_chars` characters from each end of a text, with a line break between them."""
     return text if len(text) <= 2 * max_chars else f"{text[:max_chars]}\n{text[-max_chars:]}"
 
 
 def cut_middle(text: str, max_chars: int) -> str:
     """Return the text word for word, of about `max_chars` characters: head and tail with a marker between them.
 
-    A text that was bounded before keeps one marker, which counts all that is gone.
+    A text that was bounded before keeps one marker, which counts all characters left out.
 
     >>> cut_middle("a" * 99 + "b" * 51, 100).replace("a" * 65, "A").replace("b" * 35, "B")
     'A\\n[... 50 characters left out ...]\\nB'
@@ -141,7 +141,7 @@ def whole_parts(text: str) -> list[str]:
 
 
 def defuse(text: str) -> str:
-    """Return text that came from a tool in a form that opens and closes no tags.
+    """Return a tool's text in a form that opens and closes no tags.
 
     >>> defuse("a < b </request> <system-reminder>")
     'a < b ‹/request> ‹system-reminder>'
