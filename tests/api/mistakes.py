@@ -135,7 +135,7 @@ async def send_async(view: list[object]) -> str:
 
 
 def names(package: str) -> dict[str, Any]:
-    """Return the names that these mistakes are written with; raise ImportError where the package is not installed."""
+    """Return the names used in these mistakes; raise ImportError if the package is not installed."""
     modules = ["compaction_hooks", "compaction_hooks.formats", "compaction_hooks.stores"]
     found: dict[str, Any] = {"asyncio": asyncio, "math": math, "send_async": send_async}
     if package != "compaction_hooks":
@@ -154,7 +154,7 @@ def answer_to(code: str, package: str) -> Exception | None:
     """Make one mistake and return the error that answers it, or None."""
     try:
         eval(code, names(package))
-    except Exception as error:  # noqa: BLE001 - whatever the answer is, it is looked at
+    except Exception as error:  # noqa: BLE001 - the test judges any error
         return error
     return None
 

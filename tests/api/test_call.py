@@ -24,7 +24,7 @@ def answered(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> 
 
 
 class Model:
-    """Gives one answer after the other, and keeps what it was sent."""
+    """A model that gives one answer after the other, and records the messages it received."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)

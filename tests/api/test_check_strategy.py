@@ -33,7 +33,7 @@ def test_the_strategies_of_the_package_pass(strategy: AnyStrategy) -> None:
 
 
 class Own:
-    """Does what it is told to."""
+    """A strategy with the given proposals."""
 
     def __init__(self, propose: Propose) -> None:
         self._propose = propose

@@ -32,7 +32,7 @@ def test_a_window_given_to_the_controller_holds_before_the_call_s() -> None:
 
 
 def test_the_part_of_a_window_that_only_the_answer_may_use_is_left_out() -> None:
-    """Frameworks tell input and output of gpt-5 together: 400,000, of which 272,000 are for the input."""
+    """Frameworks state input and output of gpt-5 together: 400,000, with 272,000 for the input."""
     hooks = controller(None)
     hooks.transform_context_sync([user("hi")], model="gpt-5", context_window=400_000)
     assert hooks.state().context_window == 272_000

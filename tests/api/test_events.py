@@ -1,4 +1,4 @@
-"""What is printed of events, sessions and controllers: a line that fits the terminal, and no text of the conversation."""
+"""The printed form of events, sessions and controllers: a line that fits the terminal, without text of the conversation."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_session_and_a_controller_are_written_in_short() -> None:
     ids=lambda poison: ", ".join(poison),
 )
 def test_a_poisoned_record_is_named_in_a_short_text(poison: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    """It may hold anything, of any size: what it holds is not repeated."""
+    """A poisoned record may hold any text of any size: its content is not repeated."""
     heard: list[CompactionEvent] = []
     hooks = CompactionController(context_window=8_192, summarizer=Scripted(), on_event=heard.append)
     session = hooks.session("thread-1")

@@ -62,7 +62,7 @@ def controller(**keywords: Any) -> CompactionController[Any]:
 
 
 def found(view: list[Any], format: MessageFormat[Any]) -> list[str]:
-    """What the provider would reject in a view."""
+    """Return the rules that a view breaks."""
     pieces = [piece for message in view for piece in format.read(message)]
     return [
         problem.rule for problem in find_problems(pieces, "anthropic" if format.name == "anthropic" else "openai_chat")
@@ -92,7 +92,7 @@ async def test_a_list_that_is_there_from_the_start_is_read_as_it_is_written(name
 
 @each
 def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
-    """A chat that is compacted before its first tool call: the record holds for what comes then."""
+    """A chat is compacted before its first tool call: the record stays valid for the messages after it."""
     made, format = RUNS[name]
     talk = [message for n in range(20) for message in (user(prose(400)), {"role": "assistant", "content": f"No {n}."})]
     hooks = controller()

@@ -1,4 +1,4 @@
-"""`await session.load()`, `session.load_sync()`: what the store holds, in a process that has not seen the conversation yet."""
+"""`await session.load()`, `session.load_sync()`: the stored records, in a process that has not seen the conversation yet."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_a_pinned_message_stays_in_every_view_from_then_on() -> None:
 
 
 def test_pinning_a_system_message_shows_it_once() -> None:
-    """It stays anyway; what the user says in the same words does not."""
+    """It stays anyway; a user message with the same words does not."""
     rule, said = system("Never touch the public API."), user("Never touch the public API.")
     hooks = controller(8_192, summarizer=Scripted())
     messages = [rule, said, assistant("understood"), *talk(15)]
@@ -335,7 +335,7 @@ def test_a_pinned_call_of_a_split_step_brings_its_siblings_where_their_results_a
 
 
 def test_a_stored_view_with_a_pinned_step_is_read_as_what_it_stands_for() -> None:
-    """A full list and a trimmed list agree: what follows the summary and repeats what it covers is not said a second time."""
+    """A full list and a trimmed list agree: messages after the summary that repeat summarized ones are not shown twice."""
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     step = pinned_step()
     messages = [user("Compare the two files."), *step, *steps(10)]

@@ -19,7 +19,7 @@ from tests.conversations import Scripted, prose
 Message = Mapping[str, Any]
 WINDOW = 200_000
 REAL_TOKENS = 300_000
-"""What the document takes; it is estimated at a few thousand."""
+"""The document's true size in tokens; the estimate is a few thousand."""
 
 
 def data(seed: str, size: int = 300) -> str:
@@ -88,7 +88,7 @@ dialects = pytest.mark.parametrize("dialect", [Chat(), Anthropic(), Responses()]
 
 
 class TooLargeError(Exception):
-    """What a provider raises."""
+    """The error that a provider raises."""
 
     def __init__(self, text: str, status_code: int = 400) -> None:
         super().__init__(text)
@@ -96,7 +96,7 @@ class TooLargeError(Exception):
 
 
 class Provider:
-    """Counts a document as what it holds, and the bytes of a request; takes what fits."""
+    """A provider that counts the text in a document and the bytes of a request, and accepts requests that fit."""
 
     def __init__(self, *, window: int = WINDOW, limit_bytes: int | None = None, says: str = "") -> None:
         self.window, self.limit_bytes, self.says = window, limit_bytes, says
@@ -238,7 +238,7 @@ def test_a_limit_that_the_provider_names_says_how_much_is_left_out() -> None:
 
 @pytest.mark.parametrize("says", ["", "Request body too large: the limit is 300000 bytes"], ids=["", "with a limit"])
 def test_after_a_refusal_for_bytes_a_session_sends_what_is_taken_and_keeps_what_it_sent(says: str) -> None:
-    """An agent that looks at one more image in each step, as those who use a computer do."""
+    """An agent looks at one more image in each step, as computer-use agents do."""
     chat, provider = Chat(), Provider(limit_bytes=300_000, says=says)
     hooks, messages, views = hooks_for(chat), [chat.user("Look around.")], list[list[Message]]()
     for step in range(30):

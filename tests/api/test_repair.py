@@ -45,7 +45,7 @@ class Reading:
 
 
 def test_a_broken_history_is_mended_on_request_on_every_path() -> None:
-    """What is sent is valid; the host's list stays as it was."""
+    """The sent view is valid; the host's list stays as it was."""
     short, long = broken(2), broken(40)
     before = json.dumps([short, long])
     hooks = controller(8_192, summarizer=Scripted())

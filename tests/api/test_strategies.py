@@ -318,7 +318,7 @@ def test_a_strategy_of_ones_own_asks_for_a_summary() -> None:
 
 
 class Broken:
-    """Proposes what it is told to."""
+    """A strategy with the given proposals."""
 
     def __init__(self, propose: Callable[[Snapshot[Any], Goal[Any]], Any]) -> None:
         self._propose = propose
@@ -328,7 +328,7 @@ class Broken:
 
 
 class BrokenSummary(Broken):
-    """The same where a summary is asked for."""
+    """The same, with a summary."""
 
     def from_summary(self, *_: object) -> Any:
         raise RuntimeError("no use for that")

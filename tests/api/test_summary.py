@@ -1,4 +1,4 @@
-"""`Summary`: what a summariser may answer. Its usage is for the books, and never costs the summary."""
+"""`Summary`: an answer of a summarizer. Its usage is only for accounting: bad usage does not cost the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`OpenAIChatFormat(summary_fields={...})`: what a host wants to find in the message of a summary."""
+"""`OpenAIChatFormat(summary_fields={...})`: the host's own fields in the message of a summary."""
 
 from __future__ import annotations
 

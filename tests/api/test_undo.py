@@ -1,4 +1,4 @@
-"""`session.undo()`: what was taken back stays taken back."""
+"""`session.undo()`: an undone compaction stays undone."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_undo_goes_back_one_record() -> None:
 
 
 def test_undo_of_a_stored_list_keeps_its_summary() -> None:
-    """The summary at the head is then one nobody has a record of: it is updated, not lost."""
+    """The summary at the head has no record then: it is updated, not lost."""
     asked = Scripted("- ALPHA", "- both")
     hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
     stored = hooks.compact_sync([system(), user("start"), *steps(16, 350)]).messages

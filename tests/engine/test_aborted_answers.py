@@ -1,4 +1,4 @@
-"""An answer that was aborted or failed says half of something: what is kept word for word never begins with it."""
+"""An answer that was aborted or failed is incomplete: the kept messages never begin with it."""
 
 from __future__ import annotations
 

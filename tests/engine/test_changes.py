@@ -67,7 +67,7 @@ def long() -> list[Chat]:
 
 
 def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
-    """Back to before the second compaction, the first is in force again; forward again, the second is."""
+    """Back to before the second compaction, the first is active again; forward again, the second is."""
     hooks = summarising()
     messages = long()
     hooks.transform_context_sync(messages)
@@ -146,7 +146,7 @@ Edit = Callable[[list[Chat]], list[Chat]]
 
 
 def through_json(messages: list[Chat]) -> list[Chat]:
-    return json.loads(json.dumps(messages))  # type: ignore[no-any-return]  # what was put in
+    return json.loads(json.dumps(messages))  # type: ignore[no-any-return]  # the value that the test put in
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def through_json(messages: list[Chat]) -> list[Chat]:
     ],
 )
 def test_an_edit_before_the_cut_takes_the_summary_out_of_force(edit: Edit) -> None:
-    """What was summarised is not there any more, so its summary is not sent."""
+    """The summarized messages are not there any more, so their summary is not sent."""
     hooks = summarising()
     messages = long()
     hooks.transform_context_sync(messages)
@@ -271,7 +271,7 @@ def test_a_rewind_to_an_older_record_reads_what_it_covers_again() -> None:
 
 
 def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was() -> None:
-    """Whoever hears of the beginning may take time, in which the host writes into its messages; no summariser is asked."""
+    """A handler of the event may take time, in which the host changes its messages; no summarizer is called."""
     messages, writable = mutable()
 
     def editing(event: CompactionEvent) -> None:
@@ -290,7 +290,7 @@ def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_w
 
 @pytest.mark.parametrize("reason", ["threshold", "manual", "overflow"])
 def test_a_history_changed_while_it_is_summarised_does_not_get_that_summary(reason: str) -> None:
-    """The summary is of what is not there any more: it is made once more, and the first is not lost for the old history."""
+    """The summary covers messages that are gone: a second one is made, and the first is not lost for the old history."""
     events: list[CompactionEvent] = []
     messages, writable = mutable()
     old = copy.deepcopy(messages)
@@ -389,7 +389,7 @@ def test_a_redo_after_an_undo_is_a_compaction_like_any_other() -> None:
 
 
 def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
-    """A conversation may be written in several formats; what was taken back in one is not in force in another."""
+    """A conversation may be written in several formats; a record undone in one is not active in another."""
     hooks = summarising(Scripted("- taken back"))
     messages = [system(), *talk(12)]
     chat, other = hooks.session("a"), AnthropicFormat()
@@ -400,7 +400,7 @@ def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
     assert hooks.session("a", other).transform_context_sync(turns) is turns
 
 
-# -- what cannot be made to fit
+# -- conversations that cannot fit
 
 
 def test_what_nothing_makes_fit_is_not_summarised_again_and_again() -> None:
@@ -429,7 +429,7 @@ def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_larges
 
 
 def test_a_request_that_was_current_after_a_rewind_goes_when_another_one_comes() -> None:
-    """The view is a function of list and record: a session that has seen the rewind shows what a new process shows."""
+    """The view is a function of list and record: a session that has seen the rewind shows the same as a new process."""
     hooks = controller(200_000, summarizer=Scripted("- facts"))
     whole = [user("Read them all."), *steps(8), user("And the tests."), *steps(2, first=8)]
     hooks.compact_sync(whole, keep_recent_tokens=1_500)

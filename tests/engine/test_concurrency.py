@@ -43,7 +43,7 @@ async def test_callers_of_one_conversation_share_one_summary() -> None:
 
 
 async def test_a_failure_is_shared_too() -> None:
-    """Those who waited do not each try again."""
+    """The waiting callers do not each try again."""
     requests = 0
     started, release = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The hook at work: when it compacts, and what it guarantees about every list it hands out."""
+"""The controller at work: when it compacts, and its guarantees about every view."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class HeavyFrame(CharacterEstimator):
 
 
 def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_view_above_the_target() -> None:
-    """What is kept is shortened by as much."""
+    """The kept messages are shortened by as much."""
     summary = f"## Goal\n- {prose(580)}"
     messages = [system(), user("go"), *steps(30, 450)]
     hooks = controller(8_192, summarizer=Scripted(summary), estimator=HeavyFrame())
@@ -153,7 +153,7 @@ def test_a_summary_that_turns_out_larger_than_its_allowance_does_not_take_the_vi
 
 
 def test_what_is_kept_is_not_shortened_in_vain() -> None:
-    """Where that would not reach the target either, and the view fits as it is, nothing of it is lost."""
+    """If shortening would not reach the target either, and the view fits as it is, it stays whole."""
     hooks = controller(8_192, summarizer=Scripted(f"## Goal\n- {prose(580)}"), estimator=HeavyFrame(4))
     hooks.transform_context_sync([system(), user("go"), *steps(60, 130)])
     record, budget = hooks.history()[-1], CompactionSettings().budget(8_192)
@@ -163,7 +163,7 @@ def test_what_is_kept_is_not_shortened_in_vain() -> None:
 
 
 def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:
-    """The user's words survive verbatim, as the same object, in front of what is kept."""
+    """The user's words survive verbatim, as the same object, in front of the kept messages."""
     request = user("Port the parser, and never touch the public API of tokens.py.")
     messages = [system(), user("hello"), assistant("hi"), request, *steps(40, 200)]
     view = controller(8_192).transform_context_sync(messages)
@@ -192,7 +192,7 @@ def test_the_prefix_is_byte_identical_between_compactions() -> None:
 
 
 def test_a_result_larger_than_the_window_is_shortened() -> None:
-    """One huge result in the last step; nobody has seen it yet, so its head and tail stay."""
+    """One huge result in the last step; the model has not seen it yet, so its head and tail stay."""
     huge = "first line\n" + prose(30_000) + "\nlast line"
     messages = [user("go"), assistant(None, call("1")), tool("1", huge)]
     view = controller(8_192).transform_context_sync(messages)
@@ -237,7 +237,7 @@ def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_aga
 
 
 def test_a_summary_that_gains_too_little_is_thrown_away() -> None:
-    """What it gives must be smaller by a tenth; the next rung may do better."""
+    """Its view must be smaller by a tenth; the next strategy may do better."""
     events: list[CompactionEvent] = []
     messages = [system(prose(5_000)), user("go"), assistant(prose(900)), user(prose(300))]
     asked = Scripted("- a long-winded summary\n" + prose(300))
@@ -269,7 +269,7 @@ def test_a_stored_list_without_its_record_is_still_recognised() -> None:
 
 
 def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
-    """The second starts where the first ended; nothing falls between."""
+    """The second starts at the end of the first; no message is lost between them."""
     asked = Scripted("one", "two")
     hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
     messages = talk(12)
@@ -282,7 +282,7 @@ def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
     assert len(asked_for) == len(set(asked_for))
 
 
-# -- the last resort: what was said
+# -- the last resort: texts
 
 
 def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits() -> None:
@@ -297,7 +297,7 @@ def test_an_older_message_beside_the_request_is_shortened_when_nothing_else_fits
 
 
 def test_a_long_answer_in_the_last_step_is_shortened_and_the_summary_stays() -> None:
-    """The last step is kept, its words shortened; what the summariser wrote is not thrown away for it."""
+    """The last step is kept with shortened texts; the summary is not discarded for it."""
     long = assistant("I will explain. " + prose(9_000), call("a"))
     messages = [system(), *talk(4), user("go"), *steps(3), long, tool("a", "ok")]
     hooks = controller(8_192, summarizer=Scripted("the facts so far"))
@@ -324,7 +324,7 @@ def test_words_are_the_last_thing_to_be_shortened() -> None:
 
 
 def test_a_pinned_message_is_not_shortened() -> None:
-    """What the host pinned stays word for word, even when that leaves no way to fit."""
+    """A pinned message stays word for word, even if the view then cannot fit."""
     messages = [system(), user(prose(10_000)), user("Now this.")]
     session = controller(8_192).session("pinned")
     session.pin(messages[1])

@@ -1,4 +1,4 @@
-"""What must hold for every conversation, well-formed or broken, at any small window."""
+"""Guarantees for every conversation, well-formed or broken, at any small window."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Chat = Mapping[str, Any]
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 conversations = openai_chats(st.one_of(histories(most_turns=6), hostile_histories(most_beats=25))).filter(bool)
-"""Realistic and hostile; an empty list is nobody's turn."""
+"""Realistic and hostile conversations; without the empty list, which has no turn."""
 
 
 @settings(examples(80), suppress_health_check=SLOW)
@@ -57,7 +57,7 @@ def test_a_manual_compaction_travels(messages: list[Chat], keep: int) -> None:
 @settings(examples(30), suppress_health_check=SLOW)
 @given(conversations, st.data())
 def test_a_rewind_never_shows_a_stale_summary_or_loses_a_message(messages: list[Chat], data: st.DataObject) -> None:
-    """After cutting the list anywhere, what is shown is true of the list."""
+    """After a cut of the list at any place, the view is true of the list."""
     hooks = controller(4_096, summarizer=Scripted("- facts"))
     hooks.transform_context_sync(messages)
     rewound = [*messages[: data.draw(st.integers(1, len(messages)))], user("something new " + prose(10))]

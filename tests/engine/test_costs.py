@@ -1,6 +1,6 @@
-"""What a call costs, counted and not timed: calls of functions, messages read, characters estimated, bytes allocated.
+"""The cost of a call, counted and not timed: calls of functions, messages read, characters estimated, bytes allocated.
 
-The figures beside peers, in seconds, are those of `nox -s benchmark`; these here are the same on every machine.
+`nox -s benchmark` compares seconds with other libraries; these counts are the same on every machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def called(hooks: Controller, messages: list[Chat]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    gc.disable()  # what it finds may have something to call
+    gc.disable()  # it may find objects whose destructors call functions
     sys.setprofile(note)
     try:
         hooks.transform_context_sync(messages)
@@ -105,7 +105,7 @@ class Counting(CharacterEstimator):
 
 
 def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length() -> None:
-    """What was there before costs one comparison in C, no call of a function for any of it."""
+    """Earlier messages cost one comparison in C, and no call of a function."""
     counts: list[int] = []
     for length in (100, 1_000, 10_000):
         hooks, messages = controller(HUGE_WINDOW), conversation(length)
@@ -122,7 +122,7 @@ def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
         hooks.transform_context_sync(messages)
         grown = [*messages, *steps(1, 40, first=length)]
         counts.append(called(hooks, grown))
-    assert counts[1] == counts[2]  # the first makes what is only made once
+    assert counts[1] == counts[2]  # the first call fills the caches
 
 
 def test_what_was_compacted_before_costs_a_call_nothing() -> None:
@@ -151,7 +151,7 @@ def test_a_later_compaction_costs_what_the_first_did() -> None:
 
 
 def test_while_the_objects_stay_the_same_no_text_is_estimated_twice() -> None:
-    """Not even by compactions: sizes are sums of what was found when a message came in."""
+    """Not even by compactions: sizes are sums of estimates made when a message came in."""
     estimator, messages = Counting(), conversation(400)
     hooks = CompactionController(context_window=HUGE_WINDOW, estimator=estimator)
     seen(hooks, messages)
@@ -173,7 +173,7 @@ def test_each_message_is_read_once_and_the_newest_two_again_by_the_next_call() -
 
 
 def test_a_compaction_that_asks_nobody_reads_what_is_kept_once_again() -> None:
-    """To notice what was changed in place. A result that is cleared is read when it is rewritten, and as it is then."""
+    """To notice changes in place. A result to clear is read when it is rewritten, with its present content."""
     format, messages = CountingFormat(), [system(), user("go")]
     hooks = CompactionController(context_window=50_000, format=format)
     view = messages
@@ -239,7 +239,7 @@ def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
 
 
 def test_a_covered_message_takes_no_more() -> None:
-    """Beside its record: what the host holds, and what the kept messages cost, not counted."""
+    """Not counted: its record, the host's own objects, and the kept messages."""
     settings = CompactionSettings(clear_tool_results=False)
     sizes: list[int] = []
     for length in (1_000, 5_000):
@@ -258,7 +258,7 @@ def test_a_covered_message_takes_no_more() -> None:
 
 @pytest.mark.parametrize("read", ["prompt", "transcript"])
 def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summariser_reads(read: str) -> None:
-    """One of the two texts, and what it is joined from: most of that is the host's own."""
+    """One of the two texts and its parts, most of them the host's own objects."""
     lengths: list[int] = []
 
     def summarise(request: SummaryRequest) -> str:
@@ -271,7 +271,7 @@ def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summariser_rea
         return hooks
 
     messages: list[Chat] = [*grow(400)]
-    opened().compact_sync(messages)  # what is made once in a process is no part of it
+    opened().compact_sync(messages)  # objects made once per process do not count
     hooks = opened()
     lengths.clear()
     _, peak = allocated(lambda: hooks.compact_sync(messages))

@@ -1,4 +1,4 @@
-"""Calls in which nothing is due, and what makes something due."""
+"""Calls in which no compaction is due, and reasons for one."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
 
 
 def plain(**more: Any) -> Controller:
-    """A controller of a large window, where nothing is due."""
+    """A controller with a large window, so that no compaction is due."""
     return controller(200_000, summarizer=Scripted(), settings=SUMMARISING, model=MODEL, **more)
 
 
 def compacted(messages: list[Chat], keep: int = 500, **more: Any) -> Controller:
-    """A controller that was told to compact this list, in a window that is large enough for all of it."""
+    """A controller after `compact()` of this list, with a window large enough for the whole list."""
     hooks = plain(**more)
     hooks.transform_context_sync(messages)
     hooks.compact_sync(messages, keep_recent_tokens=keep)
@@ -74,7 +74,7 @@ def stored_view() -> tuple[Controller, list[Chat]]:
 
 
 def beyond(settings: CompactionSettings) -> tuple[Controller, list[Chat]]:
-    """A list beyond the trigger, where that is nobody's business."""
+    """A list above the threshold of a controller that does not compact at the threshold."""
     return controller(8_192, summarizer=Scripted(), settings=settings), conversation(26, 300)
 
 
@@ -140,7 +140,7 @@ def test_a_cache_mark_that_the_host_moves_on_changes_nothing(is_compacted: bool)
 
 
 def counted_view(hooks: Controller, messages: list[Chat]) -> int:
-    """Report usage for a list as it is shown, and return what was reported: less than was thought."""
+    """Report usage for the view of a list, less than estimated, and return it."""
     hooks.transform_context_sync(messages)
     report = tokens(hooks) - 300
     hooks.report_usage(Usage(input_tokens=report))
@@ -172,7 +172,7 @@ def test_a_view_that_was_counted_can_be_grown_from(is_compacted: bool, options: 
     assert report < tokens(hooks) < report + 20
 
 
-# -- what makes something due
+# -- reasons for a compaction
 
 
 def small(**more: Any) -> tuple[Controller, list[Chat]]:
@@ -208,7 +208,7 @@ def test_what_another_conversation_learned_of_the_model_counts_here() -> None:
 
 @pytest.mark.parametrize("is_again", [False, True])
 def test_what_the_provider_counted_of_this_very_list_makes_it_due(is_again: bool) -> None:
-    """Also where it had been counted before: a heavier model may have answered under the same name."""
+    """Also if it was counted before: a model with another tokenizer may have answered under the same name."""
     hooks, messages = small()
     if is_again:
         hooks.report_usage(Usage(input_tokens=4_000))
@@ -266,7 +266,7 @@ def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> Non
 
 
 def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goes_on() -> None:
-    """At that very length the record covers all of it, and is no record of it."""
+    """At that very length the record would cover the whole list, so it does not apply."""
     messages = conversation()
     hooks = compacted(messages)
     shown = set(map(id, hooks.transform_context_sync(messages)))
@@ -329,7 +329,7 @@ def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() 
 
 
 def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each call would look at all of it again."""
+    """Else each call would check it again."""
     weighed: list[object] = []
 
     def noted(one: str, other: str) -> bool:
@@ -347,7 +347,7 @@ def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPat
 
 
 def test_reasoning_that_stood_alone_at_the_end_does_not_hide_that_a_record_is_reached() -> None:
-    """It belongs to the run that follows it: what is there now was one run less at the call before."""
+    """It belongs to the block that follows it: the same messages were one block fewer in the call before."""
     format = AnthropicFormat()
     thinking: Chat = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]}
     done: Chat = {"role": "assistant", "content": [{"type": "text", "text": "done"}]}

@@ -1,4 +1,4 @@
-"""What the core does with a store: two workers, a store that fails for a while, records that cannot be read."""
+"""The core and its store: two workers, a store that fails for a while, records that cannot be read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.conversations import (
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that moves only by hand."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -136,7 +136,7 @@ class WrittenAtOnce(MemoryStore):
 
 
 def test_two_workers_that_compact_at_once_agree_on_the_next_call() -> None:
-    """Both pay, both views are right, and then one record is in force for both."""
+    """Both pay, both views are right, and then one record is active for both."""
     store, messages = WrittenAtOnce(), long()
     views: dict[str, str] = {}
 
@@ -213,7 +213,7 @@ def test_a_store_that_failed_is_left_alone_for_a_while() -> None:
 
 
 def test_a_store_that_failed_before_a_summary_is_not_asked_before_the_next_one_either() -> None:
-    """The records were read; that they cannot be read once more keeps nobody from compacting, and is told once."""
+    """The records were read; a failure to read them again does not prevent a compaction, and is reported once."""
     store, clock, events = Flaky(), Clock(), list[CompactionEvent]()
     hooks = worker(store, Scripted(ConnectionError("down")), events, clock)
     hooks.transform_context_sync(long(4))
@@ -269,7 +269,7 @@ def test_an_undo_the_store_missed_reaches_it_later() -> None:
 
 
 def test_a_store_that_forgets_costs_no_summary() -> None:
-    """What it has lost, or does not show yet, is still in memory."""
+    """Records that the store lost, or does not show yet, are still in memory."""
     store, asked = MemoryStore(), Scripted("- remembered")
     hooks = worker(store, asked)
     messages = long()

@@ -34,7 +34,7 @@ def of_model(store: RecordStore | None = None, model: str = MODEL, **more: Any) 
 
 
 def agent(hooks: Controller) -> list[Chat]:
-    """A conversation of which every request is counted, until it has been compacted twice."""
+    """A conversation with usage for every request, until its second compaction."""
     messages = [system(), user("Port the parser.")]
     while hooks.state().compaction_count < 2:
         messages += steps(1, 700, first=len(messages))
@@ -44,7 +44,7 @@ def agent(hooks: Controller) -> list[Chat]:
 
 
 def expected(hooks: Controller, messages: list[Chat]) -> tuple[float, float]:
-    """What is thought of the next request, over what will be counted and over the bare estimate."""
+    """Return the expected size of the next request, divided by its counted size and by the bare estimate."""
     view = hooks.transform_context_sync(messages)
     assert len(view) < len(messages)
     tokens = hooks.state().context_tokens

@@ -1,4 +1,4 @@
-"""What arrives late: a rejection, a usage report, an undo or an edit after somebody else has compacted already."""
+"""Late arrivals: a rejection, a usage report, an undo or an edit after another caller has compacted already."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conversations import Chat, assistant, call, controller, steps, system
 
 
 class Paid:
-    """A summariser that counts what it is paid for."""
+    """A summarizer that counts its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -36,7 +36,7 @@ def long() -> list[Chat]:
 
 
 async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_that_one_made() -> None:
-    """The view in force is not the one that was rejected: nothing more is lost, and nothing more is paid."""
+    """The present view is not the rejected one: no further message is lost, and no further summary paid."""
     paid, messages = Paid(), long()
     hooks = controller(200_000, summarizer=paid)
     both_sent, first_is_done = asyncio.Barrier(2), asyncio.Event()
@@ -107,7 +107,7 @@ async def test_a_count_of_a_view_that_was_replaced_meanwhile_compacts_nothing() 
 
 @pytest.mark.parametrize("how", ["threshold", "manual", "overflow"])
 def test_a_history_that_is_edited_whenever_it_is_summarised_is_compacted_without_a_model(how: str) -> None:
-    """It fits in the end, and nobody is sent the whole list in silence."""
+    """It fits in the end, and the whole list is never sent without an event."""
     events: list[CompactionEvent] = []
     written = [dict(message) for message in [system(), user("go"), *steps(40, 300)]]
     messages: list[Chat] = [*written]
@@ -130,7 +130,7 @@ def test_a_history_that_is_edited_whenever_it_is_summarised_is_compacted_without
 
 
 def test_an_undo_while_the_next_compaction_runs_holds() -> None:
-    """What continues the undone summary is not put in force."""
+    """A summary that continues the undone one does not become active."""
     undone: list[object] = []
 
     def summarize(request: SummaryRequest) -> str:

@@ -136,7 +136,7 @@ def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
 
 
 def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
-    """The estimate is corrected by what the provider counts, and never below it."""
+    """The estimate is corrected by the provider's count, and never below it."""
     hooks = controller(200_000)
     messages: list[Chat] = [user("go")]
     estimate = controller(200_000)
@@ -163,7 +163,7 @@ def test_usage_that_messages_carry_is_used() -> None:
 
 
 def test_usage_that_messages_carry_is_followed_from_call_to_call() -> None:
-    """As the list grows, the newest of them counts, where it is smaller too and further from the estimate."""
+    """As the list grows, the newest report counts, also if it is smaller and further from the estimate."""
     hooks = controller(200_000)
     messages: list[Chat] = [user(prose(12_000))]
     for counted in (12_000, 13_000, 9_000):
@@ -205,14 +205,14 @@ def test_usage_that_kept_messages_carry_from_before_a_compaction_is_not_used() -
     [pytest.param(8_150, True, id="the window is full"), pytest.param(7_000, False, id="the answer's own limit")],
 )
 def test_an_answer_cut_short_by_the_window_compacts_before_the_next_call(used: int, is_overflow: bool) -> None:
-    """The stop reason "length" is an overflow only where the window was full."""
+    """The stop reason "length" is an overflow only if the window was full."""
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
     messages = [*talk(10), user("long, please"), carrying(used, "length"), user("go on")]
     assert (hooks.transform_context_sync(messages) is not messages) is is_overflow
 
 
 def test_messages_of_a_role_nobody_knows_are_counted() -> None:
-    """What the model will see counts, whatever the host calls it."""
+    """Every message that the model will see counts, under any role."""
     note: Chat = {"role": "note", "content": prose(7_000)}
     hooks = controller(8_192)
     view = hooks.transform_context_sync([user("a"), assistant("b"), note, assistant("c"), user("d")])
@@ -231,7 +231,7 @@ def test_an_edited_history_is_measured_anew() -> None:
 
 
 def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> None:
-    """Where a table of models is installed; otherwise it is unknown and said once."""
+    """If a table of models is installed; otherwise the window is unknown, and an event says so once."""
     hooks: CompactionController[Chat] = CompactionController(model="gpt-4o")
     with caplog.at_level(logging.WARNING, "compaction_hooks"):
         hooks.transform_context_sync(talk(1))
@@ -240,7 +240,7 @@ def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_usage_of_another_model_than_the_controllers_own_is_not_believed() -> None:
-    """Also where the call names no model."""
+    """Also if the call names no model."""
     hooks: CompactionController[Chat] = CompactionController(context_window=8_192, model="gpt-5")
     view = hooks.transform_context_sync([user("hi")])
     hooks.report_usage(Usage(input_tokens=7_000), view, model="claude-haiku-4-5")
@@ -262,7 +262,7 @@ def test_a_rest_for_a_large_model_does_not_hold_for_a_small_one() -> None:
 
 
 def test_usage_of_messages_that_stood_behind_others_is_not_believed() -> None:
-    """After the host deleted old messages, the kept ones still carry what the long list measured."""
+    """After the host deleted old messages, the kept ones still carry the usage of the long list."""
     hooks = controller(200_000)
     messages = [*talk(10), user("more"), carrying(6_000), user("next")]
     hooks.transform_context_sync(messages)
@@ -285,7 +285,7 @@ def counted(tokens: int) -> Chat:
 
 
 def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
-    """The record is lost or the history was edited: what the newest answer counted was smaller than the list is."""
+    """The record is lost or the history was edited: the newest answer's usage is of a view smaller than the list."""
     before = [user("go"), *steps(20, 300)]
     whole = controller(200_000)
     whole.transform_context_sync(before)
@@ -321,7 +321,7 @@ def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
 
 
 def test_usage_from_before_an_edit_of_the_past_is_not_of_the_present_list() -> None:
-    """Another hook clears old results: the answers since then counted what is no longer there."""
+    """Another hook clears old results: the earlier answers' usage counted results that are gone."""
     large = [user("go"), *steps(20, 300), counted(6_500), user("on")]
     hooks = controller(200_000)
     hooks.transform_context_sync(large)
@@ -354,7 +354,7 @@ def test_after_a_report_that_cannot_be_true_usage_that_answers_carry_counts_agai
 
 @pytest.mark.parametrize("seen_before", [False, True])
 def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_before: bool) -> None:
-    """It measured what stands before the answer, which is as it was."""
+    """It measured the messages before the answer, which are unchanged."""
     hooks = controller(200_000)
     answer: dict[str, object] = {"role": "assistant", "content": "Noted."}
     messages: list[Chat] = [user("go"), answer]

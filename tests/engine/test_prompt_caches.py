@@ -1,4 +1,4 @@
-"""Prompt caches: what is sent begins with what was sent before, and where it does not, a compaction is the one reason."""
+"""Prompt caches: each request begins with the one before it, unless there was a compaction between them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sent:
 
 
 def requests(messages: Sequence[Chat], window: int) -> list[Sent]:
-    """What would be sent for each answer of a conversation, in order."""
+    """Return the request for each answer of a conversation, in order."""
     events: list[CompactionEvent] = []
     hooks = controller(window, events=events)
     made: list[Sent] = []
@@ -62,7 +62,7 @@ def pairs(made: list[Sent]) -> list[tuple[Sent, Sent]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed: int) -> None:
-    """Nothing is due, so what is handed out is the host's own list, byte for byte."""
+    """No compaction is due, so the view is the host's own list, byte for byte."""
     messages = generated_history(seed)
     hooks = controller(10_000_000)
     made: list[Sent] = []
@@ -76,7 +76,7 @@ def test_below_the_threshold_every_request_begins_with_the_whole_one_before(seed
 
 @pytest.mark.parametrize("window", [8_192, 16_384])
 def test_a_compaction_changes_the_prefix_once(window: int) -> None:
-    """Whatever a prefix changes for, the same call has announced a compaction; the next one begins with its result."""
+    """If a prefix changes, the same call has announced a compaction; the next request begins with its result."""
     runs = [requests(generated_history(seed), window) for seed in SEEDS]
     compactions = sum(sent.compactions for made in runs for sent in made)
     changed = [later for made in runs for earlier, later in pairs(made) if not later.begins_with(earlier)]
@@ -179,9 +179,9 @@ def result_marks(messages: Iterable[Chat]) -> dict[str, bool]:
 
 
 def test_anthropic_blocks_keep_their_marks() -> None:
-    """A block that is kept is the host's own, mark included; a result that is shortened or cleared bears its mark still.
+    """A block that is kept is the host's own, mark included; a shortened or cleared result still has its mark.
 
-    The summary bears the last mark of what it covers.
+    The summary has the last mark of the messages it covers.
     """
     compactions = 0
     for messages in map(anthropic_history, range(8)):

@@ -1,4 +1,4 @@
-"""After the provider said "too long": compact harder, send once more, or say what cannot shrink."""
+"""After the provider said "too long": compact harder, send once more, or name the part that cannot shrink."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
 
 
 def test_a_second_overflow_is_reported_with_its_cause() -> None:
-    """No third attempt; the error names what cannot shrink and chains the provider's."""
+    """No third attempt; the error names the part that cannot shrink and chains the provider's."""
     provider = Provider(10, TooLongError(9_000, 8_000))
     with pytest.raises(ContextOverflowError, match="cannot be made to fit") as caught:
         controller(8_192).call_sync([system(), user("go"), *steps(20, 300)], provider)
@@ -107,7 +107,7 @@ def test_a_second_overflow_is_reported_with_its_cause() -> None:
 
 
 def test_another_error_of_the_second_try_is_the_callers() -> None:
-    """What was sent again was rejected for another reason; that one is told, untouched."""
+    """The second request was rejected for another reason; that error is raised unchanged."""
     errors = [TooLongError(9_000, 8_000), ConnectionError("reset by peer")]
     reset = errors[1]
 
@@ -121,7 +121,7 @@ def test_another_error_of_the_second_try_is_the_callers() -> None:
 
 
 def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
-    """Nothing was compacted, so what was rejected is rejected still; no error of ours stands before it."""
+    """Without a compaction the request stays rejected; no error of ours hides the provider's."""
     signal, left, error = threading.Event(), threading.Event(), TooLongError(9_000, 8_000)
 
     def interrupted(request: SummaryRequest) -> str:
@@ -140,7 +140,7 @@ def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
 
 
 async def test_a_summariser_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
-    """Who waited for a compaction that failed recovers without a model."""
+    """A caller that waited for a failed compaction recovers without a model."""
     requests = 0
     started, release = asyncio.Event(), asyncio.Event()
 
@@ -200,7 +200,7 @@ def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
 
 
 def test_recovery_without_a_store_works() -> None:
-    """What it needs is in memory; a store is not a condition."""
+    """The needed records are in memory; a store is not a condition."""
     view = controller(None).recover_sync(TooLongError(9_000, 8_000), [user("go"), *steps(30, 300)])
     assert len(texts(view)) < 20_000
 
@@ -288,7 +288,7 @@ def test_an_answer_cut_short_by_its_own_limit_is_the_answer(
 
 
 def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
-    """What was paid for is not lost to a rate limit of the second try."""
+    """A paid answer is not lost to a rate limit of the second try."""
     short = answered("length", 8_150, 0)
     answers: list[object] = [short, RuntimeError("429 rate limit")]
 
@@ -400,7 +400,7 @@ def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
 
 
 def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free() -> None:
-    """4,500 of 20,000 tokens were sent, and 18,000 asked for; that is what must fit together from then on."""
+    """4,500 of 20,000 tokens were sent, and 18,000 requested; both must fit together from then on."""
     error = RuntimeError(
         "input length and `max_tokens` exceed context limit: 4500 + 18000 > 20000, decrease input length or `max_tokens`"
     )

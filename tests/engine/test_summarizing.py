@@ -1,4 +1,4 @@
-"""The controller and its summariser: what it is asked, what is refused, and what happens when it fails."""
+"""The controller and its summarizer: its requests, refused summaries, and failures."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_a_sync_summariser_does_not_block_the_loop() -> None:
 
 
 def test_the_second_summary_updates_the_first() -> None:
-    """The record's summary becomes the previous one; only what is new is shown."""
+    """The record's summary becomes the previous one; only new messages are shown."""
     asked = Scripted("- one", "- two")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     messages: list[Chat] = [system()]
@@ -153,7 +153,7 @@ def test_the_turn_that_is_split_again_is_updated() -> None:
     ],
 )
 def test_a_failing_summariser_does_not_fail_the_agent(answer: object) -> None:
-    """The uncompacted list goes on where it fits, and an event says why."""
+    """The uncompacted list is sent if it fits, and an event says why."""
     events: list[CompactionEvent] = []
     messages = fits()
     asked = Scripted(answer)  # type: ignore[arg-type]  # wrong answers on purpose
@@ -164,7 +164,7 @@ def test_a_failing_summariser_does_not_fail_the_agent(answer: object) -> None:
 
 
 def test_when_the_summariser_fails_and_the_list_does_not_fit_the_rungs_without_a_model_are_used() -> None:
-    """What is dropped is marked, with its count by role and what can be extracted by rule."""
+    """A marker replaces dropped messages, with their count by role and the facts extracted by rule."""
     events: list[CompactionEvent] = []
     messages = [system(), *talk(40)]
     hooks = controller(8_192, summarizer=Scripted(ConnectionError("down")), events=events)
@@ -228,7 +228,7 @@ def test_a_failed_manual_compaction_says_so_and_changes_nothing() -> None:
 
 
 def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
-    """Where the newly covered part is the first part of a turn and nothing else, it is an update all the same."""
+    """If only the first part of a turn is newly covered, it is an update all the same."""
     asked = Scripted("- the first facts", "- both")
     hooks = controller(8_192, summarizer=asked, settings=PLAIN)
     messages = [*talk(12), user("port it")]

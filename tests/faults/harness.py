@@ -1,8 +1,8 @@
-"""Drives a real controller, async or sync, through a fault, and checks after it what must hold after every fault.
+"""A real controller, async or sync, driven through a fault, and checks of the guarantees that hold after every fault.
 
-After each: the view is valid, holds the current request and the system messages, and fits or is the host's own list and loudly
-so; the host's list is unchanged; no compaction is left under way, no lock held, no task running, and at most one daemon thread
-where something hangs that cannot be interrupted.
+After each: the view is valid, holds the current request and the system messages, and fits or is the host's own list, reported by
+an event; the host's list is unchanged; no compaction is left under way, no lock held, no task running, and at most one daemon
+thread if a helper hangs that cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Rig:
 
     @property
     def failures(self) -> list[str]:
-        """What the events say went wrong."""
+        """Errors named by the failure events."""
         return [event.error for event in self.events if isinstance(event, CompactionFailed)]
 
     # -- the four ways in
@@ -175,7 +175,7 @@ class Rig:
         return answer
 
     def go(self, path: Path, messages: list[Chat] | None = None) -> None:
-        """Take one of the paths on which a view is handed out. What comes back is checked; a failed attempt is an event."""
+        """Take one of the paths that return a view, and check the view; a failed attempt is an event."""
         messages = list_for(path) if messages is None else messages
         match path:
             case "threshold" | "over the window":
@@ -185,7 +185,7 @@ class Rig:
             case "recover":
                 self.recover(messages)
 
-    # -- what must hold
+    # -- guarantees
 
     def _note(self, messages: list[Chat]) -> None:
         self.handed_in.append((messages, list(messages)))
@@ -195,7 +195,7 @@ class Rig:
         check_view(messages, view, self.events, self.window)
 
     def check_idle(self) -> None:
-        """No compaction is under way, no lock is held, and what the host handed in is as it was."""
+        """Check that no compaction is under way, no lock is held, and the host's lists are unchanged."""
         conversation = self.session.engine.conversation
         assert conversation.flight is None, "a compaction is left under way"
         assert is_free(conversation.lock), "the conversation's lock is held"
@@ -205,7 +205,7 @@ class Rig:
 
 
 def rig(side: Side, *, window: int = WINDOW, on_event: Any = None, **keywords: Any) -> Rig:
-    """A rig with a controller made of these keywords. Its clock stands still; its default summariser needs no model."""
+    """Return a rig with a controller made of these keywords, a clock moved by hand, and a summarizer without a model."""
     events: list[CompactionEvent] = []
     clock = Clock()
     keywords.setdefault("clock", clock)
@@ -218,7 +218,7 @@ def rig(side: Side, *, window: int = WINDOW, on_event: Any = None, **keywords: A
 def check_view(
     messages: Sequence[Chat], view: Sequence[Chat], events: Sequence[CompactionEvent], window: int = WINDOW
 ) -> None:
-    """The view is valid where the list was, whole in what must not be lost, and fits or is loudly the host's own list."""
+    """Check that the view is as valid as the list, has its pinned parts, and fits or is the host's own list with an event."""
     before, after = read(messages), read(view)
     assert not find_new_problems(before, after, "openai_chat"), find_new_problems(before, after, "openai_chat")
     assert view or not messages, "an empty view"
@@ -240,7 +240,7 @@ def check_view(
 
 
 def is_shortened(request: Chat, view: Sequence[Chat]) -> bool:
-    """Whether a request that alone is larger than the window stands in the view shortened, and marked so."""
+    """Return whether a request larger than the window is in the view in a shortened form, with the marker."""
     beginning = str(request["content"])[:200]
     texts = [str(m["content"]) for m in view if m["role"] == "user"]
     return any(text.startswith(beginning) and "left out" in text for text in texts)
@@ -309,7 +309,7 @@ def leaving_threads(most: int = 0) -> Generator[None]:
 
 
 class CancelledAt:
-    """Runs a coroutine in the current task and cancels that task at the n-th point where it waits; 0: never.
+    """A coroutine run in the current task, which is cancelled at its n-th point of waiting; 0: never.
 
     Attributes:
         waits: Points so far.

@@ -1,4 +1,4 @@
-"""Cancelled at every point where it waits, aborted at every effect, interrupted at every effect: the conversation is idle after."""
+"""Cancelled at every point of waiting, aborted or interrupted at every effect: the conversation is idle after."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def tell(event: CompactionEvent) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """One way into the controller: what is run, and whether it ends with a smaller list."""
+    """One way into the controller: the method to run, and whether it ends with a smaller list."""
 
     run: Callable[[Rig, list[Chat]], Coroutine[Any, Any, object]]
     messages: Callable[[], list[Chat]] = above_threshold
 
 
 async def send_to_a_small_model(view: list[Chat]) -> dict[str, str]:
-    """A model that counts more than we do: it rejects `heavy()`, and takes what was compacted."""
+    """Answer like a model that counts more tokens than we do: reject `heavy()`, and accept its compacted view."""
     await asyncio.sleep(0)
     if tokens(view) > 3_000:
         raise OVERFLOW
@@ -240,7 +240,7 @@ FLOWS = ("transform", "compact", "recover")
 
 @crossed(name=FLOWS, side=SIDES)
 def test_a_signal_may_be_set_at_every_effect(name: str, side: Side) -> None:
-    """The list goes out as it was, or compacted where that was done already; after an overflow its error is raised."""
+    """The list is returned as it was, or compacted if that was done already; after an overflow its error is raised."""
     effects = count_of_effects(side, name)
     assert effects >= 6
     for at in range(1, effects + 1):
@@ -284,7 +284,7 @@ def test_an_interrupt_may_come_at_every_effect(name: str, side: Side) -> None:
 
 @pytest.mark.parametrize("kind", ["asyncio.Event", "threading.Event", "a flag"])
 def test_a_signal_set_while_the_summariser_works_ends_the_wait(kind: str) -> None:
-    """Each kind of signal: what can be awaited is, the others are looked at."""
+    """Each kind of signal: those that can be awaited are, the others are polled."""
 
     class Flag:
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""An estimator that lies, raises or gives nonsense: what is wrong shows in an overflow, is recovered from, and learned from."""
+"""An estimator that lies, raises or gives nonsense: its error shows in an overflow, is recovered from, and learned from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRUE = CharacterEstimator()
 
 @dataclass
 class Lying:
-    """Says `factor` times what is true."""
+    """An estimator that gives `factor` times the true size."""
 
     factor: float
     name: str = "liar"
@@ -49,7 +49,7 @@ class Lying:
 
 @dataclass
 class Model:
-    """A provider that rejects what is truly larger than its window, in OpenAI's words, and tells the usage if it `reports`."""
+    """A provider that rejects views truly larger than its window, in OpenAI's words, and returns usage if it `reports`."""
 
     reports: bool
     says_limit: bool = True
@@ -76,7 +76,7 @@ class Model:
 
 @crossed(factor=[0.3, 0.5, 0.8, 1.5, 3.0], reports=[True, False], says_limit=[True, False], side=SIDES)
 def test_a_run_goes_on_with_an_estimator_that_lies(factor: float, reports: bool, says_limit: bool, side: Side) -> None:
-    """Every call is answered; what an overflow taught keeps the next ones from it."""
+    """Every call is answered; an overflow corrects the estimate, so that the next calls fit."""
     driven = rig(side, summarizer=works, settings=fallback_settings(), estimator=Lying(factor))
     model = Model(reports, says_limit)
     messages: list[Chat] = [user("go")]
@@ -141,7 +141,7 @@ USELESS = {
     "too large to be a float": (lambda: 10**400, "raised OverflowError"),
     "beyond all bounds": (lambda: 10**30, "gave 1"),
 }
-"""By id: answers instead of which characters are counted."""
+"""By id: answers that are replaced by the default estimate."""
 
 
 @crossed(name=USELESS, side=SIDES)

@@ -56,7 +56,7 @@ def raising(error: BaseException, is_async: bool) -> Callable[[CompactionEvent],
 def test_a_handler_that_raises_does_not_fail_the_run(
     name: str, is_async: bool, side: Side, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever it raises is logged; handlers after it, and the controller, go on."""
+    """Any error of a handler is logged; the handlers after it, and the controller, go on."""
     after: list[CompactionEvent] = []
     for path in PATHS:
         handlers = [raising(ERRORS[name], is_async), after.append]
@@ -145,7 +145,7 @@ def test_the_handler_of_one_call_may_hang_too(is_async: bool, side: Side, short_
             hang.release()
 
 
-# -- what a handler can rely on
+# -- guarantees for handlers
 
 span: contextvars.ContextVar[str] = contextvars.ContextVar("span", default="none")
 

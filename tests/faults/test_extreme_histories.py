@@ -144,7 +144,7 @@ LARGE: dict[str, Callable[[], list[Chat]]] = {
 
 
 def check_run(side: Side, path: Path, messages: list[Chat]) -> None:
-    """Take a path; what cannot be made to fit is a typed error that names the part and what to do, or the host's own error."""
+    """Take a path; a list that cannot fit gives a typed error that names the part and the remedy, or the host's own error."""
     driven = rig(side)
     error: Exception | None = None
     with leaving_threads():
@@ -175,7 +175,7 @@ def test_a_list_with_nothing_to_do_comes_back_as_it_is(name: str, side: Side) ->
 
 @crossed(name=LARGE, side=SIDES)
 def test_an_extreme_list_is_compacted_or_is_said_not_to_fit(name: str, side: Side) -> None:
-    """On each path: it fits and is valid, or comes back as it was with a loud event, or an error names what cannot shrink."""
+    """On each path: it fits and is valid, or comes back as it was with an event, or an error names the part that cannot shrink."""
     for path in PATHS:
         check_run(side, path, LARGE[name]())
 
@@ -183,7 +183,7 @@ def test_an_extreme_list_is_compacted_or_is_said_not_to_fit(name: str, side: Sid
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", ["surrogates, NUL and controls everywhere", "arguments nested ten thousand deep"])
 def test_an_extreme_record_survives_json(name: str, side: Side) -> None:
-    """What is remembered of it can be stored, read in another process, and gives the same view there."""
+    """Its record can be stored, read in another process, and gives the same view there."""
     messages = LARGE[name]()
     driven, other = rig(side), rig(side)
     view = driven.transform(messages)
@@ -217,7 +217,7 @@ def test_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side)
 
 @pytest.mark.parametrize("side", SIDES)
 def test_many_thousands_of_messages(side: Side) -> None:
-    """Compacted once, and the next call looks at what is new alone; 100,000 are run in the soak session."""
+    """Compacted once, and the next call reads only new messages; the soak session runs 100,000."""
     check_many(side, 6_000)
 
 
@@ -251,7 +251,7 @@ OTHER_FORMATS: dict[str, tuple[Any, Callable[[int], list[Any]]]] = {
 
 @pytest.mark.parametrize("name", OTHER_FORMATS)
 def test_other_formats_take_deep_arguments_and_odd_texts(name: str) -> None:
-    """An input nested deeper than JSON can be written is sized and shown by what can be had of it, and never fails the run."""
+    """An input nested deeper than JSON can be written is measured and shown by its readable values, and never fails the run."""
     make, some = OTHER_FORMATS[name]
     messages: list[Any] = [
         {"role": "user", "content": "go"},

@@ -65,7 +65,7 @@ def run(provider: LoopbackProvider, key: str, side: Side, overflow: Overflow = "
 
 @crossed(factor=[0.3, 0.6, 1.5, 3.0], side=SIDES)
 def test_a_session_ends_well_with_an_estimator_that_lies(factor: float, side: Side, provider: LoopbackProvider) -> None:
-    """What overflows because of it is recovered from, and the usage in each answer corrects the estimate."""
+    """Its overflows are recovered from, and the usage in each answer corrects the estimate."""
     there, events = run(provider, f"lying-{factor}-{side}", side, estimator=Lying(factor))
     assert any(isinstance(event, CompactionFinished) for event in events)
     assert len(there.rejections) <= 2

@@ -31,7 +31,7 @@ def raises(*_: object) -> Any:
 
 
 def call(driven: Rig, answer: Callable[..., Any]) -> str:
-    """What the model is sent by `call` with this reader of answers."""
+    """Return the text that `call` sends to the model, with this reader of answers."""
     views: list[list[Chat]] = []
 
     def send(view: list[Chat]) -> Chat:

@@ -1,4 +1,4 @@
-"""What was taken out of the context is let go: nothing of ours keeps it alive behind the host's back."""
+"""Messages removed from the context are freed: no object of ours keeps them alive after the host dropped them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_a_compaction_took_out_is_let_go_when_the_host_drops_it(how: str, s
 
 
 def test_a_record_holds_no_text_of_what_it_cleared() -> None:
-    """Reductions name a result by place and digest; the record's size does not grow with what was cleared."""
+    """Reductions name a result by place and digest; the record's size does not grow with the cleared texts."""
     sizes: list[int] = []
     for size in (1_200, 12_000):
         driven = rig("sync", window=size * 24)

@@ -40,7 +40,7 @@ WITHOUT_A_ROW = {
     "faults/test_estimator_faults.py::test_numbers_of_any_kind_are_taken",
     "faults/test_usage_faults.py::test_a_report_before_any_call_is_ignored",
 }
-"""Tests of the harness's neighbours: what works, beside what does not."""
+"""Tests of helpers that work, in the modules for those that fail."""
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ class Lazy(Sequence[str]):
 
 
 def nothing_odd(action: str) -> None:
-    """What a good store does beside its work."""
+    """Do nothing more than a good store."""
 
 
 def raising(error: BaseException, *actions: str) -> Callable[[str], Any]:
@@ -121,7 +121,7 @@ FAULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "gives a record nested too deep": (giving(["[" * 100_000]), "RecordError"),
     "gives a record of a later version": (giving([json.dumps({"version": 99})]), "RecordError: version=99"),
 }
-"""By id: what the store does, and the words that name it in the event."""
+"""By id: the store's fault, and the words that name it in the event."""
 
 
 def told(driven: Rig) -> list[StoreFailed]:
@@ -165,7 +165,7 @@ def test_a_store_that_is_back_gets_what_it_missed(is_async: bool, side: Side) ->
 
 @crossed(side=SIDES, is_async=[False, True])
 def test_a_store_that_hangs_is_left_alone(is_async: bool, side: Side, short_timeouts: float) -> None:
-    """It is given up after its time, costs one daemon thread where it is sync, and is not asked again with every call."""
+    """It is abandoned after its timeout, costs one daemon thread if it is sync, and is not tried again with every call."""
     hang = Hang()
 
     class Hung:

@@ -41,7 +41,7 @@ TIMEOUT = 0.05
 
 @dataclass(frozen=True)
 class Fault:
-    """What a summariser does, and the words that name it in the event."""
+    """A summarizer's fault, and the words that name it in the event."""
 
     answer: Callable[[SummaryRequest], Any]
     named: str
@@ -257,7 +257,7 @@ def test_hung_summarisers_of_many_conversations_cost_a_few_threads_together() ->
 
 
 def test_a_keyboard_interrupt_in_the_callers_loop_ends_the_program_and_leaves_the_conversation_clean() -> None:
-    """What the person at the keyboard wants is never swallowed; the next run of the same conversation compacts."""
+    """A keyboard interrupt is never swallowed; the next run of the same conversation compacts."""
     answers: list[Callable[[SummaryRequest], str]] = [raises(KeyboardInterrupt()), works]
 
     async def summarise(request: SummaryRequest) -> str:
@@ -322,7 +322,7 @@ HOSTILE = {
 
 @crossed(name=HOSTILE, side=SIDES)
 def test_a_hostile_summary_stays_inside_the_summary_message(name: str, side: Side) -> None:
-    """It makes one message of the user's role, begun by our marker, whatever it says; nothing of it becomes a role."""
+    """Any text gives one user message that begins with our marker; no part of it becomes another role."""
     driven = rig(side, summarizer=gives(HOSTILE[name]), settings=fallback_settings())
     for path in PATHS:
         messages = list_for(path)

@@ -15,7 +15,7 @@ from tests.faults.harness import OVERFLOW, SIDES, WINDOW, Chat, Rig, Side, fallb
 
 CALLS = 40
 Report = Callable[[int, int], dict[str, Any] | None]
-"""The true size of the view, and the sum of all sizes so far, to what the provider says of a call."""
+"""From the true size of the view, and the sum of all sizes so far, to the provider's usage for a call."""
 
 
 def openai(**fields: object) -> dict[str, Any]:
@@ -46,11 +46,11 @@ REPORTS: dict[str, Report] = {
     "cumulative": lambda size, total: openai(prompt_tokens=total, completion_tokens=20),
     "astronomical": lambda size, total: openai(prompt_tokens=10**18, completion_tokens=20),
 }
-"""By id: what the provider says of each call."""
+"""By id: the provider's usage for each call."""
 
 
 def run(driven: Rig, report: Report, model: str | None = None) -> tuple[int, list[int]]:
-    """An agent's calls through `call`, each answered with what the provider says; return compactions and sizes of views sent."""
+    """Run an agent's calls, each answered with this usage; return the number of compactions and the sizes of the views."""
     messages: list[Chat] = [user("go")]
     sizes: list[int] = []
 
@@ -100,7 +100,7 @@ IGNORED = (
 
 @crossed(name=IGNORED, side=SIDES)
 def test_a_report_that_says_nothing_true_changes_nothing(name: str, side: Side) -> None:
-    """Every view is what it is without any report."""
+    """Every view is the same as without any report."""
     one, other = (rig(side, summarizer=works, settings=fallback_settings()) for _ in range(2))
     assert run(one, REPORTS[name]) == run(other, REPORTS["missing"])
 

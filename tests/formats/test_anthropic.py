@@ -1,4 +1,4 @@
-"""Anthropic messages: pieces of one message, blocks, and what is made anew."""
+"""Anthropic messages: pieces of one message, blocks, and new messages."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_reads_each_block_of_the_assistant(block: dict[str, Any], part: Part) ->
 
 
 def test_results_and_the_users_words_in_one_message_are_two_pieces() -> None:
-    """A user message that mixes tool results and text is read as both, in the order they stand."""
+    """A user message that mixes tool results and text is read as both, in their order."""
     tool, user = FORMAT.read(MIXED)
     assert (tool.role, user.role) == ("tool", "user")
     assert tool.results == (
@@ -150,7 +150,7 @@ def test_reads_the_text_of_a_result(content: object, text: str) -> None:
 
 
 def test_reads_what_the_provider_reported() -> None:
-    """Anthropic's input count leaves out what the cache gave and took."""
+    """Anthropic's input count excludes the tokens read from and written to the cache."""
     message = read(ANTHROPIC[2])
     assert message.usage == Usage(input_tokens=125, output_tokens=9, cache_read_tokens=100, cache_write_tokens=5)
     assert message.model == "claude-opus-4-5"
@@ -208,7 +208,7 @@ def test_taking_pieces_out_of_order_is_refused() -> None:
 
 
 def test_rewriting_a_result_touches_only_its_block() -> None:
-    """A result given as a list keeps the cache mark that stood inside it; media inside is dropped."""
+    """A result given as a list keeps the cache mark of its blocks; media inside is dropped."""
     before = deepcopy(MIXED)
     made: Any = FORMAT.rewrite(MIXED, {(0, 1): "cut"})
     assert before == MIXED

@@ -1,4 +1,4 @@
-"""OpenAI chat messages: what is read from them, and the few new ones that are made."""
+"""OpenAI chat messages: reading them, and writing the few new ones."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def json_lines(folder: str) -> Iterator[dict[str, Any]]:
             try:
                 entry = json.loads(line)
             except ValueError:
-                continue  # broken lines stand in the recordings on purpose
+                continue  # the recordings have broken lines on purpose
             if isinstance(entry, dict):
                 yield entry
 

@@ -1,4 +1,4 @@
-"""The SDKs' own examples append response objects to a list of dicts; they are read like the dicts they stand for."""
+"""The SDKs' own examples append response objects to a list of dicts; they are read like the dicts of the same content."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ NEAR_MISSES = [
     pytest.param("Too Many Requests", None, id="requests"),
     pytest.param("1 validation error for M\ntokens\n  Input should be less than or equal to 4096 [type=less_than_equal,"
                  " input_value=100000, input_type=int]", None, id="a validation error of pydantic"),
-    # Somebody's text, quoted by another error.
+    # A user's text, quoted by another error.
     pytest.param("Invalid schema for function 'report': 'default' must be a string; got {\"text\": \"prompt is too long:"
                  " 213462 tokens > 200000 maximum\"}", None, id="quoted by a schema error"),
     pytest.param("Output blocked by content filtering policy while continuing: \"...then the API says prompt is too long\"",
@@ -246,7 +246,7 @@ def test_tells_what_resembles_an_overflow_from_one(text: str, kind: str | None) 
     ],
 )
 def test_has_nothing_to_say_about_ordinary_errors(text: str) -> None:
-    """What a retry loop retries is no overflow."""
+    """The errors that a retry loop retries are no overflows."""
     assert parse_overflow(text) is None
 
 
@@ -340,7 +340,7 @@ def test_never_reads_what_a_model_wrote(response: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 403, 429])
 def test_a_status_of_permission_or_rate_vetoes(status: int) -> None:
-    """429 never counts as overflow, whatever the text."""
+    """429 never counts as overflow, with any text."""
     text = "prompt is too long: 213462 tokens > 200000 maximum"
 
     assert parse_overflow(text, status=status) == OverflowInfo(kind="too_large")
@@ -468,7 +468,7 @@ def test_says_whether_a_shorter_conversation_could_fit(text: str, is_curable: bo
 
 
 def test_an_answer_larger_than_the_window_is_a_cap() -> None:
-    """VLLM names the window, but what is too large is max_tokens."""
+    """VLLM names the window, but max_tokens is too large."""
     text = "'max_tokens' or 'max_completion_tokens' is too large: {}. This model's maximum context length is 65536 tokens and your request has 52738 input tokens."  # noqa: E501  one sentence of vLLM's
 
     assert parse_overflow(text.format(70000)) == OverflowInfo(kind="output_cap")

@@ -13,7 +13,7 @@ pytest.importorskip("hypothesis")
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-# Nouns, relations and bounds, half of them in no known provider's sentence; each template is one way to build the sentence.
+# Nouns, relations and bounds, half without a known provider; each template is one way to build the sentence.
 SUBJECTS = (
     *("The prompt", "Your input", "The conversation", "Your messages", "The chat history", "The request's prompt"),
     *("The input sequence", "Input text", "This dialogue", "The whole transcript"),

@@ -1,4 +1,4 @@
-"""A broken history is mended: the fault, what becomes of it, and that nothing else is touched."""
+"""A broken history is repaired: each fault, its repair, and the rest untouched."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_fault_that_every_provider_refuses_is_mended(dialect: Dialect, text: s
     ],
 )
 def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: str, mended: str | None) -> None:
-    """The result itself is kept, word for word: the same object where it stood alone."""
+    """The result itself is kept, word for word: the same object if its message held nothing else."""
     before = script(dialect, text)
     after = check_repair(dialect, before)
     if mended is not None:
@@ -116,7 +116,7 @@ def test_a_result_that_strayed_moves_up_behind_its_call(dialect: Dialect, text: 
 def test_a_real_result_takes_the_place_of_what_we_said_for_it(
     dialect: Dialect, stored: str, added: str, mended: str
 ) -> None:
-    """A host that stored the mended list learns later what the tool answered."""
+    """A host that stored the repaired list learns the tool's real result later."""
     kept = check_repair(dialect, script(dialect, stored))
     news = script(dialect, f"{'u ' * 7}{added}")[7:]
     after = repaired([*kept, *news], dialect.format)
@@ -147,7 +147,7 @@ def test_calls_that_share_an_id_are_told_apart_and_keep_their_results(dialect: D
 
 
 def test_ids_are_the_same_in_every_process() -> None:
-    """Synthetic ids are stable, so that a sent prefix stays what the provider has in its cache."""
+    """Synthetic ids are stable, so that the provider's cache of a sent prefix stays valid."""
     program = (
         "from tests.dialects import ANTHROPIC as d; from tests.validity.test_repair import script; "
         "from compaction_hooks.repair import repaired; "
@@ -161,7 +161,7 @@ def test_ids_are_the_same_in_every_process() -> None:
 
 
 def test_an_id_that_was_made_before_is_not_made_again() -> None:
-    """A host that stores what it was given, and uses the old id once more."""
+    """A host stores the repaired list, and uses the old id once more."""
     stored = repaired(script(ANTHROPIC, "u ?x =x ?x =x"), ANTHROPIC.format)
     again = check_repair(ANTHROPIC, [*stored, *script(ANTHROPIC, "u ?x =x ?x =x")[3:]])
     ids = [call.id for piece in ANTHROPIC.read(again) for call in piece.calls]

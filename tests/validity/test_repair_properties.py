@@ -1,4 +1,4 @@
-"""Histories broken in every way hypothesis finds, mended; the loopback provider's own checks are the judge beside ours."""
+"""Histories broken in every way that hypothesis finds are repaired; the loopback provider's own checks judge them too."""
 
 from __future__ import annotations
 

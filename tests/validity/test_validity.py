@@ -1,4 +1,4 @@
-"""What providers reject: every rule, who has it, and what a compaction may be blamed for."""
+"""The rules of providers: each rule, the providers that have it, and the problems that a compaction caused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BEDROCK: Provider = "bedrock"
 TEMPLATE: Provider = "chat_template"
 ALL = (CHAT, RESPONSES, ANTHROPIC, GEMINI, BEDROCK)
 PAIRED = (CHAT, ANTHROPIC, GEMINI, BEDROCK)
-"""Who wants a result right behind its call; Responses finds it anywhere after."""
+"""The providers that demand a result right behind its call; Responses finds it anywhere after."""
 
 
 def message(role: Role, *parts: Part | str) -> Message:
@@ -195,7 +195,7 @@ def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
 def test_each_rule_is_found_for_the_providers_that_have_it(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
-    """Whatever a cut can break shows here."""
+    """The list covers every rule that a cut can break."""
     seen = {provider: found(messages, provider) for provider in ALL}
     assert {provider: expected in breaches for provider, breaches in seen.items()} == {
         provider: provider in providers for provider in ALL

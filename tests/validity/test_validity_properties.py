@@ -38,7 +38,7 @@ histories = st.lists(any_message, max_size=14)
 
 @given(histories)
 def test_calls_and_results_are_counted_out(messages: list[Message]) -> None:
-    """For each id: calls without a result and results without a call are what is left over when pairs are taken away."""
+    """For each id, calls without a result and results without a call remain when all pairs are removed."""
     found = Counter((problem.rule, problem.call_id) for problem in find_problems(messages))
     for call_id in ["", "a", "b", "c"]:
         waiting = left_over = 0
@@ -54,7 +54,7 @@ def test_calls_and_results_are_counted_out(messages: list[Message]) -> None:
 
 @given(histories)
 def test_results_that_follow_directly_are_neither_detached_nor_split(messages: list[Message]) -> None:
-    """Seen from the other side: between a call and a result that is only paired stand results alone."""
+    """The reverse: between a call and its result are only other results."""
     bad = {
         problem.index
         for problem in find_problems(messages, "openai_chat")

@@ -24,7 +24,7 @@ def said(role: str, text: str, mark: Mapping[str, str] | None = None) -> dict[st
 
 
 def conversation(*marked: int, system: bool = False) -> list[Any]:
-    """Ten messages, some of them marked; the first mark lives an hour, the others the usual five minutes."""
+    """Ten messages, some with a mark; the first mark lives an hour, the others the usual five minutes."""
     messages: list[Any] = [said("system", "Be careful.", HOUR)] if system else []
     for number in range(10):
         mark = None if number not in marked else HOUR if number == min(marked) else SHORT

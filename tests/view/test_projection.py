@@ -27,7 +27,7 @@ CONVERSATION = [system(), user("Port the parser."), *steps(12), assistant("Porte
 
 
 def test_the_view_is_system_summary_then_the_recent_messages() -> None:
-    """A user message stands for what is covered; nothing is stored in the host's list."""
+    """A user message replaces the summarized messages; the host's list does not change."""
     view = project(CONVERSATION, compacted(CONVERSATION))
     assert view[0] is CONVERSATION[0]
     assert view[1]["role"] == "user"
@@ -62,7 +62,7 @@ def test_messages_added_later_follow_the_same_prefix() -> None:
 
 
 def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
-    """A rewind before the cut, or an edit of what is covered."""
+    """A rewind before the cut, or an edit of a summarized message."""
     record = compacted(CONVERSATION)
     rewound = CONVERSATION[:4]
     edited = [CONVERSATION[0], user("Port the lexer."), *CONVERSATION[2:]]
@@ -78,7 +78,7 @@ def test_a_list_that_begins_with_the_summary_is_its_own_view() -> None:
 
 
 def test_every_system_message_stays() -> None:
-    """What the host put in as system is never summarised away."""
+    """The host's system messages are never summarized."""
     messages = [
         system("first"),
         user("go"),
@@ -142,7 +142,7 @@ def test_a_reduction_of_what_is_covered_changes_nothing() -> None:
 
 
 def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> None:
-    """Two results in one message, cleared one after the other: what an earlier view holds of it is no help."""
+    """Two results in one message, cleared one after the other: an earlier view's copy cannot be reused."""
     messages: list[Chat] = [{"role": "user", "content": "go"}]
     for n in range(16):
         ids = (f"{n}a", f"{n}b")
@@ -257,7 +257,7 @@ def test_a_rewind_makes_a_shortened_text_the_request_again_and_whole() -> None:
 
 
 def test_a_conversation_shows_a_shortened_text_whole_while_it_is_the_request() -> None:
-    """Rewound and gone on with, call after call: what the calls before were shown is no help then."""
+    """After a rewind, call after call: copies in the views of earlier calls cannot be reused."""
     messages, record = shortened_words()
     hooks = controller(200_000, settings=CompactionSettings(auto_compact=False))
     hooks.session("default").import_records([record.to_dict()])
@@ -290,7 +290,7 @@ def test_reasoning_that_stands_alone_stays_with_its_call() -> None:
 
 
 def test_after_a_rewind_the_request_that_is_current_again_is_shown() -> None:
-    """The current request is in every view, also where the record was made while another was current."""
+    """The current request is in every view, also if the record was made during another request."""
     first = user("the first request")
     messages = [system(), first, *steps(14, 300), assistant("done"), user("the second"), *steps(4, 200, first=40)]
     settings = CompactionSettings(clear_tool_results=False)

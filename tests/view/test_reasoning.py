@@ -1,4 +1,4 @@
-"""Models that bind reasoning to what stood before it: which they are, what their provider says, and what a view leaves out."""
+"""Models that bind reasoning to the messages before it: their names, their provider's error, and views without stale reasoning."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def compacted(messages: list[Any], format: Any) -> CompactionRecord:
 
 
 def words(view: list[Any], word: str) -> list[int]:
-    """The steps of which the view holds this word, in any field."""
+    """Return the steps whose word is in the view, in any field."""
     return [step for step in range(20) if f"{word} {step}'" in repr(view)]
 
 

@@ -1,4 +1,4 @@
-"""A message is recognised without reading it, and a change of it never passed over."""
+"""A message is recognized without reading it, and a change of it never missed."""
 
 from __future__ import annotations
 

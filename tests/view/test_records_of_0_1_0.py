@@ -64,7 +64,7 @@ def test_the_upgrade_costs_no_summary(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_its_records_are_stored_as_its_own(name: str) -> None:
-    """What this version writes back is checked by the same rule again."""
+    """The record that this version writes is checked by the same rule again."""
     written = WRITTEN[name]
     worker = session(written, Scripted())
     worker.import_records(written["records"])
