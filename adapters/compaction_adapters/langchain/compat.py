@@ -7,7 +7,7 @@ from typing import Any
 
 
 def trace_policy() -> Any:
-    """Return what keeps the whole conversation out of the middleware's own trace span; the span of the model call holds it."""
+    """Return the policy that keeps the conversation out of the middleware's trace span; the span of the model call holds it."""
     try:
         from langgraph.types import TracePolicy, omit_payload
     except ImportError:
@@ -16,7 +16,7 @@ def trace_policy() -> Any:
 
 
 def transformers() -> Sequence[Any]:
-    """Return what keeps the tokens of a summary out of `run.messages` and `astream_events(version="v3")`."""
+    """Return the transformers that keep a summary's tokens out of `run.messages` and `astream_events(version="v3")`."""
     try:
         from langchain.agents.middleware.internal_call_transformer import InternalCallTransformer
     except ImportError:

@@ -39,39 +39,39 @@ if TYPE_CHECKING:
 class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
     """Keeps an agent's conversation inside the context window of whichever model is called.
 
-    The messages in the agent's state stay as they are: each model call is sent a view of them. What makes the view, the record
-    of a compaction, is checkpointed in a private state channel (seen in the stream mode "updates" only). The record that a
-    failed or interrupted call leaves behind stays in memory, and in `store`, so that no summary is paid for twice. When a model
-    rejects a request as too long, the view is compacted harder and sent once more, unless a token of the answer was streamed
-    already. Status events go to the stream mode "custom".
+    The messages in the agent's state are not changed: each model call is sent a view of them. The record of a compaction, from
+    which the view is made, is checkpointed in a private state channel (shown in the stream mode "updates" only). The record of a
+    failed or interrupted call stays in memory, and in `store`, so that no summary is paid for twice. When a model rejects a request
+    as too long, the view is compacted harder and sent once more, unless a token of the answer was streamed already. Status events
+    go to the stream mode "custom".
 
-    The conversation is that of the thread. A subgraph's is its own, and so is that of a run without a thread: of these, only
-    summaries of messages that come back word for word are remembered.
+    A thread is one conversation. A subgraph has its own, and so has a run without a thread: of these, only summaries of messages
+    that come back word for word are remembered.
 
     Place it before (outside) middleware that marks caches, and after (inside) `ModelFallbackMiddleware` and
-    `ModelRetryMiddleware`, whose next attempts then are compacted for the model they are for. What middleware inside adds to the
-    system prompt is not counted beforehand, but learned from what the provider counts.
+    `ModelRetryMiddleware`, so that each further attempt is compacted for its own model. Additions of middleware inside to the
+    system prompt are not counted beforehand, but learned from the provider's usage.
 
-    Kept messages are the very objects of the state. For a model that binds its thinking to what stood before it (the newest
-    Claude models do), those from before the compaction are copies without their thinking; a refusal of another model that does
-    is recovered once, and the thread goes on without.
+    Kept messages are the same objects as in the state. For a model that binds its thinking to the messages before it (the newest
+    Claude models do), those from before the compaction are copies without their thinking; if another model refuses the thinking,
+    the request is sent once more without it, and the thread continues without it.
     With `ChatOpenAI(use_previous_response_id=True)` the kept answers of a compacted view are copies without the id, since the
     provider would otherwise continue from the history it keeps.
 
     Args:
-        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        model: Writes the summaries, as a chat model or a name for `init_chat_model`. None: the model that is being called.
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        model: Writes the summaries, as a chat model or a name for `init_chat_model`. None: the model of the call.
         trigger: Compact above this size of the whole request: `("fraction", 0.8)` of the window of the model that is called,
             or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
         keep: `("tokens", n)`: recent messages that are kept word for word, at most 35 % of the window. None: 20,000.
-        name: The middleware's name in the graph. "SummarizationMiddleware" takes the place of the one that
-            `deepagents.create_deep_agent` brings along; with any other name both would compact.
+        name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
+            with any other name both would compact.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
             and `summary_prompt`.
 
     Raises:
-        ConfigurationError: a size is malformed or cannot be had (`("messages", n)`), two arguments contradict one another, or both
-            a controller and its keywords are given.
+        ConfigurationError: a size is malformed or not supported (`("messages", n)`), two arguments contradict one another, or both
+            a controller and keywords are given.
     """
 
     # Typed as the plain state, so that a list of this and other middleware has a type.
@@ -92,8 +92,8 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         super().__init__()
         if not name:
             raise ConfigurationError('name="" must not be empty: LangGraph names nodes and traces after it')
-        given = controller_keywords(model, trigger, keep, keywords)
-        self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=True)
+        translated = controller_keywords(model, trigger, keep, keywords)
+        self.controller = controller_from(controller, translated, FORMAT, taker=type(self), sees_model=True)
         self.tools = []
         self._name = name
         self._sessions = Conversations(self.controller, CHANNEL, RUN_CHANNEL)
@@ -107,12 +107,17 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
     def session(self, thread_id: str) -> CompactionSession[BaseMessage]:
         """Return the session of a thread: its state for a status line, its history, pins, undo.
 
-        What is done with it goes into the thread's checkpoint with the next model call; `compact`, `undo` and `pin` of the
-        middleware itself write it there at once. In a process that has not seen the thread, `load` fills the session.
+        Its changes are written to the thread's checkpoint with the next model call; `compact`, `undo` and `pin` of the middleware
+        itself write them at once. In a process that has not run the thread, `load` fills the session.
         """
         return self._sessions.thread(thread_id)
 
-    def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:  # noqa: ARG002
+    def _thread_options(
+        self,
+        session: CompactionSession[BaseMessage],
+        config: RunnableConfig,  # noqa: ARG002 - the signature is that of `ThreadMethods`
+        given: CallOptions,
+    ) -> CallOptions:
         return {**self._sessions.last_call(session), **given}
 
     def wrap_model_call(
@@ -123,9 +128,10 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         """Make the model call with a view that fits.
 
         Raises:
-            ModelContextOverflowError: nothing smaller is valid, or it was rejected too; the provider's error is its cause.
+            ModelContextOverflowError: no smaller view is valid, or the smaller one was rejected too; the provider's error is the
+                cause.
         """
-        return run(self._calling(request, handler))
+        return run(self._call_model(request, handler))
 
     async def awrap_model_call(
         self,
@@ -133,9 +139,9 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """As `wrap_model_call`, for agents that are awaited."""
-        return await run_async(self._calling(request, handler))
+        return await run_async(self._call_model(request, handler))
 
-    def _calling(
+    def _call_model(
         self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], Any]
     ) -> Flow[ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]]:
         task = Task(_current_config())
@@ -155,7 +161,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
 
 
 def _model_message(response: ModelResponse[Any]) -> AIMessage | None:
-    """Return the model's own message; None where middleware inside answered without one."""
+    """Return the model's own message; None if middleware inside answered without one."""
     return next((message for message in response.result if isinstance(message, AIMessage)), None)
 
 

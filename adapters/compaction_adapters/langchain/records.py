@@ -1,4 +1,4 @@
-"""Where an agent's checkpoints keep the records of its conversation."""
+"""The state channels in which an agent's checkpoints keep the records of its conversation."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _tool_schema(tool: BaseTool | dict[str, Any]) -> object:
 
 
 def _answer_schemas(form: object) -> list[object]:
-    """Return the schemas of a structured answer: sent as tools or as a format of the answer, of about the same size."""
+    """Return the schemas of a structured answer. Sent as tools or as a response format, their size is about the same."""
     if form is None:
         return []
     strategy = cast("Any", form)
@@ -53,7 +53,7 @@ def _answer_schemas(form: object) -> list[object]:
 
 
 def with_view(request: ModelRequest[Any], view: list[BaseMessage]) -> ModelRequest[Any]:
-    """Return the request that sends a view; the very request where the view is its own list."""
+    """Return the request that sends a view; the same request if the view is its own list."""
     if view is request.messages:
         return request
     if getattr(chat_model_in(request.model), "use_previous_response_id", False):

@@ -13,7 +13,7 @@ from compaction_adapters.langchain_core import summarizer
 from compaction_hooks import CompactionSettings
 from compaction_hooks.errors import ConfigurationError
 
-if TYPE_CHECKING:  # older versions have no clauses
+if TYPE_CHECKING:  # older versions have no TriggerClause
     from langchain.agents.middleware.summarization import ContextSize, TriggerClause
 
     Trigger: TypeAlias = ContextSize | TriggerClause | list[ContextSize | TriggerClause]
@@ -27,20 +27,20 @@ def controller_keywords(
     keep: ContextSize | None,
     keywords: PolicyKeywords,
 ) -> ControllerKeywords:
-    """Return the controller's keywords for what a user of LangChain gave; empty when they gave nothing.
+    """Return the controller's keywords for LangChain's arguments; empty without arguments.
 
     Raises:
-        ConfigurationError: a size is malformed, is one the controller has no setting for, or contradicts `settings`; or `model`
-            and `summarizer` both say who writes summaries.
+        ConfigurationError: a size is malformed, has no matching setting of the controller, or contradicts `settings`; or both
+            `model` and `summarizer` are given.
     """
-    made = cast("ControllerKeywords", {**keywords})  # some of its keys
+    translated = cast("ControllerKeywords", {**keywords})  # some of its keys
     if trigger is not None or keep is not None:
-        made["settings"] = with_changes(keywords.get("settings"), lambda policy: _settings(policy, trigger, keep))
+        translated["settings"] = with_changes(keywords.get("settings"), lambda policy: _settings(policy, trigger, keep))
     if model is not None:
         if keywords.get("summarizer") is not None:
-            raise ConfigurationError("model and summarizer both say who writes summaries: give one of them")
-        made["summarizer"] = summarizer(model)
-    return made
+            raise ConfigurationError("model and summarizer exclude one another: give one")
+        translated["summarizer"] = summarizer(model)
+    return translated
 
 
 def _settings(settings: CompactionSettings, trigger: Trigger | None, keep: ContextSize | None) -> CompactionSettings:
@@ -52,12 +52,12 @@ def _settings(settings: CompactionSettings, trigger: Trigger | None, keep: Conte
     if keep is not None:
         if settings.keep_recent_tokens != CompactionSettings().keep_recent_tokens:
             raise ConfigurationError(f"keep={keep!r} and settings.keep_recent_tokens exclude one another: give one")
-        changes["keep_recent_tokens"] = _kept_tokens(keep)
+        changes["keep_recent_tokens"] = _keep_tokens(keep)
     return replace(settings, **changes)
 
 
 def _triggers(trigger: object) -> dict[str, float]:
-    """Return the settings for a trigger in whichever of LangChain's forms: any of several sizes means the smallest of each kind."""
+    """Return the settings for a trigger in any of LangChain's forms; of several sizes, the smallest of each kind."""
     alternatives = cast("list[object]", trigger) if isinstance(trigger, list) else [trigger]
     if not alternatives:
         raise ConfigurationError(
@@ -65,7 +65,7 @@ def _triggers(trigger: object) -> dict[str, float]:
         )
     settings: dict[str, float] = {}
     for alternative in alternatives:
-        kind, value = _checked("trigger", _only_size(alternative))
+        kind, value = _read_size("trigger", _only_size(alternative))
         if kind == "messages":
             raise ConfigurationError(
                 f"trigger={trigger!r}: a number of messages says nothing about a context window: use "
@@ -89,18 +89,18 @@ def _only_size(alternative: object) -> object:
     return sizes[0]
 
 
-def _kept_tokens(keep: object) -> int:
-    kind, value = _checked("keep", keep)
+def _keep_tokens(keep: object) -> int:
+    kind, value = _read_size("keep", keep)
     if kind != "tokens":
         raise ConfigurationError(f'keep={keep!r}: how much is kept is a number of tokens: use ("tokens", n)')
     return int(value)
 
 
-def _checked(name: str, size: object) -> tuple[str, float]:
-    """Return kind and value of one size.
+def _read_size(name: str, size: object) -> tuple[str, float]:
+    """Return the kind and the value of one size.
 
     Raises:
-        ConfigurationError: it is not a kind and a number in that kind's bounds.
+        ConfigurationError: the size is not a pair of a kind and a number in the kind's bounds.
     """
     pair = cast("tuple[object, ...]", size) if isinstance(size, tuple) else ()
     if len(pair) != 2 or pair[0] not in _KINDS:

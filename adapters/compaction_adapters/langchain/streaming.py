@@ -1,4 +1,4 @@
-"""Watches the model calls inside of a handler, which takes no callbacks of ours."""
+"""The watch of model calls inside a handler, which takes no callbacks of ours."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from compaction_adapters.langchain_core import TokenWatch
 
 
 class HandlerWatch(TokenWatch):
-    """Watches what is called while it is `watching`, but for what other middleware keeps out of the user's sight."""
+    """Watches the model calls inside `watch()`, except those that other middleware hides from the user."""
 
     @contextmanager
-    def watching(self) -> Generator[None]:
-        """Watch what is called in here."""
+    def watch(self) -> Generator[None]:
+        """Watch the model calls inside this context."""
         token = _WATCH.set(self)
         try:
             yield
@@ -26,7 +26,7 @@ class HandlerWatch(TokenWatch):
             _WATCH.reset(token)
 
     def on_llm_new_token(self, token: Any, *, tags: list[str] | None = None, **seen: Any) -> None:
-        """Note that a call gave a chunk."""
+        """Record that a call streamed a chunk."""
         if TAG_NOSTREAM not in (tags or ()):
             super().on_llm_new_token(token, **seen)
 

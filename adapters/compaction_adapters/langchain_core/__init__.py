@@ -1,4 +1,4 @@
-"""The common part of the LangChain and the LangGraph adapter: messages, chat models, tasks of graphs. Needs langchain-core only."""
+"""The common part of the LangChain and LangGraph adapters: messages, chat models, tasks of graphs. Needs langchain-core only."""
 
 from compaction_adapters.kit import require
 

@@ -1,4 +1,4 @@
-"""The parts of an assistant's message, and the places where they are written: some repeat others."""
+"""The parts of an assistant's message, and the fields that hold them; some fields repeat others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from compaction_adapters.langchain_core.blocks import (
     blocks_of,
     call_id,
     read_block,
-    renamed_call,
-    rewritten_block,
+    rename_call,
+    rewrite_block,
 )
 from compaction_hooks.formats import as_json_text
 from compaction_hooks.messages import Part, Thinking, ToolCall
@@ -23,11 +23,11 @@ _LISTS: Final = ("tool_calls", "invalid_tool_calls")
 
 
 class Place(NamedTuple):
-    """Where an assistant's part is written: the field of the message, and the position there.
+    """The place of an assistant's part: a field of the message, and the position in it.
 
     Attributes:
-        text: The text or the arguments that are written there instead.
-        id: The id that a call is given instead.
+        text: The new text or arguments to write there; None for no change.
+        id: The new id of a tool call; None for no change.
     """
 
     part: Part
@@ -37,14 +37,14 @@ class Place(NamedTuple):
     id: str | None = None
 
     def write(self, value: object) -> object:
-        """Return this part's block or call, in any of the forms that a message repeats it in, as it is to be."""
+        """Return a block or tool call with the new text and id, in any of the forms that a message repeats it in."""
         if self.text is not None:
-            value = rewritten_block(value, self.text)
-        return value if self.id is None else renamed_call(cast(Block, value), self.id)
+            value = rewrite_block(value, self.text)
+        return value if self.id is None else rename_call(cast(Block, value), self.id)
 
 
 def places_of(message: AIMessage) -> list[Place]:
-    """Return every part in order: reasoning, content, calls. A block that repeats a call of the list is left out."""
+    """Return all parts in order: reasoning, content, tool calls. A block that repeats a call of the list is left out."""
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     listed = {call["id"] for call in calls if call["id"]}
     signatures = _signatures(message)
@@ -70,7 +70,7 @@ def _call(call: Mapping[str, object], signatures: Mapping[str, object] = Mapping
 
 
 _SIGNATURES: Final = "__gemini_function_call_thought_signatures__"
-"""Where langchain-google-genai (4.4) keeps the thought signatures of calls, by call id."""
+"""The key of langchain-google-genai (4.4) for the thought signatures of tool calls, by call id."""
 
 
 def _signatures(message: AIMessage) -> Mapping[str, object]:
@@ -79,7 +79,7 @@ def _signatures(message: AIMessage) -> Mapping[str, object]:
 
 
 def _reasoning_kwargs(message: AIMessage) -> list[Part]:
-    """Read the reasoning next to the content: as DeepSeek, xAI, Groq and Ollama have it, or an item of OpenAI's Responses."""
+    """Read the reasoning next to the content: that of DeepSeek, xAI, Groq and Ollama, or an item of OpenAI's Responses."""
     kwargs = message.additional_kwargs
     found = kwargs.get("reasoning_content") or kwargs.get("reasoning")
     if isinstance(found, Mapping):
@@ -92,7 +92,7 @@ _REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking_blocks", "
 
 
 def with_places(message: AIMessage, places: Sequence[Place | None]) -> AIMessage:
-    """Return a copy with its parts as these places have them, None for one that is left out, which is no call of its lists."""
+    """Return a copy with the changes of these places; None leaves a part out, which must not be a call of its lists."""
     calls: dict[str, list[Place]] = {}
     fields: dict[str, list[object]] = {name: [*getattr(message, name)] for name in _LISTS}
     fields["content"] = [*blocks_of(message.content)]
@@ -111,33 +111,33 @@ def with_places(message: AIMessage, places: Sequence[Place | None]) -> AIMessage
                 calls.setdefault(place.part.id, []).append(place)
 
     fields["content"] = [block for index, block in enumerate(fields["content"]) if index not in gone]
-    return message.model_copy(update=_with_repeated(message, fields, kwargs, calls))
+    return message.model_copy(update=_copy_repeats(message, fields, kwargs, calls))
 
 
-def _with_repeated(
+def _copy_repeats(
     message: AIMessage, fields: dict[str, list[object]], kwargs: dict[str, Any], calls: Mapping[str, Sequence[Place]]
 ) -> Mapping[str, object]:
-    """Return a message's fields with its calls the same wherever it repeats them: in blocks, raw OpenAI calls, chunks.
+    """Return a message's fields with its tool calls changed in all their copies: in blocks, raw OpenAI calls, chunks.
 
     Args:
-        calls: By its old id, each call of the message's lists, in order: calls of one message may share an id.
+        calls: The tool calls of the message's lists by their old ids, in order: calls of one message may share an id.
     """
     changes: dict[str, object] = {**fields, "additional_kwargs": kwargs}
     if isinstance(message.content, str):
         changes["content"] = fields["content"][0] if fields["content"] else ""
     else:
-        changes["content"] = _repeated(fields["content"], call_id, calls)
+        changes["content"] = _write_calls(fields["content"], call_id, calls)
     if isinstance(kwargs.get("tool_calls"), list):
-        kwargs["tool_calls"] = _repeated(kwargs["tool_calls"], _plain_id, calls)
+        kwargs["tool_calls"] = _write_calls(kwargs["tool_calls"], _plain_id, calls)
     if signatures := _signatures(message):
         ids = {old: [place.id or old for place in repeated] for old, repeated in calls.items()}
         kwargs[_SIGNATURES] = {new: sign for old, sign in signatures.items() for new in ids.get(old, [old])}
     if isinstance(message, AIMessageChunk):
-        changes["tool_call_chunks"] = _repeated(message.tool_call_chunks, _plain_id, calls)
+        changes["tool_call_chunks"] = _write_calls(message.tool_call_chunks, _plain_id, calls)
     return changes
 
 
-def _repeated(
+def _write_calls(
     items: Sequence[object], id_of: Callable[[object], str | None], calls: Mapping[str, Sequence[Place]]
 ) -> list[object]:
     waiting = {old: iter(places) for old, places in calls.items()}

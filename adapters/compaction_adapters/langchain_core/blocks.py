@@ -1,4 +1,4 @@
-"""Content blocks of LangChain messages: its own standard ones, and those of providers, which it passes on as they are.
+"""Content blocks of LangChain messages: its own standard blocks, and those of providers, which it passes on unchanged.
 
 Standard blocks: langchain_core/messages/content.py (1.7). Blocks of OpenAI and Anthropic are read by their own formats.
 """
@@ -25,7 +25,7 @@ _ANTHROPIC: Final = AnthropicFormat()
 
 
 def blocks_of(content: object) -> Sequence[object]:
-    """Return the blocks of a content; a text is one block, "" none."""
+    """Return the blocks of a content; a text is one block, an empty text none."""
     if isinstance(content, str):
         return [content] if content else []
     return cast("list[object]", content)  # BaseMessage.content is str | list
@@ -49,10 +49,10 @@ def read_block(block: object) -> Part:
     return part or _OPENAI.read({"role": "user", "content": [fields]})[0].parts[0]
 
 
-def rewritten_block(block: object, text: str) -> object:
-    """Return a block, or a call in any other form, with another text or other arguments; its other fields are the same objects.
+def rewrite_block(block: object, text: str) -> object:
+    """Return a block, or a tool call in any other form, with another text or arguments; its other fields are shared.
 
-    The place of media is taken by a text, with its cache mark.
+    Media become a text block with the same cache mark.
     """
     if isinstance(block, str):
         return text
@@ -66,13 +66,13 @@ def rewritten_block(block: object, text: str) -> object:
         kept = {name: value for name, value in fields.items() if name != "partial_json"}
         return {**kept, key: json_object(text) if isinstance(fields[key], Mapping) else text}
     if is_of_anthropic(fields):
-        made = _ANTHROPIC.rewrite({"role": "user", "content": [fields]}, {(0, 0): text})
-        return cast("list[object]", made["content"])[0]
+        message = _ANTHROPIC.rewrite({"role": "user", "content": [fields]}, {(0, 0): text})
+        return cast("list[object]", message["content"])[0]
     return {**fields, "refusal" if fields.get("type") == "refusal" else "text": text}
 
 
-def renamed_call(call: Block, id_: str) -> Block:
-    """Return a call, however it is written, with another id."""
+def rename_call(call: Block, id_: str) -> Block:
+    """Return a tool call of any form with another id."""
     return {**call, "call_id" if "call_id" in call else "id": id_}
 
 
@@ -81,7 +81,7 @@ _OF_ANTHROPIC: Final = (*_OF_A_USER, "thinking", "redacted_thinking", "server_to
 
 
 def is_of_anthropic(block: Block) -> bool:
-    """Whether a block is one that only Anthropic writes this way."""
+    """Return whether a block has a form that only Anthropic uses."""
     kind = _string(block, "type")
     if kind == "image":
         return "source" in block
@@ -89,7 +89,7 @@ def is_of_anthropic(block: Block) -> bool:
 
 
 def call_id(block: object) -> str | None:
-    """Return the id of the call a block writes down; None when it is no call."""
+    """Return the id of a block's tool call; None for other blocks."""
     if not isinstance(block, Mapping):
         return None
     call = _call(cast(Block, block))
@@ -97,14 +97,14 @@ def call_id(block: object) -> str | None:
 
 
 def read_result(content: object, call_id: str, name: str, *, is_error: bool) -> ToolResult:
-    """Read what a tool answered: texts and unknown blocks (as JSON) joined in order, media next to them."""
+    """Read a tool's result: texts and unknown blocks (as JSON) joined in order, and media."""
     parts = [read_block(block) for block in blocks_of(content)]
     text = "".join([part.text for part in parts if isinstance(part, Text | Opaque)])
     return ToolResult(call_id, text, name, is_error, tuple([part for part in parts if isinstance(part, Media)]))
 
 
-def rewritten_result(content: object, text: str) -> object:
-    """Return the content of a result with another text: a text for a text, else one text block that keeps its cache mark."""
+def rewrite_result(content: object, text: str) -> object:
+    """Return the content of a result with another text: a text as a text, a list as one text block that keeps its cache mark."""
     return _OPENAI.rewrite({"role": "tool", "content": content}, {(0, 0): text})["content"]
 
 
@@ -116,7 +116,7 @@ _CALL_ARGUMENTS: Final[Mapping[str, str]] = {
     "function_call": "arguments",
     "custom_tool_call": "input",
 }
-"""Blocks that write down a call (Anthropic and Bedrock, LangChain, OpenAI Responses twice), and where its arguments are."""
+"""Types of blocks for a tool call (Anthropic and Bedrock, LangChain, OpenAI Responses twice), and their field of arguments."""
 
 
 def _call(fields: Block) -> ToolCall | None:
@@ -124,7 +124,7 @@ def _call(fields: Block) -> ToolCall | None:
     key = _CALL_ARGUMENTS.get(kind) if isinstance(kind, str) else None
     if key is None:
         return None
-    # In Responses items "id" names the item and "call_id" the call.
+    # In Responses items "id" names the item, "call_id" the tool call.
     return ToolCall(
         _string(fields, "call_id") or _string(fields, "id"), _string(fields, "name"), as_json_text(fields.get(key))
     )
@@ -136,7 +136,7 @@ def _string(fields: Block, key: str) -> str:
 
 
 def _data(fields: Block) -> Media | Text | None:
-    """Read a data block, of langchain-core 1 (`base64`, `url`, `file_id`, `text`) or 0 (`source_type`), or of Google (`data`)."""
+    """Read a data block of langchain-core 1 (`base64`, `url`, `file_id`, `text`) or 0 (`source_type`), or of Google (`data`)."""
     kind = _string(fields, "type")
     media_type = _string(fields, "mime_type") or _MEDIA_TYPES[kind]
     if text := _string(fields, "text"):
@@ -151,10 +151,10 @@ def _data(fields: Block) -> Media | Text | None:
 
 
 def _file_name(fields: Block) -> str:
-    """Return the name of a file, where langchain-openai looks for it too."""
+    """Return the name of a file, from the fields that langchain-openai reads."""
     for key in ("extras", "metadata"):
-        held = fields.get(key)
-        if isinstance(held, Mapping) and (name := _string(cast(Block, held), "filename")):
+        nested = fields.get(key)
+        if isinstance(nested, Mapping) and (name := _string(cast(Block, nested), "filename")):
             return name
     return _string(fields, "filename")
 
@@ -181,7 +181,7 @@ def _reasoning(fields: Block) -> Thinking:
 
 
 def _non_standard(fields: Block) -> Part | None:
-    """Read redacted reasoning of Anthropic, which langchain-core has no block of its own for."""
+    """Read redacted reasoning of Anthropic, for which langchain-core has no standard block."""
     value = fields.get("value")
     is_reasoning = isinstance(value, Mapping) and cast(Block, value).get("type") == "redacted_thinking"
     return read_block(cast(Block, value)) if is_reasoning else None

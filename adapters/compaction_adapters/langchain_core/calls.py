@@ -1,4 +1,4 @@
-"""One model call as a session is shown it: its answer, its stream, and the errors that are none of the session's business."""
+"""One model call for a session: its answer, its stream, and the errors that the session must not handle."""
 
 from __future__ import annotations
 
@@ -20,65 +20,65 @@ from compaction_hooks import ContextOverflowError, Message
 
 
 class ModelContextOverflowError(ContextOverflowError, LangChainContextOverflowError):
-    """The conversation cannot be made to fit: this package's error and LangChain's in one, with the provider's as its cause.
+    """A conversation that cannot be made to fit: this package's error and LangChain's in one. Its cause is the provider's error.
 
-    As LangChain's it is not retryable: what cannot succeed is not repeated, and fallbacks go on to the next model.
+    For LangChain it is not retryable: the call is not repeated, and fallbacks go on to the next model.
     """
 
     @classmethod
     def of(cls, error: ContextOverflowError) -> ModelContextOverflowError:
-        """Return the same error in both families."""
+        """Return the error as one of both types."""
         return cls(str(error), tokens=error.tokens, window=error.window, part=error.part)
 
 
 class TokenWatch(BaseCallbackHandler):
-    """Watches whether the user has seen a token of the model calls it is a callback of: such a call must not be made once more.
+    """A callback that records whether a model call has shown the user a token: such a call must not be made once more.
 
-    A model streams when somebody listens (`stream_mode="messages"`, `astream_events`), or when it is told to; `invoke` returns
-    the whole message all the same, so that its callbacks are the only sign.
+    A model streams when a consumer is attached (`stream_mode="messages"`, `astream_events`), or if it is configured to; `invoke`
+    returns the whole message in any case, so that only its callbacks see the chunks.
     """
 
     run_inline = True
-    """Called in order with the stream, not from another thread."""
+    """Makes langchain call this in order with the stream, not from another thread."""
 
     def __init__(self) -> None:
         self._streamed: set[UUID] = set()
         self.has_broken = False
         """Whether a call failed after its first chunk."""
 
-    def watching(self) -> AbstractContextManager[object]:
-        """Return a context of each request, for a watch that is no callback of it."""
+    def watch(self) -> AbstractContextManager[object]:
+        """Return a context for each request, for a watch that is not among the request's callbacks."""
         return nullcontext()
 
     @property
     def has_tokens(self) -> bool:
-        """Whether a call gave at least one chunk."""
+        """Whether a call streamed at least one chunk."""
         return bool(self._streamed)
 
     def on_chat_model_start(self, *_: Any, **__: Any) -> None:
-        """Take no notice. Without this method langchain writes all messages out as one text for `on_llm_start`."""
+        """Do nothing. Without this method langchain formats all messages as one text for `on_llm_start`."""
 
     def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - the signature is langchain's
-        """Note that a call gave a chunk."""
+        """Record that a call streamed a chunk."""
         self._streamed.add(run_id)
 
     def on_stream_event(self, event: Any, **seen: Any) -> None:
-        """Note that a call gave an event (`astream_events(version="v3")`)."""
+        """Record that a call streamed an event (`astream_events(version="v3")`)."""
         self.on_llm_new_token(event, **seen)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - likewise
-        """Note that a call failed."""
+        """Record whether a call failed after its first chunk."""
         self.has_broken |= run_id in self._streamed
 
 
 @dataclass(frozen=True, slots=True)
-class _PassedOn:
-    """The result of a model call that raised an error which must reach the caller as it is.
+class _Uncaught:
+    """An error of a model call that must reach the caller unchanged.
 
-    The session would look at an exception, and might find an overflow to recover from.
+    It is returned, not raised: the session would inspect an exception, and might find an overflow to recover from.
     """
 
-    raised: Exception
+    error: Exception
 
 
 def make_call(
@@ -88,35 +88,35 @@ def make_call(
     options: Mapping[str, Any],
     message_of: Callable[[Any], object] = lambda answer: answer,
 ) -> Flow[Any]:
-    """Make a model call with a view of a conversation that fits, and return what it gave.
+    """Make a model call with a view of a conversation that fits, and return its result.
 
     Args:
         request: Returns the call that sends a view.
         watch: Watches that call.
-        options: What the session is told of the call.
-        message_of: Finds the model's message in what the call gave.
+        options: The options of the call for the session.
+        message_of: Returns the model's message from the call's result.
 
     Raises:
-        ModelContextOverflowError: nothing smaller is valid, or it was rejected too; the provider's error is its cause.
+        ModelContextOverflowError: no smaller view is valid, or the smaller one was rejected too; the provider's error is the cause.
     """
 
-    def sending(view: list[BaseMessage]) -> Flow[Any]:
+    def attempt(view: list[BaseMessage]) -> Flow[Any]:
         try:
-            with watch.watching():
+            with watch.watch():
                 return (yield request(view))
         except Exception as error:
-            if _is_passed_on(error, watch):
-                return _PassedOn(error)
+            if _is_for_caller(error, watch):
+                return _Uncaught(error)
             raise
 
     async def send_async(view: list[BaseMessage]) -> Any:
-        return await run_async(sending(view))
+        return await run_async(attempt(view))
 
     def send(view: list[BaseMessage]) -> Any:
-        return run(sending(view))
+        return run(attempt(view))
 
     def read(answer: Any) -> Message | None:
-        message = None if isinstance(answer, _PassedOn) else message_of(answer)
+        message = None if isinstance(answer, _Uncaught) else message_of(answer)
         return _read_answer(message, watch) if isinstance(message, AIMessage) else None
 
     session, messages = conversation.session, conversation.messages
@@ -125,13 +125,13 @@ def make_call(
         answer = yield Twin(call, call_async, answer=read, **options)
     except ContextOverflowError as error:
         raise ModelContextOverflowError.of(error) from error.__cause__
-    if isinstance(answer, _PassedOn):
-        raise answer.raised
+    if isinstance(answer, _Uncaught):
+        raise answer.error
     return answer
 
 
-def _is_passed_on(error: Exception, watch: TokenWatch) -> bool:
-    """Return whether this is an interrupt, or an error in the midst of a stream."""
+def _is_for_caller(error: Exception, watch: TokenWatch) -> bool:
+    """Return whether an error is an interrupt, or came after the first chunk of a stream: only the caller can handle it."""
     from langgraph.errors import GraphBubbleUp  # a caller of models in a graph has it
 
     return isinstance(error, GraphBubbleUp) or watch.has_broken

@@ -1,7 +1,7 @@
 """Channels for the adapters' own use, in graphs of LangGraph and agents of LangChain. Needs LangGraph, which both have.
 
 LangGraph puts each channel that has a value into every `values` event and into the values of `get_state`, whichever schema
-declares it. A channel here tells LangGraph that it has none; `Task.held` reads it from within a task.
+declares it. The channels here report to LangGraph that they are empty; `Task.read_hidden` returns their values within a task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class HiddenChannel(AnyValue[V]):
-    """The value last written, neither shown nor checkpointed."""
+    """A channel for the last value written, which is neither shown nor checkpointed."""
 
     __slots__ = ()
 
@@ -26,38 +26,38 @@ class HiddenChannel(AnyValue[V]):
         return type(self) is type(other)
 
     @property
-    def held(self) -> V | None:
+    def hidden_value(self) -> V | None:
         """The value; None without one."""
         return self.value if super().is_available() else None
 
     def get(self) -> V:
-        """Raise: to LangGraph the channel is empty."""
+        """Raise EmptyChannelError: LangGraph sees an empty channel."""
         raise EmptyChannelError
 
     def is_available(self) -> bool:
-        """Return False, as `get` has it."""
+        """Return False: LangGraph sees an empty channel."""
         return False
 
     def update(self, values: Sequence[V]) -> bool:
-        """Take the last of several values; return whether there was one."""
+        """Store the last of several values; return whether there was one."""
         return bool(values) and super().update(values)
 
     def checkpoint(self) -> Any:
-        """Return LangGraph's sign that there is no value."""
+        """Return LangGraph's mark for no value."""
         return type(self)(self.typ, self.key).value
 
 
 class RecordsChannel(HiddenChannel[Records]):
-    """The records of a thread: checkpointed, and joined by `union_records`."""
+    """A channel for the records of a thread, checkpointed, and joined by `union_records`."""
 
     __slots__ = ()
 
     def checkpoint(self) -> Any:
-        """Return the records, or LangGraph's sign that there are none."""
+        """Return the records, or LangGraph's mark for no value."""
         return self.value
 
     def update(self, values: Sequence[Records]) -> bool:
-        """Add records, and remove those said to be undone; return whether there was anything to do."""
+        """Add records, and remove those marked as undone; return whether there were any values."""
         for value in values:
-            self.value = union_records(self.held, value)
+            self.value = union_records(self.hidden_value, value)
         return bool(values)

@@ -1,4 +1,4 @@
-"""Which session a task of a graph works with, and the records it is given."""
+"""The conversation of a graph's task: its session, and the records for it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from compaction_adapters.langchain_core.tasks import Task
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
 
 MAX_CARRIED: Final = 64
-"""Records that are kept for conversations that begin alike, those used last: a few kilobytes each."""
+"""Number of last used records, a few kilobytes each, that are kept for conversations with the same beginning."""
 
 
 class RunName(str):
-    """The name of a run, held by a channel of that run: when it goes, the sessions opened for it are closed."""
+    """The name of a run in a channel of that run: when the channel is freed, the sessions opened for the run are closed."""
 
     def __init__(self, _: object) -> None:
         self.sessions: set[str] = set()
@@ -35,32 +35,32 @@ class Conversation:
     """The conversation of one task.
 
     Attributes:
-        messages: Its whole list.
-        held: The records the state holds.
-        run: The run's name, where the conversation does not outlive it and so is closed with it.
-        prefix: Messages that a model is given before those of the conversation: a system prompt, mostly.
+        messages: The list of all its messages.
+        saved: The records in the state.
+        run: The run's name if the conversation ends with the run, else None.
+        prefix: Messages before those of the conversation in a model call: usually a system prompt.
     """
 
     task: Task
     session: CompactionSession[BaseMessage]
     messages: list[BaseMessage]
-    held: Sequence[Mapping[str, object]]
+    saved: Sequence[Mapping[str, object]]
     run: RunName | None
     prefix: Sequence[BaseMessage] = ()
 
 
 class Conversations(Sessions[BaseMessage]):
-    """Opens the session of the conversation a task works on, with the records its state holds.
+    """Opens the session of a task's conversation, with the records in its state.
 
-    The session of a thread is kept in memory for the thread's next run. That of a subgraph, of a task started by `Send`, and of a
-    run without a thread ends with the run. Its messages may come back: in the next run of a host that keeps them, in an outer
-    graph's next call, in a fork, in a thread that begins as a copy. So a session is also given those of the records made last
+    The session of a thread is kept in memory for the thread's next run. The session of a subgraph, of a task started by `Send`,
+    and of a run without a thread ends with the run. Its messages may come back: in the next run of a host that keeps them, in an
+    outer graph's next call, in a fork, in a thread that begins as a copy. So a session also gets those of the latest records
     that are true of its messages.
 
     Args:
         records_key: The channel of the records.
         run_key: The channel of the run's name.
-        suffix: Tells the conversations of one thread apart.
+        suffix: Distinguishes the conversations of one thread.
     """
 
     def __init__(self, controller: CompactionController[Any], records_key: str, run_key: str, suffix: str = "") -> None:
@@ -81,39 +81,40 @@ class Conversations(Sessions[BaseMessage]):
         """Return the conversation of a task.
 
         Args:
-            state: The values handed to a node that is called outside a graph; in a graph they are in its channels.
-            kind: Tells another conversation of the same task apart.
+            state: The state passed to a node that is called outside a graph; in a graph its values are in channels.
+            kind: Distinguishes conversations of the same task.
         """
-        given = state or {}
-        held = given.get(self.records_key) or task.held(self.records_key) or ()
+        values = state or {}
+        saved = values.get(self.records_key) or task.read_hidden(self.records_key) or ()
+
         run, name = None, task.conversation()
         if name is None or name != task.thread:
-            known = given.get(self._run_key) or task.held(self._run_key)
+            known = values.get(self._run_key) or task.read_hidden(self._run_key)
             run = known if isinstance(known, RunName) else RunName(f"run-{uuid.uuid4()}")
             name = task.conversation(run)
         name = f"{name}{self._suffix}{kind}"
         if run is not None and name not in run.sessions:
             run.sessions.add(name)
             weakref.finalize(run, self.controller.close, name).atexit = False
-        return Conversation(task, self._open(name, messages, held, task), messages, held, run)
+        return Conversation(task, self._open_filled(name, messages, saved, task), messages, saved, run)
 
-    def _open(
-        self, name: str, messages: Sequence[BaseMessage], held: Sequence[Mapping[str, object]], task: Task
+    def _open_filled(
+        self, name: str, messages: Sequence[BaseMessage], saved: Sequence[Mapping[str, object]], task: Task
     ) -> CompactionSession[BaseMessage]:
         session = self.open(name)
-        if held:
+        if saved:
             self._checkpointed.add(session)
         elif session in self._checkpointed and task.begins_thread:
-            # The thread was deleted from its checkpointer, and another begins.
+            # The thread was deleted from its checkpointer, and a new one begins with its id.
             self.drop(session)
             self.controller.close(name)
             session = self.open(name)
         self._fill(session, messages)
-        session.import_records(held)
+        session.import_records(saved)
         return session
 
     def _fill(self, session: CompactionSession[BaseMessage], messages: Sequence[BaseMessage]) -> None:
-        """Give a session the records that are true of these messages, once for each beginning it is asked with."""
+        """Import the records that are true of these messages into a session, once for each beginning."""
         beginning = _beginning(messages)
         with self._lock:
             filled = self._filled.setdefault(session, set())
@@ -124,24 +125,25 @@ class Conversations(Sessions[BaseMessage]):
         session.import_records([record.to_dict() for record in alike if _is_true(record, messages)])
 
     def keep(self, conversation: Conversation) -> dict[str, Any]:
-        """Keep the records for conversations that begin alike; return the update of the channels after a call."""
+        """Keep the records for conversations with the same beginning; return the update of the channels after a call."""
         session = conversation.session
-        if made := _own_records(session):
+        if own := _own_records(session):
             beginning = _beginning(conversation.messages)
             with self._lock:
-                for record in made:
+                for record in own:
                     self._records[record.id] = (beginning, record)
                     self._records.move_to_end(record.id)
                 while len(self._records) > MAX_CARRIED:
                     self._records.popitem(last=False)
-        records = records_update(session, conversation.held)
+
+        records = records_update(session, conversation.saved)
         values: dict[str, Any] = {self.records_key: records} if records else {}
-        if conversation.run is not None and conversation.run is not conversation.task.held(self._run_key):
+        if conversation.run is not None and conversation.run is not conversation.task.read_hidden(self._run_key):
             values[self._run_key] = conversation.run
         return values
 
     def drop(self, session: CompactionSession[BaseMessage]) -> None:
-        """Keep the records of a session no longer."""
+        """Remove the records of a session."""
         with self._lock:
             for record in _own_records(session):
                 self._records.pop(record.id, None)
@@ -152,7 +154,7 @@ def _own_records(session: CompactionSession[BaseMessage]) -> list[CompactionReco
 
 
 def _beginning(messages: Sequence[BaseMessage]) -> str:
-    """Return the text a conversation begins with: enough to pass over nearly all others without reading this one."""
+    """Return the first text of a conversation: a cheap test that rules out nearly all other conversations."""
     first = next((message for message in messages if message.type != "system"), None)
     return "" if first is None else FORMAT.read(first)[0].text
 

@@ -1,4 +1,4 @@
-"""LangChain's messages as neutral ones: `BaseMessage` objects of langchain-core, whatever provider wrote their blocks."""
+"""The format of LangChain's messages: `BaseMessage` objects of langchain-core, with blocks of any provider."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from compaction_adapters.langchain_core.blocks import (
     blocks_of,
     read_block,
     read_result,
-    rewritten_block,
-    rewritten_result,
+    rewrite_block,
+    rewrite_result,
 )
 from compaction_adapters.langchain_core.usage import call_facts
 from compaction_hooks import Message
@@ -41,23 +41,23 @@ from compaction_hooks.formats import (
 from compaction_hooks.messages import Part, PartAddress, Role, ToolResult
 
 SUMMARY_SOURCE: Final = "summarization"
-"""The mark by which LangChain, deep agents and their frontends know a summary: `additional_kwargs["lc_source"]`."""
+"""The mark of a summary for LangChain, deep agents and their frontends: `additional_kwargs["lc_source"]`."""
 
 
 class LangChainFormat(PartsFormat[BaseMessage, object]):
-    """langchain-core's messages. One message is one piece, but a human message that mixes Anthropic tool results with words.
+    """The format of langchain-core's messages. One message is one piece, except a user's mix of Anthropic tool results and text.
 
-    Calls are in `tool_calls`; where list content repeats them (`tool_use`, `function_call`, `tool_call` blocks) both are
-    rewritten together. Calls that could not be parsed (`invalid_tool_calls`) are calls too. `artifact` is never sent to a model.
+    Tool calls are in `tool_calls`; if list content repeats them (`tool_use`, `function_call`, `tool_call` blocks) both are
+    rewritten together. Tool calls that could not be parsed (`invalid_tool_calls`) count too. `artifact` is never sent to a model.
     """
 
     name = "langchain"
 
     def read(self, message: BaseMessage, /) -> Sequence[Message]:
-        """Return the neutral reading of one message.
+        """Return one message as neutral ones.
 
         Raises:
-            FormatError: it is no message of langchain-core, or one that only tells a reducer to remove another.
+            FormatError: the message is none of langchain-core's, or a `RemoveMessage`.
         """
         if isinstance(message, AIMessage):
             parts = tuple([place.part for place in places_of(message)])
@@ -65,7 +65,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         if isinstance(message, ToolMessage | FunctionMessage):
             return (Message(role="tool", parts=(_result(message),)),)
         role = _role(message)
-        parts = tuple([_spoken(block) for block in blocks_of(message.content)])
+        parts = tuple([_read_user_block(block) for block in blocks_of(message.content)])
         is_summary = message.additional_kwargs.get("lc_source") == SUMMARY_SOURCE
         pieces = [
             (is_result, tuple(run)) for is_result, run in groupby(parts, lambda part: isinstance(part, ToolResult))
@@ -91,7 +91,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         return summary.model_copy(update={"content": marked_content(summary.content, mark)})
 
     def merge(self, view: list[BaseMessage], /) -> list[BaseMessage]:
-        """Return the view with human messages in a row as one; the very list if there are none."""
+        """Return the view with consecutive human messages merged; the same list if there are none."""
         return merge_rows(view, _merge_pair)
 
     def request(self, text: str, /) -> BaseMessage:
@@ -99,10 +99,10 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         return HumanMessage(text)
 
     def answer(self, message: BaseMessage, call: PartAddress, text: str, /) -> BaseMessage:
-        """Return a failed tool message for this call; a function message where the call is of OpenAI's legacy kind.
+        """Return a failed tool message for this tool call; a function message for OpenAI's legacy function calls.
 
         Raises:
-            ConfigurationError: the address names no call.
+            ConfigurationError: the address names no tool call.
         """
         part = self.call_at(message, call)
         if isinstance(message, AIMessage) and places_of(message)[call[1]].field == "function_call":
@@ -117,7 +117,7 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         return self.with_pieces(message, [own[index] for index in pieces])
 
     def pieces_of(self, message: BaseMessage, /) -> Pieces[object]:
-        """Return the places of an assistant's parts, a result as its own message, and the blocks of any other's pieces."""
+        """Return the places of an assistant's parts, a tool message as its own part, or the blocks of another message's pieces."""
         if isinstance(message, AIMessage):
             return [[*places_of(message)]]
         if isinstance(message, ToolMessage | FunctionMessage):
@@ -140,11 +140,11 @@ class LangChainFormat(PartsFormat[BaseMessage, object]):
         if isinstance(part, Place):
             return part._replace(text=text)
         if isinstance(part, BaseMessage):
-            return part.model_copy(update={"content": rewritten_result(part.content, text)})
-        return rewritten_block(part, text)
+            return part.model_copy(update={"content": rewrite_result(part.content, text)})
+        return rewrite_block(part, text)
 
     def with_id(self, part: object, call_id: str, /) -> object:
-        """Return a call or a result with another id; OpenAI's legacy functions have none."""
+        """Return a tool call or a result with another id; OpenAI's legacy functions have none."""
         if isinstance(part, Place):
             return part._replace(id=call_id)
         if isinstance(part, ToolMessage):
@@ -164,8 +164,8 @@ def _merge_pair(first: BaseMessage, second: BaseMessage) -> BaseMessage | None:
 def without_response_ids(view: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a compacted view whose answers no longer name a response that OpenAI keeps.
 
-    With `ChatOpenAI(use_previous_response_id=True)` only what follows the newest such id is sent, and the server adds the
-    history it holds: a summary before it would never arrive (`_get_last_messages` in langchain-openai 1.7).
+    With `ChatOpenAI(use_previous_response_id=True)` only the messages after the newest such id are sent, and the server adds the
+    history it keeps: a summary before it would never arrive (`_get_last_messages` in langchain-openai 1.7).
     """
     return [_without_response_id(message) for message in view]
 
@@ -177,7 +177,7 @@ def _without_response_id(message: BaseMessage) -> BaseMessage:
     return message.model_copy(update={"response_metadata": kept})
 
 
-# -- who speaks
+# -- roles
 
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -198,14 +198,14 @@ def _role(message: BaseMessage) -> Role:
         return _ROLES.get(message.role, "other")
     if isinstance(message, RemoveMessage):
         raise FormatError("RemoveMessage is an instruction to a reducer, not a message: pass the list the reducer made")
-    if not isinstance(message, BaseMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever a host put there
+    if not isinstance(message, BaseMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - a host may pass any object
         raise FormatError(
             f"a LangChain message must be a BaseMessage, not {type(message).__name__}: use convert_to_messages()"
         )
     return "other"
 
 
-def _spoken(block: object) -> Part:
+def _read_user_block(block: object) -> Part:
     fields: Block = {} if isinstance(block, str) else cast(Block, block)
     if fields.get("type") != "tool_result":
         return read_block(block)

@@ -1,4 +1,4 @@
-"""LangChain's chat models: their name, their window, and how one of them writes a summary."""
+"""LangChain's chat models: name, window and limits, and a summariser that asks one."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError, MissingExtraError
 
 ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
-"""A chat model, or one with something bound to it or around it."""
+"""A chat model, or a binding or other runnable around one."""
 
 NO_STREAM_TAG: Final = "nostream"
 """`langgraph.constants.TAG_NOSTREAM`: keeps a call's tokens out of `stream_mode="messages"`."""
 _LIMITS: Final = ("max_tokens", "max_output_tokens")
-"""How integrations call the limit of an answer, both as a field and as an argument of a call (OpenAI, Anthropic ...; Google)."""
+"""The integrations' names for the output limit, as a field and as an argument of a call (OpenAI, Anthropic ...; Google)."""
 _REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinking_budget", "thinking_level")
 
 
 def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
     """Return a summariser that asks this model.
 
-    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, `astream_events` among them, see a child run of its own.
-    Tools bound to the model are not offered to it. An answer's limit is sent where the model has such a field, except to models
-    that reason: there it would bound the reasoning too.
+    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, such as `astream_events`, see a separate child run.
+    Tools bound to the model are not sent. An output limit is sent if the model has such a field, except to models that reason: it
+    would limit the reasoning too.
 
     Args:
         model: A chat model, a runnable around one, or a name for `langchain.chat_models.init_chat_model`.
         config: Merged into the configuration of each call: callbacks, tags, metadata.
 
     Raises:
-        ConfigurationError: `model` is neither.
-        MissingExtraError: a name is given and langchain is not installed.
+        ConfigurationError: `model` is none of these.
+        MissingExtraError: `model` is a name and langchain is not installed.
     """
     asked = _runnable(model)
     if isinstance(asked, RunnableBinding) and "tools" in asked.kwargs:
@@ -64,16 +64,16 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
 
 
 def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
-    """Return the configuration of a call that writes a summary: no token of it reaches `stream_mode="messages"`."""
-    given = config or {}
-    # What `langchain.agents` marks the inner calls of a middleware with; nothing where no agent has loaded it.
+    """Return the configuration of a call that writes a summary, which keeps its tokens out of `stream_mode="messages"`."""
+    base = config or {}
+    # The mark of `langchain.agents` for inner calls of a middleware; without an agent the module is not loaded.
     module: Any = sys.modules.get("langchain.agents.middleware.internal_call_transformer")
     marks: Mapping[str, object] = module.internal_call_metadata() if module else {}
     return {
         "run_name": "compaction_summary",
-        **given,
-        "tags": [*(given.get("tags") or ()), NO_STREAM_TAG],
-        "metadata": {**(given.get("metadata") or {}), "lc_source": SUMMARY_SOURCE, **marks},
+        **base,
+        "tags": [*(base.get("tags") or ()), NO_STREAM_TAG],
+        "metadata": {**(base.get("metadata") or {}), "lc_source": SUMMARY_SOURCE, **marks},
     }
 
 
@@ -85,38 +85,38 @@ def _runnable(model: ModelLike | str) -> ModelLike:
             if error.name not in ("langchain", "langchain.chat_models"):
                 raise
             raise MissingExtraError(f"the model name {model!r}", "langchain", "langchain") from error
-    if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever a user gave
+    if not isinstance(model, Runnable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user may pass any object
         raise ConfigurationError(f"a summarizer needs a chat model or its name, not {type(model).__name__}")
     return model
 
 
-# -- what a model is
+# -- facts about a model
 
 
 def model_of_run(model: object, config: RunnableConfig) -> object:
-    """Return what a run makes of a configurable model; any other model, and one that the run does not name, as it is."""
+    """Return the model that a run's configuration selects; any other model, and one that the run does not name, unchanged."""
     while isinstance(model, DynamicRunnable):
         model, config = cast("tuple[object, RunnableConfig]", cast("Any", model).prepare(config))
     if not _is_of_init_chat_model(model):
         return model
-    made: Any = model
-    is_named = "model" in {**made._default_config, **made._model_params(config)}
-    return model_of_run(made._model(config), config) if is_named else made
+    configurable: Any = model
+    is_named = "model" in {**configurable._default_config, **configurable._model_params(config)}
+    return model_of_run(configurable._model(config), config) if is_named else configurable
 
 
 def is_configurable(model: object) -> bool:
-    """Return whether the configuration of a run says which model this is."""
+    """Return whether the configuration of a run selects the model."""
     return isinstance(model, DynamicRunnable) or _is_of_init_chat_model(model)
 
 
 def _is_of_init_chat_model(model: object) -> bool:
-    """Whether it is what `init_chat_model(configurable_fields=...)` returns, in LangChain, which is not loaded for that."""
+    """Return whether `init_chat_model(configurable_fields=...)` returned the model, without importing LangChain for the test."""
     module = sys.modules.get("langchain.chat_models.base")
     return module is not None and isinstance(model, cast("type", getattr(module, "_ConfigurableModel", ())))
 
 
 def chat_model_in(model: object) -> BaseChatModel | None:
-    """Return the chat model inside bindings, sequences and fallbacks (the first one); None when there is none."""
+    """Return the first chat model inside bindings, sequences and fallbacks; None if there is none."""
     if isinstance(model, BaseChatModel):
         return model
     inner = [getattr(model, name, None) for name in ("bound", "runnable")]  # of a binding or retry; of fallbacks
@@ -126,7 +126,7 @@ def chat_model_in(model: object) -> BaseChatModel | None:
 
 
 def model_options(model: object, settings: Mapping[str, object] | None = None) -> CallOptions:
-    """Return what a session is told of every call of this model; nothing where there is no chat model.
+    """Return the options of all calls of this model; empty if there is no chat model.
 
     Args:
         settings: As for `max_output_tokens`.
@@ -145,10 +145,10 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
-    """Return what the user limited an answer to, in tokens; None when they did not.
+    """Return the user's limit for an answer in tokens; None without one.
 
     Args:
-        settings: Arguments of the very call (`ModelRequest.model_settings`), which win over what is bound or configured.
+        settings: Arguments of this call (`ModelRequest.model_settings`), which override bound and configured ones.
     """
     bound = {**_bound_arguments(model), **(settings or {})}
     for source in (bound, _set_by_user(chat_model_in(model))):
@@ -159,19 +159,19 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
 
 
 def _bound_arguments(model: object) -> Mapping[str, object]:
-    """Return the arguments bound to a model: tools, limits, whatever `bind` was given."""
+    """Return the arguments of all `bind` calls on a model, such as tools and limits."""
     bound = getattr(model, "bound", None)
     own = cast("Mapping[str, object]", getattr(model, "kwargs", {}))
     return {} if bound is None else {**_bound_arguments(bound), **own}
 
 
 def _set_by_user(model: BaseChatModel | None) -> Mapping[str, object]:
-    """The limits among a model's fields; what `ChatAnthropic` fills in itself, the model's own maximum, is none of the user's."""
+    """Return the limits that the user set on a model; `ChatAnthropic` sets its model's maximum itself, which is left out."""
     if model is None:
         return {}
-    filled_in = _profile(model).get("max_output_tokens")
-    given = {name: getattr(model, name) for name in _LIMITS if name in model.model_fields_set}
-    return {name: limit for name, limit in given.items() if limit != filled_in}
+    maximum = _profile(model).get("max_output_tokens")
+    limits = {name: getattr(model, name) for name in _LIMITS if name in model.model_fields_set}
+    return {name: limit for name, limit in limits.items() if limit != maximum}
 
 
 def _profile(model: BaseChatModel) -> Mapping[str, object]:
@@ -186,11 +186,14 @@ def _limit_name(model: BaseChatModel | None) -> str | None:
 
 
 def _reasons(model: BaseChatModel) -> bool:
-    """Whether reasoning is counted with the answer: asked for, or (but for Anthropic, where it is off by default) inborn."""
+    """Return whether reasoning counts as output: if it is configured, or if the model always reasons.
+
+    Anthropic's profiles say that a model can reason, but it is off by default.
+    """
     for name in _REASONING_FIELDS:
         value = getattr(model, name, None)
         is_off = isinstance(value, Mapping) and cast("Mapping[str, object]", value).get("type") == "disabled"
         if value and not is_off and value != "none":
             return True
-    is_inborn = _profile(model).get("reasoning_output") is True
-    return is_inborn and "thinking" not in type(model).model_fields
+    can_reason = _profile(model).get("reasoning_output") is True
+    return can_reason and "thinking" not in type(model).model_fields

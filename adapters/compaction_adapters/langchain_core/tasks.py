@@ -1,4 +1,4 @@
-"""A task of a graph, seen from within: its thread, its conversation, its channels, its streams."""
+"""A running task of a graph: its thread, its conversation, its channels, its streams."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SEND: Final = "__pregel_send"
 _RUNTIME: Final = "__pregel_runtime"
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 _PUSH: Final = "__pregel_push"
-"""Begins the path of a task that was started by a `Send` or by calling a `@task`."""
+"""The first element of the path of a task that was started by a `Send` or by calling a `@task`."""
 _NAMESPACE_SEPARATOR: Final = "|"
-"""Between the segments of a checkpoint namespace, outermost first."""
+"""The separator of a checkpoint namespace's segments, outermost first."""
 
 
 class Task:
     """A task of a graph; outside a graph it has no channels, no runtime and no streams.
 
     Args:
-        config: Its configuration.
+        config: The task's configuration.
     """
 
     def __init__(self, config: RunnableConfig) -> None:
@@ -35,11 +35,11 @@ class Task:
         parts: tuple[object, ...] = getattr(self.configurable.get(_READ), "args", ())
         found = [cast("Mapping[str, Any]", part) for part in parts if isinstance(part, Mapping)]
         self.channels: Mapping[str, Any] = found[0] if found else {}
-        """The channels of its graph, by key, with their values at the beginning of the step."""
+        """The channels of the task's graph, by key, with their values at the beginning of the step."""
 
     @property
     def thread(self) -> str | None:
-        """The thread of the run; None where it has none."""
+        """The thread of the run, or None."""
         thread = self.configurable.get("thread_id")
         return str(thread) if thread not in (None, "") else None
 
@@ -50,7 +50,7 @@ class Task:
 
     @property
     def begins_thread(self) -> bool:
-        """Whether it is in the first step of a thread with a checkpointer; also when time travel repeats that step."""
+        """Whether the task is in the first step of a thread with a checkpointer; also when time travel repeats that step."""
         return self._metadata.get("langgraph_step") == 1 and bool(self.configurable.get(_CHECKPOINTER))
 
     @property
@@ -60,13 +60,13 @@ class Task:
         return None if write is None else lambda event: write(fields_of(event))
 
     def conversation(self, run: str | None = None) -> str | None:
-        """Return the name of the conversation it works on; None for a run without a thread, which nothing names.
+        """Return the name of the task's conversation; None for a run without a thread and a name.
 
-        It is the thread's id in a graph of its own. A subgraph's name has its checkpoint namespace added, and a task that was
-        started by `Send` or by calling a `@task` its own: each was given messages of its own.
+        In an outermost graph it is the thread's id. In a subgraph the checkpoint namespace is appended, and in a task that was
+        started by `Send` or by calling a `@task` the task's own namespace: each of these has its own messages.
 
         Args:
-            run: Names the run where it has no thread.
+            run: Names a run without a thread.
         """
         base = self.thread or run
         if base is None:
@@ -75,9 +75,9 @@ class Task:
         is_own = _PUSH in cast("Sequence[object]", self._metadata.get("langgraph_path") or ())[:1]
         return _NAMESPACE_SEPARATOR.join([base, *(segments if is_own else segments[:-1])])
 
-    def held(self, key: str) -> Any:
+    def read_hidden(self, key: str) -> Any:
         """Return the value of a hidden channel; None without one."""
-        return getattr(self.channels.get(key), "held", None)
+        return getattr(self.channels.get(key), "hidden_value", None)
 
     def get(self, key: str) -> Any:
         """Return the value of any other channel; None without one."""
@@ -89,12 +89,12 @@ class Task:
         return not self.channels or key in self.channels
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Write these channels, in addition to what the task's node returns; those the graph lacks are left out."""
+        """Write these channels, in addition to the node's own update; channels that the graph lacks are left out."""
         send = self.configurable.get(_SEND)
         if self.channels and send is not None:
             send([(key, value) for key, value in values.items() if self.declares(key)])
 
 
 def conversation_in(thread: str, namespace: str) -> str:
-    """Return the name of the conversation of a subgraph that has its checkpoints in this namespace."""
+    """Return the name of the conversation of a subgraph, by its checkpoint namespace."""
     return f"{thread}{_NAMESPACE_SEPARATOR}{namespace}"

@@ -1,4 +1,4 @@
-"""A thread of a compiled graph, seen from outside a run: compaction, undo and pins by hand, kept in its checkpoint."""
+"""A thread of a compiled graph outside a run: manual compaction, undo and pins, written to its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ S = TypeVar("S", bound=Conversations)
 
 
 class ThreadMethods(ABC, Generic[S]):
-    """Work by hand on a thread of a graph that is compiled with a checkpointer.
+    """Manual changes to a thread of a graph that is compiled with a checkpointer.
 
     `graph` is the compiled graph (an agent of LangChain is one), `config` names the thread, `{"configurable": {"thread_id": ...}}`.
-    The records go into the thread with `update_state`, so that the next process has them, with a store or without.
+    Records are written to the thread with `update_state`, so that the next process has them, with a store or without.
     """
 
     controller: CompactionController[Any]
     _sessions: S
     _messages_key: str
-    """Where the graph keeps messages."""
+    """The state's key for messages."""
 
     async def load(self, graph: Any, config: RunnableConfig) -> CompactionSession[BaseMessage]:
         """Return the thread's session, filled from its checkpoint: for `state()`, `history()`, `export_records()`.
@@ -38,11 +38,11 @@ class ThreadMethods(ABC, Generic[S]):
         Raises:
             ConfigurationError: the graph has no checkpointer, or `config` names no thread.
         """
-        return (await run_async(self._reading(graph, config))).session
+        return (await run_async(self._read_thread(graph, config))).session
 
     def load_sync(self, graph: Any, config: RunnableConfig) -> CompactionSession[BaseMessage]:
         """As `load`, for callers without an event loop."""
-        return run(self._reading(graph, config)).session
+        return run(self._read_thread(graph, config)).session
 
     async def compact(
         self,
@@ -52,19 +52,19 @@ class ThreadMethods(ABC, Generic[S]):
         focus: str | None = None,
         **options: Unpack[CallOptions],
     ) -> CompactionResult[BaseMessage]:
-        """Compact the thread now, whatever its size, and keep the record in it. Its messages stay as they are.
+        """Compact the thread now, at any size, and write the record to it. Its messages are not changed.
 
         Args:
-            keep_recent_tokens: Tokens of recent messages to keep; None: a quarter of the present context at most.
-            focus: What the summary should pay attention to.
-            **options: See `CallOptions`. Without a `summarizer` anywhere, and before a first call of the model in this process, the
+            keep_recent_tokens: Tokens of recent messages to keep; None: at most a quarter of the present context.
+            focus: The topic that the summary should focus on.
+            **options: See `CallOptions`. Without any `summarizer`, and before a first call of the model in this process, the
                 summary is made without a model.
 
         Raises:
             ConfigurationError: as `load`.
-            ContextOverflowError: the list does not fit the window and cannot be made to.
+            ContextOverflowError: the messages cannot be made to fit the window.
         """
-        return await run_async(self._compacting(graph, config, options, keep_recent_tokens, focus))
+        return await run_async(self._compact_thread(graph, config, options, keep_recent_tokens, focus))
 
     def compact_sync(
         self,
@@ -75,37 +75,37 @@ class ThreadMethods(ABC, Generic[S]):
         **options: Unpack[CallOptions],
     ) -> CompactionResult[BaseMessage]:
         """As `compact`, for callers without an event loop."""
-        return run(self._compacting(graph, config, options, keep_recent_tokens, focus))
+        return run(self._compact_thread(graph, config, options, keep_recent_tokens, focus))
 
     async def undo(self, graph: Any, config: RunnableConfig) -> CompactionRecord | None:
-        """Take back the thread's newest compaction and return its record; None when there is none."""
-        return await run_async(self._changing(graph, config, lambda session: session.undo()))
+        """Undo the thread's newest compaction and return its record; None if there is none."""
+        return await run_async(self._change_thread(graph, config, lambda session: session.undo()))
 
     def undo_sync(self, graph: Any, config: RunnableConfig) -> CompactionRecord | None:
         """As `undo`, for callers without an event loop."""
-        return run(self._changing(graph, config, lambda session: session.undo()))
+        return run(self._change_thread(graph, config, lambda session: session.undo()))
 
     async def pin(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> None:
         """Keep a message word for word in every view of the thread from the next summary on."""
-        await run_async(self._changing(graph, config, lambda session: session.pin(message)))
+        await run_async(self._change_thread(graph, config, lambda session: session.pin(message)))
 
     def pin_sync(self, graph: Any, config: RunnableConfig, message: BaseMessage) -> None:
         """As `pin`, for callers without an event loop."""
-        run(self._changing(graph, config, lambda session: session.pin(message)))
+        run(self._change_thread(graph, config, lambda session: session.pin(message)))
 
     async def forget(self, graph: Any, config: RunnableConfig) -> None:
-        """Delete the thread: its checkpoints, and what is kept of its compactions in memory and in the store.
+        """Delete the thread: its checkpoints, and its records in memory and in the store.
 
-        Those of its subgraphs go too, as far as the thread has checkpoints of them.
+        Records of its subgraphs are deleted too, if the thread has checkpoints of these.
 
         Raises:
             RecordError: the store failed; call it again.
         """
-        await run_async(self._forgetting(graph, config))
+        await run_async(self._forget_thread(graph, config))
 
     def forget_sync(self, graph: Any, config: RunnableConfig) -> None:
         """As `forget`, for callers without an event loop."""
-        run(self._forgetting(graph, config))
+        run(self._forget_thread(graph, config))
 
     # -- for the adapter
 
@@ -114,8 +114,10 @@ class ThreadMethods(ABC, Generic[S]):
         """Return the session of the thread with this id."""
 
     @abstractmethod
-    def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
-        """Return the options of a compaction by hand: those given, and what is known of the model otherwise."""
+    def _thread_options(
+        self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions
+    ) -> CallOptions:
+        """Return the options of a manual compaction: those of its caller, and defaults from the model's last call."""
 
     # -- helpers
 
@@ -126,42 +128,44 @@ class ThreadMethods(ABC, Generic[S]):
         ids = [conversation_in(thread, space) + own.id.removeprefix(thread) for space in sorted(spaces)]
         return [own, *map(self._sessions.open, ids)]
 
-    def _reading(self, graph: Any, config: RunnableConfig) -> Flow[Conversation]:
-        session, saver = self.session(_named(config)), _saver(graph)
+    def _read_thread(self, graph: Any, config: RunnableConfig) -> Flow[Conversation]:
+        session, saver = self.session(_thread_id(config)), _saver(graph)
         snapshot = yield Twin(graph.get_state, graph.aget_state, config)
         yield Twin(session.load_sync, session.load)
         saved = yield Twin(saver.get_tuple, saver.aget_tuple, snapshot.config)
-        held = cast("Records", saved.checkpoint["channel_values"].get(self._sessions.records_key, [])) if saved else []
-        session.import_records(held)
+        records = (
+            cast("Records", saved.checkpoint["channel_values"].get(self._sessions.records_key, [])) if saved else []
+        )
+        session.import_records(records)
         messages: list[BaseMessage] = list(snapshot.values.get(self._messages_key) or ())
-        return Conversation(Task(config), session, messages, held, run=None)
+        return Conversation(Task(config), session, messages, records, run=None)
 
-    def _writing(self, graph: Any, config: RunnableConfig, thread: Conversation) -> Flow[None]:
+    def _write_records(self, graph: Any, config: RunnableConfig, thread: Conversation) -> Flow[None]:
         update = self._sessions.keep(thread)
         if update:
             yield Twin(graph.update_state, graph.aupdate_state, config, update)
 
-    def _changing(
+    def _change_thread(
         self, graph: Any, config: RunnableConfig, change: Callable[[CompactionSession[BaseMessage]], R]
     ) -> Flow[R]:
-        thread = yield from self._reading(graph, config)
+        thread = yield from self._read_thread(graph, config)
         result = change(thread.session)
-        yield from self._writing(graph, config, thread)
+        yield from self._write_records(graph, config, thread)
         return result
 
-    def _compacting(
+    def _compact_thread(
         self, graph: Any, config: RunnableConfig, given: CallOptions, keep_recent_tokens: int | None, focus: str | None
     ) -> Flow[CompactionResult[BaseMessage]]:
-        thread = yield from self._reading(graph, config)
-        session, told = thread.session, self._told(thread.session, config, given)
+        thread = yield from self._read_thread(graph, config)
+        session, options = thread.session, self._thread_options(thread.session, config, given)
         result: CompactionResult[BaseMessage] = yield Twin(
-            session.compact_sync, session.compact, thread.messages, keep_recent_tokens, focus, **told
+            session.compact_sync, session.compact, thread.messages, keep_recent_tokens, focus, **options
         )
-        yield from self._writing(graph, config, thread)
+        yield from self._write_records(graph, config, thread)
         return result
 
-    def _forgetting(self, graph: Any, config: RunnableConfig) -> Flow[None]:
-        saver, thread = _saver(graph), _named(config)
+    def _forget_thread(self, graph: Any, config: RunnableConfig) -> Flow[None]:
+        saver, thread = _saver(graph), _thread_id(config)
         whole: RunnableConfig = {"configurable": {"thread_id": thread}}
 
         async def list_async() -> list[Any]:
@@ -174,7 +178,7 @@ class ThreadMethods(ABC, Generic[S]):
             yield Twin(self.controller.forget_sync, self.controller.forget, session.id)
 
 
-def _named(config: RunnableConfig) -> str:
+def _thread_id(config: RunnableConfig) -> str:
     thread = Task(config).thread
     if thread is None:
         raise ConfigurationError('config names no thread: give {"configurable": {"thread_id": "thread-1"}}')

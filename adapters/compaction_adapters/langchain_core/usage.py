@@ -1,4 +1,4 @@
-"""The facts of an answer about its call: the tokens counted, the model, and the reason why it ended."""
+"""The facts of an answer about its call: usage, model and finish reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compaction_hooks.formats import read_answer
 
 
 def call_facts(message: AIMessage) -> Message:
-    """Return an assistant message without parts that carries usage, model and stop reason, wherever the integration put them."""
+    """Return an assistant message without parts with usage, model and stop reason, from the fields of any integration."""
     metadata = message.response_metadata
     model = metadata.get("model_name") or metadata.get("model")
     ending, usage = finish_reason(message) or "", metadata.get("token_usage") or metadata.get("usage")
@@ -22,7 +22,7 @@ def call_facts(message: AIMessage) -> Message:
 
 
 def finish_reason(message: AIMessage) -> str | None:
-    """Return the provider's word for how the answer ended; None where the integration does not say."""
+    """Return the provider's word for how the answer ended; None if the integration does not give it."""
     metadata = message.response_metadata
     details = metadata.get("incomplete_details")  # of OpenAI's Responses
     cut = cast("Mapping[str, object]", details).get("reason") if isinstance(details, Mapping) else None
@@ -33,10 +33,10 @@ def finish_reason(message: AIMessage) -> str | None:
 
 
 def usage_of(message: AIMessage) -> Usage | None:
-    """Return what the provider counted. `input_tokens` is the whole input in langchain-core, cached part included.
+    """Return the provider's usage. `input_tokens` is the whole input in langchain-core, including its cached part.
 
-    A service tier is written before the key of a detail (`priority_cache_read`), and where Anthropic tells cache writes apart
-    by their lifetime (`ephemeral_5m_input_tokens`), `cache_creation` is 0.
+    A service tier is a prefix of a detail's key (`priority_cache_read`), and if Anthropic counts cache writes by their lifetime
+    (`ephemeral_5m_input_tokens`), `cache_creation` is 0.
     """
     counted = message.usage_metadata
     if counted is None:

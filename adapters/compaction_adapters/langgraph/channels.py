@@ -1,7 +1,7 @@
-"""The channels a graph needs: the records, a name for a run without a thread, and a view that is read from the state.
+"""The channels a graph needs: the records, a name for a run without a thread, and a view for nodes that read it from the state.
 
-LangGraph takes channels from the schemas of a graph and of its nodes, and drops what a node returns for any other key. The
-node therefore brings a schema of its own.
+LangGraph takes channels from the schemas of a graph and of its nodes, and drops a node's values for any other key. The node
+therefore has a schema of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class UntrackedView(UntrackedValue[Any]):
     __slots__ = ()
 
     def update(self, values: Sequence[Any]) -> bool:
-        """Take the view; none of several, which tasks started by `Send` write: they belong to several conversations."""
+        """Store the view. Several views, from tasks started by `Send`, belong to several conversations: store none."""
         if len(values) < 2:
             return super().update(values)
         self.value = UntrackedView(self.typ).value
@@ -37,42 +37,42 @@ class UntrackedView(UntrackedValue[Any]):
 
 
 class CompactionState(TypedDict, total=False):
-    """The part of a state that a model node reads the view from: `class State(MessagesState, CompactionState): ...`.
+    """The part of a state with the view, for the model node: `class State(MessagesState, CompactionState): ...`.
 
-    It is there from the compaction node on until the run ends, and not when a run is resumed at the model node.
+    The view exists from the compaction node until the run ends, and not if a run is resumed at the model node.
     """
 
     llm_input_messages: Annotated[list[AnyMessage], UntrackedView]
 
 
 def node_schema(messages_key: str) -> type[Any]:
-    """Return the state that a node reads and so declares: messages, records, and the run's name."""
+    """Return the schema of the state that a node reads and so declares: messages, records, and the run's name."""
     fields = {
         messages_key: list[AnyMessage],
         RECORDS_KEY: Annotated[list[Mapping[str, object]], RecordsChannel],
         RUN_KEY: Annotated[str, HiddenChannel],
     }
-    made: Callable[..., type[Any]] = cast("Callable[..., type[Any]]", TypedDict)  # its keys are not known to a checker
-    return made("CompactionNodeState", fields, total=False)
+    make: Callable[..., type[Any]] = cast("Callable[..., type[Any]]", TypedDict)  # a type checker cannot know its keys
+    return make("CompactionNodeState", fields, total=False)
 
 
-def adds_up(task: Task, key: str) -> bool | None:
-    """Return whether a channel has a reducer, which adds what is written to its value; None outside a graph."""
+def has_reducer(task: Task, key: str) -> bool | None:
+    """Return whether a channel has a reducer, which combines each new value with the old one; None outside a graph."""
     channel = task.channels.get(key)
-    # Of BinaryOperatorAggregate, of DeltaChannel.
+    # BinaryOperatorAggregate has an operator, DeltaChannel a reducer.
     return None if channel is None else hasattr(channel, "operator") or hasattr(channel, "reducer")
 
 
 def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
-    """Return whether a view must be put into the state for the model node to read it.
+    """Return whether a view must be written to the state for the model node to read it.
 
     Args:
-        key: Where; None: nowhere.
+        key: The state's key for the view; None for no key.
         is_found: Whether the model finds the view itself. Then only a channel made for views takes one, since another is
             checkpointed, and would give a resumed run the view of an earlier state.
 
     Raises:
-        ConfigurationError: the graph would drop the records; the view could reach no model; or its channel has a reducer.
+        ConfigurationError: the graph would drop the records; the view would reach no model; or its channel has a reducer.
     """
     if not task.declares(RECORDS_KEY):
         raise ConfigurationError(
@@ -94,7 +94,7 @@ def takes_view(task: Task, key: str | None, *, is_found: bool) -> bool:
             f"and declare it there: {declaration}. Or, if the model node itself calls compact.wrap(model) or "
             "compact.view(state): CompactionNode(output_key=None)"
         )
-    if adds_up(task, key):
+    if has_reducer(task, key):
         raise ConfigurationError(
             f"{key!r} has a reducer, which would add each list for the model to the one before: declare it without, "
             f"{declaration}, or by inheriting from CompactionState"

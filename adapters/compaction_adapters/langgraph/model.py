@@ -1,4 +1,4 @@
-"""A chat model that recovers: what the node's `wrap` returns."""
+"""A chat model that recovers from overflows, the result of the node's `wrap`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Answer = TypeVar("Answer")
 
 
 class CompactingModel(Runnable[LanguageModelInput, Answer]):
-    """A model that compacts what it is given where that is too long, and recovers once when it is rejected all the same.
+    """A model that compacts its input if that is too long, and recovers once if the provider rejects the request all the same.
 
-    Made by `CompactionNode.wrap`. Once a token of an answer was streamed, an error surfaces as it is.
+    `CompactionNode.wrap` returns it. Once a token of an answer was streamed, errors are raised unchanged.
 
     Raises:
-        ModelContextOverflowError: by every method, when nothing smaller is valid, or it was rejected too.
+        ModelContextOverflowError: by every method, when no smaller view is valid, or the smaller one was rejected too.
     """
 
     def __init__(
@@ -51,36 +51,36 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
 
     def invoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
         """Return the model's answer."""
-        answer: Answer = run(self._calling(input, config, kwargs))
+        answer: Answer = run(self._call_model(input, config, kwargs))
         return answer
 
     async def ainvoke(self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any) -> Answer:
-        """As `invoke`, awaited."""
-        return await run_async(self._calling(input, config, kwargs))
+        """Return the model's answer, async."""
+        return await run_async(self._call_model(input, config, kwargs))
 
     def stream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Iterator[Answer]:
         """Yield the answer's chunks."""
-        with closing(run(self._calling(input, config, kwargs, is_stream=True))) as chunks:
+        with closing(run(self._call_model(input, config, kwargs, is_stream=True))) as chunks:
             yield from chunks
 
     async def astream(
         self, input: LanguageModelInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> AsyncIterator[Answer]:
-        """As `stream`, awaited."""
-        async with aclosing(await run_async(self._calling(input, config, kwargs, is_stream=True))) as chunks:
+        """Yield the answer's chunks, async."""
+        async with aclosing(await run_async(self._call_model(input, config, kwargs, is_stream=True))) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> CompactingModel[Answer]:
-        """Return the model with these tools bound; what `create_react_agent` asks a model for."""
+        """Return the model with these tools bound; `create_react_agent` calls this."""
         bind: Callable[..., Runnable[LanguageModelInput, Answer]] | None = getattr(self._model, "bind_tools", None)
         if bind is None:
             raise ConfigurationError(f"{type(self._model).__name__} has no bind_tools: wrap the chat model itself")
         return type(self)(bind(tools, **kwargs), self._conversations, self._given)
 
-    def _calling(
+    def _call_model(
         self,
         input: LanguageModelInput,
         config: RunnableConfig | None,
@@ -88,11 +88,11 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
         *,
         is_stream: bool = False,
     ) -> Flow[Any]:
-        """Return the answer or the stream of it; write the records into the graph's channel."""
+        """Return the answer or its stream; write the records into the graph's channel."""
         config, watch = ensure_config(config), TokenWatch()
         conversation = self._conversations.of_call(Task(config), _messages(input))
         options = self._options(conversation, arguments)
-        # The session itself sees the chunks of a stream.
+        # The session itself reads the chunks of a stream.
         watched = config if is_stream else merge_configs(config, {"callbacks": [watch]})
 
         async def open_stream(*given: Any, **called_with: Any) -> AsyncIterator[Answer]:
@@ -128,7 +128,7 @@ class CompactingModel(Runnable[LanguageModelInput, Answer]):
 
 
 class CompactingChatModel(CompactingModel[AIMessage], BaseChatModel):  # type: ignore[misc] # a stream's chunks are answers
-    """A chat model that compacts and recovers, for what takes nothing else, as `create_react_agent(response_format=...)` does."""
+    """A chat model that compacts and recovers, for callers that need a chat model: `create_react_agent(response_format=...)`."""
 
     def __init__(
         self, model: Runnable[LanguageModelInput, AIMessage], conversations: NodeConversations, options: CallOptions
@@ -157,7 +157,7 @@ class CompactingChatModel(CompactingModel[AIMessage], BaseChatModel):  # type: i
 
 
 def is_chat_model(model: object) -> bool:
-    """Return whether this is a chat model, with something bound to it or not."""
+    """Return whether this is a chat model, with bound arguments or not."""
     inner = getattr(model, "bound", None)
     return isinstance(model, BaseChatModel) or (isinstance(model, RunnableBinding) and is_chat_model(inner))
 

@@ -1,4 +1,4 @@
-"""`CompactionNode`: a node that hands the model node a list that fits."""
+"""`CompactionNode`: a node that makes a view for the model node."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from compaction_adapters.langchain_core import (
     model_options,
     without_response_ids,
 )
-from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, adds_up, node_schema, takes_view
+from compaction_adapters.langgraph.channels import RECORDS_KEY, RUN_KEY, VIEW_KEY, has_reducer, node_schema, takes_view
 from compaction_adapters.langgraph.model import CompactingChatModel, CompactingModel, is_chat_model
-from compaction_adapters.langgraph.runs import ModelOfRun, keep_out_of_messages, run_options
+from compaction_adapters.langgraph.runs import ModelOfRun, hide_from_stream, run_options
 from compaction_adapters.langgraph.views import NodeConversations
 from compaction_hooks import CallOptions, CompactionController, CompactionSession
 from compaction_hooks.arguments import format_value
@@ -42,21 +42,21 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
     """Keeps a conversation inside the context window: put it in front of the model node.
 
     `graph.add_node("compact", compact)`, or `create_react_agent(compact.wrap(model), ..., pre_model_hook=compact)`. The model node
-    calls the model that `wrap` returns, with the messages of the state, which stay as they are. The record of a compaction is
+    calls the model that `wrap` returns, with the messages of the state, which are not changed. The record of a compaction is
     checkpointed before that, in a channel that no schema and no `values` event shows. Status events go to `stream_mode="custom"`.
 
     Args:
-        controller: A controller, shared or not, whatever its format; or none, and its keywords here.
-        model: The chat model that the model node calls, where it is not one that `wrap` returned. It tells its name, window and
-            bound tools, and writes the summaries where no `summarizer` is given. A function `(state, runtime) -> model` picks it
-            anew in each call of the node.
-        messages_key: Where the state has its messages.
-        output_key: Where the list for the model is put if the model node reads it from the state; `CompactionState` declares it. A
-            model that `wrap` returned finds the list itself: only a channel declared for views is filled then. None: never.
-        trim: Write the list back to `messages_key` too, so that checkpoints stay small; what was compacted is gone from the
-            state. No other node may write the key in the same step.
-        system: A system prompt that is not among the messages but counts.
-        tools: Tools that count, as they are given to `bind_tools`.
+        controller: A controller, shared or not, of any format. None: make one from the keywords.
+        model: The chat model that the model node calls, if `wrap` did not return it. Its name, window and bound tools count, and
+            it writes the summaries if no `summarizer` is given. A function `(state, runtime) -> model` picks it in each call of
+            the node.
+        messages_key: The state's key for messages.
+        output_key: The state's key for the view, if the model node reads it from the state; `CompactionState` declares it. A model
+            that `wrap` returned finds the view itself: then only a channel declared for views is filled. None: never.
+        trim: Write the view back to `messages_key` too, so that checkpoints stay small; compacted messages are then removed from
+            the state. No other node may write the key in the same step.
+        system: A system prompt outside the messages, for its size.
+        tools: Tools for their size, as for `bind_tools`.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`.
 
     Raises:
@@ -80,79 +80,81 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         self._options = _options(None if self._pick_model else model, system, tools)
         self._is_fixed = frozenset(name for name in ("context_window", "summarizer") if keywords.get(name) is not None)
         self._wrapped: object = None
-        given = cast("ControllerKeywords", {**keywords})  # all of its keys but one
+        named = cast("ControllerKeywords", {**keywords})  # all of its keys but one
         if controller is None and "model" in self._options:
-            given["model"] = self._options.get("model")
+            named["model"] = self._options.get("model")
         sees_model = self._pick_model is not None or self._options.get("context_window") is not None
-        self.controller = controller_from(controller, given, FORMAT, taker=type(self), sees_model=sees_model)
+        self.controller = controller_from(controller, named, FORMAT, taker=type(self), sees_model=sees_model)
         self.schema = node_schema(messages_key)
-        """The state that the node reads and declares: `add_node(..., input_schema=node.schema)` if something is around it."""
+        """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
         self._sessions = NodeConversations(self.controller, messages_key)
-        setattr(self, "__call__", self._typed_call())  # noqa: B010 - of this one
+        setattr(self, "__call__", self._annotate_call())  # noqa: B010 - of this instance only
 
     # -- the node
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
-        """Return the update of the state: the list for the model, and a new record where one was made.
+        """Return the update of the state: the view for the model, and a new record if there is one.
 
         Raises:
-            ConfigurationError: the state has no messages, the graph lacks a channel that is written, or no model can read the view.
+            ConfigurationError: the state has no messages, the graph lacks a channel for the update, or no model can read the view.
         """
-        return run(self._updating(input, config))
+        return run(self._make_update(input, config))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
-        """As `invoke`, for graphs that are awaited."""
-        return await run_async(self._updating(input, config))
+        """Return the update of the state, async."""
+        return await run_async(self._make_update(input, config))
 
     def __call__(self, state: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """As `invoke`."""
+        """Return the update of the state; LangGraph reads the node's schema from this method."""
         return self.invoke(state, config)
 
-    def _typed_call(self) -> MethodType:
-        # LangGraph reads the channels of a node from the annotations of its `__call__`; which they are is not known before.
+    def _annotate_call(self) -> MethodType:
+        # LangGraph reads the channels of a node from the annotations of its `__call__`; each node has a schema of its own.
         method = type(self).__call__
-        copied = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__)
-        copied.__annotations__ = {"state": self.schema, "return": dict[str, Any]}
-        return MethodType(copied, self)
+        clone = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__)
+        clone.__annotations__ = {"state": self.schema, "return": dict[str, Any]}
+        return MethodType(clone, self)
 
     # -- for the model node
 
     def view(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
-        """Return the list for a model that `wrap` did not return, from within the model node, as the state is now."""
-        return run(self._viewing(state, config))
+        """Return the view of the current state, for a model node whose model `wrap` did not return."""
+        return run(self._view_state(state, config))
 
     async def aview(self, state: Mapping[str, Any], config: RunnableConfig | None = None) -> list[BaseMessage]:
-        """As `view`, for nodes that are awaited."""
-        return await run_async(self._viewing(state, config))
+        """Return the view of the current state, async."""
+        return await run_async(self._view_state(state, config))
 
     def wrap(self, model: Runnable[LanguageModelInput, Answer]) -> CompactingModel[Answer]:
         """Return the model with recovery: when it rejects a request as too long, the request is compacted and sent once more.
 
-        It may be given the view or the whole list, which it compacts as the node does, for the model that is called. What
-        it compacts goes into the same channel of the graph. A node without a `model` of its own compacts for the one it wraps:
-        for the one that was called last in a conversation, and for the first one before any call.
+        Call it with the view or with all messages, which it compacts as the node does, for the model of the call. Its records go
+        into the same channel of the graph. A node without a `model` of its own compacts for the model that it wraps: for the one
+        of the conversation's last call, or the first wrapped one before any call.
         """
         if self._wrapped is None:
             self._wrapped = model
-        made = CompactingChatModel if is_chat_model(model) else CompactingModel[Any]
-        return cast("CompactingModel[Answer]", made(cast("Any", model), self._sessions, self._options))
+        wrapper = CompactingChatModel if is_chat_model(model) else CompactingModel[Any]
+        return cast("CompactingModel[Answer]", wrapper(cast("Any", model), self._sessions, self._options))
 
     def session(self, thread: str) -> CompactionSession[BaseMessage]:
-        """Return the session of a thread, as far as this process knows it: `load` fills it from the checkpoint.
+        """Return the session of a thread with its state in this process; `load` fills it from the checkpoint.
 
-        Changes made with it are checkpointed by the next call of the node; those of `compact`, `undo` and `pin` at once.
+        Its changes are checkpointed by the next call of the node; those of the node's own `compact`, `undo` and `pin` at once.
         """
         return self._sessions.thread(thread)
 
     # -- helpers
 
-    def _told(self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions) -> CallOptions:
+    def _thread_options(
+        self, session: CompactionSession[BaseMessage], config: RunnableConfig, given: CallOptions
+    ) -> CallOptions:
         known: CallOptions = {}
         if self._pick_model is None:
-            # Of the model that was called last, or of the first wrapped one.
+            # The options of the last call's model, or of the first wrapped one.
             wrapped, last = model_options(model_of_run(self._wrapped, config)), self._sessions.last_call(session)
-            # What a configurable model was in an earlier run says nothing about this one.
+            # A configurable model may be another one in each run.
             known = {**last, **wrapped} if is_configurable(self._wrapped) else {**wrapped, **last}
         options: CallOptions = run_options(Task(config))
         for name in self._is_fixed.intersection(options):
@@ -170,10 +172,10 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
             )
         return self._sessions.of(Task(ensure_config(config)), cast("list[BaseMessage]", messages), state)
 
-    def _transforming(self, conversation: Conversation, state: Mapping[str, Any]) -> Flow[list[BaseMessage]]:
-        """Return the view as it goes to the model node."""
+    def _make_view(self, conversation: Conversation, state: Mapping[str, Any]) -> Flow[list[BaseMessage]]:
+        """Return the view for the model node."""
         session, messages, task = conversation.session, conversation.messages, conversation.task
-        options = self._told(session, task.config, CallOptions(on_event=task.on_event))
+        options = self._thread_options(session, task.config, CallOptions(on_event=task.on_event))
         if self._pick_model is not None:
             picked = model_of_run(self._pick_model(state, task.runtime), task.config)
             options = {**model_options(picked), **options}
@@ -181,27 +183,27 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         view = yield Twin(session.transform_context_sync, session.transform_context, messages, **options)
         if view is not messages:
             view = without_response_ids(view)
-            keep_out_of_messages(task, view)
-        self._sessions.hand_out(conversation, view)
+            hide_from_stream(task, view)
+        self._sessions.remember_view(conversation, view)
         return view
 
-    def _updating(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[dict[str, Any]]:
+    def _make_update(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[dict[str, Any]]:
         conversation, key = self._conversation(state, config), self._output_key
         task = conversation.task
         is_found = self._trim or self._wrapped is not None or self._pick_model is not None
         puts_view = takes_view(task, key, is_found=is_found)
-        view = yield from self._transforming(conversation, state)
+        view = yield from self._make_view(conversation, state)
         update = self._sessions.keep(conversation)
         if key is not None and (puts_view or task.get(key)):
             # An earlier view, in a checkpoint of `create_react_agent`, would be read again.
             update[key] = view if puts_view else []
         if self._trim and view is not conversation.messages:
-            update[self._messages_key] = Overwrite(view) if adds_up(task, self._messages_key) is not False else view
+            update[self._messages_key] = Overwrite(view) if has_reducer(task, self._messages_key) is not False else view
         return update
 
-    def _viewing(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[list[BaseMessage]]:
+    def _view_state(self, state: Mapping[str, Any], config: RunnableConfig | None) -> Flow[list[BaseMessage]]:
         conversation = self._conversation(state, config)
-        view = yield from self._transforming(conversation, state)
+        view = yield from self._make_view(conversation, state)
         conversation.task.write(self._sessions.keep(conversation))
         return view
 
@@ -218,7 +220,7 @@ def _check_keys(messages_key: str, output_key: str | None) -> None:
 
 
 def _picker(model: object) -> ModelOfRun | None:
-    """Return the function that picks the model of a run, where it is not the same in all."""
+    """Return the function that picks the model of a run; None if all runs have the same."""
     if is_configurable(model):
         return lambda _state, _runtime: model
     return cast("ModelOfRun", model) if isfunction(model) or ismethod(model) else None

@@ -1,4 +1,4 @@
-"""The options that a run brings along, and the messages that its streams already know."""
+"""The options of a run, and the messages that its streams have shown already."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from compaction_hooks import CallOptions
 from compaction_hooks.errors import ConfigurationError
 
 RUN_OPTIONS_KEY: Final = "compaction"
-"""Under it, `config["configurable"]` and a run's context have options of its calls."""
+"""The key in `config["configurable"]` and in a run's context for options of its calls."""
 
 ModelOfRun: TypeAlias = Callable[[Any, Runtime[Any]], object]
-"""Picks the model of a run, as `create_react_agent` takes one: `(state, runtime) -> model`."""
+"""A function that picks the model of a run, `(state, runtime) -> model`, as for `create_react_agent`."""
 
 
 def run_options(task: Task) -> CallOptions:
-    """Return the options that a run brings along, those of its configuration before those of its context.
+    """Return the options of a run; those in its configuration take precedence over those in its context.
 
     Raises:
-        ConfigurationError: they are no mapping.
+        ConfigurationError: the options are not a mapping.
     """
     found: dict[str, Any] = {}
     for source in (getattr(task.runtime, "context", None), task.configurable):
-        given: object = getattr(source, RUN_OPTIONS_KEY, None)
+        options: object = getattr(source, RUN_OPTIONS_KEY, None)
         if isinstance(source, Mapping):
-            given = cast("Mapping[str, object]", source).get(RUN_OPTIONS_KEY)
-        if given is not None and not isinstance(given, Mapping):
+            options = cast("Mapping[str, object]", source).get(RUN_OPTIONS_KEY)
+        if options is not None and not isinstance(options, Mapping):
             raise ConfigurationError(
-                f'{RUN_OPTIONS_KEY}={given!r} of a run must be a dict of options, such as {{"context_window": 128_000}}'
+                f'{RUN_OPTIONS_KEY}={options!r} of a run must be a dict of options, such as {{"context_window": 128_000}}'
             )
-        found |= cast("Mapping[str, Any]", given or {})
+        found |= cast("Mapping[str, Any]", options or {})
     return cast("CallOptions", found)  # a session checks names and values
 
 
-def keep_out_of_messages(task: Task, view: Iterable[BaseMessage]) -> None:
-    """Let `stream_mode="messages"` take the messages of a view for known.
+def hide_from_stream(task: Task, view: Iterable[BaseMessage]) -> None:
+    """Mark the messages of a view as shown for `stream_mode="messages"`.
 
-    It shows every message a node returns that it has not seen, and so would show the summary to the user.
+    It shows all new messages that a node returns, and so would show the summary to the user.
     """
     for handler in cast("Iterable[object]", getattr(task.config.get("callbacks"), "handlers", ())):
         seen = getattr(handler, "seen", None)

@@ -1,4 +1,4 @@
-"""Records in a LangGraph `BaseStore`, which outlives threads and may be shared by many processes."""
+"""Records in a LangGraph `BaseStore`, which outlives threads and can be shared by many processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 from compaction_hooks.stores import KeyValueStore
 
 _PAGE: Final = 100
-"""Records fetched at once. A conversation has one for each compaction."""
+"""Number of records in one request. A conversation has one record for each compaction."""
 
 
 class BaseStoreRecordStore(KeyValueStore):
@@ -19,8 +19,8 @@ class BaseStoreRecordStore(KeyValueStore):
     Its methods are sync; an async controller calls them in a thread, where stores with async connections take sync calls too.
 
     Args:
-        store: The store; give the same one to `compile(store=...)` or not.
-        namespace: Under it, each conversation has a namespace of its own.
+        store: The store; it may be the one of `compile(store=...)`.
+        namespace: The namespace above those of the conversations.
     """
 
     def __init__(self, store: BaseStore, namespace: Sequence[str] = ("compaction_records",)) -> None:
@@ -28,7 +28,7 @@ class BaseStoreRecordStore(KeyValueStore):
 
 
 class _Items:
-    """A store's items as entries; a folder is the last label of a namespace, which must not hold a period."""
+    """A store's items as entries; a folder is the last label of a namespace, and must not contain a period."""
 
     def __init__(self, store: BaseStore, namespace: tuple[str, ...]) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class _Items:
         namespace, found, seen = (*self._namespace, folder), dict[str, str](), 0
         while page := self._store.search(namespace, limit=_PAGE, offset=seen):
             seen += len(page)
-            # Some stores also find namespaces whose text begins with this one.
+            # Some stores also return items of namespaces whose text begins with this one.
             found.update(
                 (item.key, str(item.value.get("record"))) for item in page if tuple(item.namespace) == namespace
             )
@@ -46,7 +46,9 @@ class _Items:
 
     def add(self, folder: str, name: str, value: str) -> None:
         namespace = (*self._namespace, folder)
-        if self._store.get(namespace, name) is None:  # two at once put the same: the id is made of the content
+        if (
+            self._store.get(namespace, name) is None
+        ):  # two processes at once write the same: the id is a hash of the content
             self._store.put(namespace, name, {"record": value}, index=False)
 
     def delete(self, folder: str, name: str) -> None:

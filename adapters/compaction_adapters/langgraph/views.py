@@ -1,4 +1,4 @@
-"""The lists that a compaction node has handed out, and the conversation that a model is asked about."""
+"""The views that a compaction node has returned, and the conversation of a model call."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ class NodeConversations(Conversations):
     """The conversations of a compaction node and of the models that it wraps.
 
     Args:
-        messages_key: Where the state has its messages. It tells conversations in one state apart.
+        messages_key: The state's key for messages. It distinguishes the conversations of one state.
     """
 
     def __init__(self, controller: CompactionController[Any], messages_key: str) -> None:
         super().__init__(controller, RECORDS_KEY, RUN_KEY, "" if messages_key == "messages" else f"#{messages_key}")
         self._messages_key = messages_key
-        self._handed_out: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
+        self._views: WeakKeyDictionary[CompactionSession[BaseMessage], tuple[_Lists, ...]] = WeakKeyDictionary()
 
-    def hand_out(self, conversation: Conversation, view: list[BaseMessage]) -> None:
-        """Remember the view that a node hands out: each list that a model may be given, with the whole list it means."""
+    def remember_view(self, conversation: Conversation, view: list[BaseMessage]) -> None:
+        """Remember the view that a node returns: each possible input of a model, with the list of all messages for it."""
         whole = conversation.messages
-        self._handed_out[conversation.session] = ((view, whole), (whole, whole))
+        self._views[conversation.session] = ((view, whole), (whole, whole))
 
     def of_call(self, task: Task, messages: list[BaseMessage]) -> Conversation:
         """Return the conversation of a task that calls the model with these messages.
 
-        A session follows one list: that of the state, or the one a node has handed out a view of. It goes on with that list when
-        the model is given it or its view, with something before or behind it or not; anything else is a conversation of its own.
+        A session follows one list: the state's, or the one whose view a node has returned. If the model's input contains this list
+        or its view, with other messages around it or not, it is the same conversation; any other input is another conversation.
         """
         conversation = self.of(task, messages)
         in_state = task.get(self._messages_key)
         own = cast("list[BaseMessage]", in_state if isinstance(in_state, list) else [])
-        handed_out = self._handed_out.get(conversation.session, ())
-        for known, whole in ((own, own), *handed_out):
+        views = self._views.get(conversation.session, ())
+        for known, whole in ((own, own), *views):
             found = _around(messages, known)
             if found is not None:
-                before, behind = found
-                return replace(conversation, messages=[*whole, *behind] if behind else whole, prefix=before)
-        return self.of(task, messages, kind="#model") if handed_out else conversation
+                before, after = found
+                return replace(conversation, messages=[*whole, *after] if after else whole, prefix=before)
+        return self.of(task, messages, kind="#model") if views else conversation
 
 
 def _around(messages: list[BaseMessage], known: list[BaseMessage]) -> _Lists | None:
-    """Return the messages before and behind these in a list; None if they are not in it.
+    """Return the messages before and after the known ones in a list; None if it does not contain them.
 
-    They are the same objects, or equal ones that went through a checkpoint.
+    Known messages are the same objects, or equal ones that went through a checkpoint.
     """
     if not known or known[0] not in messages:
         return None
