@@ -1,1 +1,1 @@
-"""What happens in one call, and what a conversation remembers between calls."""
+"""One call from end to end, and the state of a conversation between calls."""

@@ -1,4 +1,4 @@
-"""The compactions of one conversation, one at a time."""
+"""The compactions of one conversation, one at a time: the first of the four classes of flows (see engine.py)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
     CompactionOutcome.ABORTED: "aborted",
 }
-"""How others see an attempt that ended so; any other end is "failed"."""
+"""How each outcome appears to the callers that waited for the attempt; any other outcome is "failed"."""
 
 
 class Attempts(Generic[M]):
-    """Runs the compactions of one conversation, one at a time, with the records of the store at hand."""
+    """Runs the compactions of one conversation, one at a time, and keeps its records in step with the store."""
 
     def __init__(self, conversation: Conversation[M], shared: SharedState) -> None:
         self.conversation = conversation
         self.shared = shared
 
     def take_snapshot(self, call: Call[M]) -> Snapshot[M]:
-        """Return a snapshot of the list of a call."""
+        """Return a snapshot of the list in a call."""
         return take_snapshot(self.conversation, self.shared, call)
 
     def budget(self, snapshot: Snapshot[M]) -> Budget:
-        """Return the budget of the model's window; of the present size where the window is unknown."""
+        """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
         return snapshot.budget or self.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
 
     def run_compaction(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
-        """Compact; once more when the host changed the history meanwhile, and then without a model, which takes no time."""
+        """Compact. If the host changed the history meanwhile, try again, the second time without a model, which takes no time."""
         attempt, result = yield from self._run_attempt(call, order)
         for may_ask in (True, False):
             if attempt.is_outdated:
@@ -52,16 +52,17 @@ class Attempts(Generic[M]):
         return attempt, result
 
     def _run_attempt(self, call: Call[M], order: Order) -> Flow[tuple[Compaction[M], CompactionResult[M]]]:
-        """Run an attempt for which other callers of this conversation wait."""
+        """Run one attempt; other callers of this conversation wait for it."""
         self.conversation.drop_missing()
         snapshot = self.take_snapshot(call)
         budget = self.budget(snapshot)
+
         flight = self.conversation.flight = InFlight()
         end: Outcome = "aborted"
         try:
             start: Instant = yield Now()
             yield Emit(_build_started_event(self.conversation.id, snapshot, order))
-            # Read again only now: whoever was told may have taken time, in which the host wrote into its messages.
+            # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
             attempt = self.compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
             end = _END.get(result.outcome, "failed")
@@ -81,7 +82,7 @@ class Attempts(Generic[M]):
         return Compaction(self.conversation, self.shared, call, self._verify(call, snapshot), budget, order)
 
     def _verify(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
-        """Return the snapshot with every message read again: what was changed in place is noticed before it is summarised."""
+        """Return a snapshot with every message read again, so that messages changed in place are noticed before the summary."""
         conversation, messages = self.conversation, snapshot.messages
         history = conversation.reader.verify(snapshot.history, messages)
         if history is snapshot.history:
@@ -90,7 +91,7 @@ class Attempts(Generic[M]):
         return self.take_snapshot(call)
 
     def wait_for_others(self) -> Flow[Outcome | None]:
-        """Let a compaction under way come to its end first; None when there was none."""
+        """Wait for a compaction under way; return how it ended, or None if there was none."""
         end: Outcome | None = None
         while self.conversation.flight is not None:
             end = yield Wait(self.conversation.flight)
@@ -99,7 +100,11 @@ class Attempts(Generic[M]):
         return end
 
     def sync_store(self, *, before_paying: bool) -> Flow[bool]:
-        """Exchange records with the store; return whether it need not be asked again in this call."""
+        """Exchange records with the store; return whether it need not be asked again in this call.
+
+        Args:
+            before_paying: A summary is about to be paid for: load again, since another worker may have made one.
+        """
         if not self.shared.has_store:
             return True
         is_fresh: bool = yield from sync_store(self.conversation)
@@ -109,7 +114,7 @@ class Attempts(Generic[M]):
 
 
 def _build_started_event(session_id: str, snapshot: Snapshot[M], order: Order) -> CompactionStarted:
-    """Return the event that tells of an attempt which begins now."""
+    """Return the event for an attempt that begins now."""
     from compaction_hooks.events import CompactionStarted  # needed only when something happens
 
     budget = snapshot.budget

@@ -1,4 +1,4 @@
-"""The call that a caller asks for, the values that all conversations of a controller share, and the budget that follows."""
+"""The options of one call, the state shared by all conversations of a controller, and the budget of a call."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import ModelWindow
 
 SMALLEST_WINDOW = 1_024
-"""No window is taken to be smaller than this, whatever an error text seems to say."""
+"""The smallest window in tokens that is believed, since an error text may be misread."""
 
 
 class Call(NamedTuple, Generic[M]):
-    """What a caller hands over.
+    """The messages and the options of one call.
 
     Attributes:
         settings: The policy for the model, with the call's own trigger if it has one.
         model: The model of this very call; None: the controller's.
-        context_window: Its window in tokens, where the caller knows it.
-        max_output_tokens: What this call asks the model for at most; None: what the settings say.
-        system: A system prompt that is not in the list but counts: text, or whatever JSON the provider takes.
+        context_window: The window of that model in tokens, if the caller knows it.
+        max_output_tokens: The longest answer that this call asks for, in tokens; None: as in the settings.
+        system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
-        repair: Whether to mend a broken history in what is handed out; None: as the settings say.
-        seconds_since_last_call: Seconds since the last call began; None if that is not known.
+        repair: Whether to repair a broken history in the view; None: as in the settings.
+        seconds_since_last_call: Seconds since the last call began; None if unknown.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
     """
 
@@ -45,19 +45,19 @@ class Call(NamedTuple, Generic[M]):
 
 
 class SharedState(NamedTuple):
-    """What all conversations of a controller share.
+    """State shared by all conversations of a controller.
 
     Attributes:
-        find_settings: The policy for a model.
+        find_settings: Returns the policy for a model.
         model: The controller's own model, or None.
-        find_window: The window of a model (None: the controller's own), given the one that the caller knows and the one to assume
-            if no table knows the model.
-        learn_window: Corrects a window by what an error said, in tokens.
-        requested_outputs: By model, the room for the answer that an overflow said was asked for, in tokens.
+        find_window: Returns the window of a model (None: the controller's own), from the window that the caller knows and the one
+            to assume for a model that is in no table.
+        learn_window: Corrects the window of a model, in tokens, after an error named it.
+        requested_outputs: By model, the room for the answer in tokens, as named by an overflow error.
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
-        calibrations: By model, what usage has taught about the estimator.
-        host_files: Files the host keeps track of itself.
-        has_store: Whether records live anywhere but in memory.
+        calibrations: By model, how the estimator differs from reported usage.
+        host_files: Returns the files that the host keeps track of itself.
+        has_store: Whether records are kept in a store too.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -72,7 +72,7 @@ class SharedState(NamedTuple):
 
 
 def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Budget | None:
-    """Return the budget for a call's model, or None while its window is unknown; computed again only when that changes."""
+    """Return the budget for a call's model, or None if its window is unknown. It is cached until its inputs change."""
     window = shared.find_window(call.model, call.context_window, call.settings.default_context_window)
     requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
     terms = (call.settings, window, requested, call.cut_at)
@@ -87,7 +87,7 @@ def _budget(
 ) -> Budget | None:
     """Return the budget for a window; the smaller one if the window cut an answer short at `cut_at`."""
     if cut_at is not None and (window is None or cut_at < window.tokens):
-        # The provider lowers the limit of an answer by itself: the whole of it need not fit.
+        # The provider lowers the limit of an answer by itself, so the whole answer need not fit.
         wished = min(requested or settings.max_output_tokens or 0, cut_at // 2)
         return settings.budget(max(cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
     if window is None:

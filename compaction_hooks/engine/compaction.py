@@ -1,4 +1,4 @@
-"""One attempt to compact, as a flow: the strategies in turn until a candidate is accepted, or the reason why none is."""
+"""One attempt to compact, as a flow: the strategies in turn, until a candidate is accepted or none is left."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Compaction(Generic[M]):
         self._rejected: list[tuple[Candidate[M], str]] = []
         self._passing: list[Candidate[M]] = []
         self.last_sent: LastSent[M] | None = None
-        """What the caller of `run` gets to send, once it has ended."""
+        """The view for the caller of `run` to send, set when it ends."""
         self.is_outdated = False
-        """Whether the host changed the history meanwhile, so that the new record does not make it fit."""
+        """Whether the host changed the history meanwhile, so that the new record does not make the view fit."""
 
     def run(self, start: Instant) -> Flow[CompactionResult[M]]:
-        """Try the strategies in turn; accept the first candidate that reaches the target, else the best that may be sent.
+        """Try the strategies in turn; accept the first candidate that reaches the target, else the best valid one.
 
-        The view of a candidate that cannot reach the target is not made before the others have failed.
+        The view of a candidate that cannot reach the target is made only if all others fail.
 
         Args:
             start: When the attempt began.
@@ -92,6 +92,7 @@ class Compaction(Generic[M]):
         )
         if self._order.only_media:
             return (yield from self._leave_media_out(goal, start))
+
         for strategy in self._strategies_to_try():
             if isinstance(strategy, SummaryStrategy):
                 candidate = yield from self._request_summary(strategy, goal, start)
@@ -101,25 +102,32 @@ class Compaction(Generic[M]):
                 candidate = strategy.propose(self._snapshot, goal)
             if candidate is None:
                 continue
+
+            # Its lower bound misses the target: spare the cost of its view, and let the next strategy start from it.
             if candidate.least_tokens > goal.budget.target:
                 postponed.append(candidate)
                 goal = replace(goal, start=candidate, may_send_start=False)
                 continue
+
             passes = self._evaluate(candidate)
             goal = replace(goal, start=candidate, may_send_start=passes)
             if passes and (candidate.tokens <= goal.budget.target or candidate.is_enough):
                 return (yield from self._commit(candidate, start))
-        tried, self._rejected = self._rejected, []
+
+        # Their rejections go in front: the event of a skipped compaction tells the last one, which is that of a complete view.
+        tried = self._rejected
+        self._rejected = []
         for candidate in postponed:
             self._evaluate(candidate)
         self._rejected += tried
+
         best = min(self._passing, key=self._rank, default=None)
         if best is not None:
             return (yield from self._commit(best, start))
         return (yield from self._last_resort(goal, start))
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
-        """Return the strategies to try. A host that compacts by hand asks for a summary: what comes before that is passed over."""
+        """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""
         strategies = self._settings.effective_strategies
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
         return strategies[summaries[0] :] if self._is_manual and summaries else strategies
@@ -136,7 +144,7 @@ class Compaction(Generic[M]):
 
     @property
     def _can_wait(self) -> bool:
-        """Whether the view may be sent as it is, so that only a good candidate is worth taking."""
+        """Whether the view may be sent unchanged, so that only a good candidate is worth it."""
         return self._snapshot.fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
@@ -146,7 +154,8 @@ class Compaction(Generic[M]):
         return self._is_manual or self._conversation.cooldown.breaker.allows(now.monotonic, cooldown)
 
     def _is_known_overflow(self) -> bool:
-        known, snapshot = self._conversation.cooldown.known_overflow, self._snapshot
+        known = self._conversation.cooldown.known_overflow
+        snapshot = self._snapshot
         return (
             known is not None
             and known.log is snapshot.history.log
@@ -160,21 +169,24 @@ class Compaction(Generic[M]):
     def _request_summary(
         self, strategy: SummaryStrategy, goal: Goal[M], start: Instant
     ) -> Flow[Candidate[M] | CompactionResult[M] | None]:
-        """Get the summary that a strategy asks for; return its candidate, or the end of the attempt."""
+        """Request the summary for a strategy; return its candidate, or the result that ends the attempt."""
         plan = strategy.propose(self._snapshot, goal)
         if plan is None:
             return None
+
         if not plan.needs_model:
             self._has_waited = True
             by_rule: Summarized = yield Work(partial(_summary_by_rule, plan))
             return strategy.from_summary(self._snapshot, goal, plan, by_rule)
+
         if not self._may_ask(start):
             return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
+
         self._has_waited = True
         answer = yield from summarize(self._snapshot, self._budget, self._settings, plan, self._order.focus)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
-        if self._shared.has_store:  # another worker may have removed what the summary goes on from
+        if self._shared.has_store:  # another worker may have undone the record that the summary builds on
             yield from reload(self._conversation)
             self._conversation.drop_missing()
         self._record_answer(answer, start)
@@ -184,7 +196,7 @@ class Compaction(Generic[M]):
         return strategy.from_summary(self._snapshot, goal, plan, answer)
 
     def _record_answer(self, answer: Summarized | SummaryFailed, now: Instant) -> None:
-        """Count an answer for or against the summarizer."""
+        """Record the cost of an answer, and a success or a failure of the summarizer."""
         cooldown = self._conversation.cooldown
         self._spent = answer.usage
         if isinstance(answer, SummaryFailed):
@@ -206,9 +218,10 @@ class Compaction(Generic[M]):
         return why is None
 
     def _rank(self, candidate: Candidate[M]) -> tuple[int, bool, int]:
-        """Above the target, prefer what keeps least, for the next call needs room; then a model's summary; then the smallest.
+        """Return the rank of a candidate above the target, the best first.
 
-        Of two with the model's summary the first: what that keeps is not shortened in vain.
+        The next call needs room, so the candidate that covers most is best; then one with a model's summary; then the smallest.
+        Of two with the model's summary the first is best: it shortens less.
         """
         is_models = self._summary is not None and candidate.record.summary == self._summary
         return -candidate.record.covered_runs, not is_models, 0 if is_models else candidate.tokens
@@ -216,34 +229,40 @@ class Compaction(Generic[M]):
     # -- ends
 
     def _commit(self, candidate: Candidate[M], start: Instant) -> Flow[CompactionResult[M]]:
-        """Put the record in force, store it, tell."""
-        conversation, made = self._conversation, candidate.record_with_size()
+        """Make the record active, store it, and emit the event."""
+        conversation = self._conversation
+        made = candidate.record_with_size()
         if made.parent in conversation.records.undone:
-            # It continues a compaction that was undone meanwhile.
+            # Its parent was undone meanwhile.
             self._snapshot = take_snapshot(conversation, self._shared, self._call)
             self.is_outdated = not self._snapshot.fits_window
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "undone"))
+
         conversation.records.add_own(made)
         if self._may_get_answer:
             conversation.reasoning.stale_runs = made.seen_runs + 1
-        if candidate.projection.unpinned_request is None:  # else the view depends on what is asked by now
+        if candidate.projection.unpinned_request is None:  # otherwise the view depends on the user's present request
             log = self._snapshot.history.log
             conversation.projected = (made.id, log, log.replaced), candidate.projection
-        if not self._has_waited:  # every message was read again, and nobody had a turn since
+        if not self._has_waited:  # every message was read again, and no other code ran since
             conversation.records.active_id = made.id
-        rest_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
-        conversation.cooldown.begin(rest_until, "no progress", self._budget.window)
+        cooldown_until = int(made.tokens_after * (1 + MINIMUM_GROWTH_RATIO))
+        conversation.cooldown.begin(cooldown_until, "no progress", self._budget.window)
+
         snapshot = take_snapshot(conversation, self._shared, self._call)
         self.last_sent = conversation.hand_out(snapshot)
         view = self.last_sent.unmerged
         if self._shared.has_store:
             conversation.queue.save(made)
-            conversation.queue.is_loaded = False  # another worker may have made one too: the next call looks
+            conversation.queue.is_loaded = False  # another worker may have made one too: the next call loads again
             yield from write(conversation)
-        record = snapshot.record  # another worker's, if that was made of the same messages and comes first
+
+        record = snapshot.record  # another worker's, if it covers the same messages and takes precedence
         if record is None or (record is not made and snapshot.tokens > self._budget.trigger):
-            self.is_outdated, self._snapshot = snapshot.tokens > self._budget.trigger, snapshot
+            self.is_outdated = snapshot.tokens > self._budget.trigger
+            self._snapshot = snapshot
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
+
         end: Instant = yield Now()
         event = self._build_finished_event(record, snapshot, end.seconds_since(start))
         logger.info("%s", event)
@@ -252,7 +271,7 @@ class Compaction(Generic[M]):
 
     @property
     def _may_get_answer(self) -> bool:
-        """Whether the view that this compaction replaces may be with the model: an answer to come belongs to that view."""
+        """Whether the model may still answer the view that this compaction replaces; that answer belongs to the old view."""
         sent = self._conversation.last_sent
         return (
             self._order.reason is not CompactionReason.OVERFLOW
@@ -276,28 +295,30 @@ class Compaction(Generic[M]):
         return self._build_result(self._hand_out_unchanged(), outcome, None)
 
     def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
-        """Nothing passed the trigger: keep what fits the window, else take a candidate that does, else say so loudly."""
+        """End without a good candidate: keep a view that fits the window, else commit any candidate that fits, else fail."""
         if self._can_wait:
-            rest_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
-            self._conversation.cooldown.begin(rest_until, "no gain", self._budget.window)
+            cooldown_until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
+            self._conversation.cooldown.begin(cooldown_until, "no gain", self._budget.window)
             if not self._rejected:
                 return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
             return (yield from self._skip(start, CompactionOutcome.NO_GAIN, self._rejected[-1][1]))
+
         window = self._budget.window
         for candidate in self._within_window(goal):
             if rejection(self._snapshot, candidate, limit=window, window=window) is None:
                 return (yield from self._commit(candidate, start))
+
         until = int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
         self._conversation.cooldown.known_overflow = KnownOverflow(self._snapshot.history.log, until, window)
         return (yield from self._fail(start, self.overflow_error()))
 
     def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
-        """Yield the rejected candidates, the best first, then what shortening by force makes of them, if a strategy shortens."""
+        """Yield the rejected candidates, the best first; then, if a strategy shortens, the candidates of forced shortening."""
         rejected = sorted((candidate for candidate, _ in self._rejected), key=self._rank)
         yield from rejected
         for start in (rejected or (None,)) if self._may_shorten else ():
             for candidate in last_resort(self._snapshot, replace(goal, start=start)):
-                self._rejected.append((candidate, ""))  # why is told by the error
+                self._rejected.append((candidate, ""))  # the error tells the reason
                 yield candidate
 
     @property
@@ -305,14 +326,17 @@ class Compaction(Generic[M]):
         return any(isinstance(strategy, ShortenParts) for strategy in self._settings.effective_strategies)
 
     def overflow_error(self) -> ContextOverflowError:
-        """Return the error that names the part that cannot shrink."""
+        """Return the error that names the part of the view that cannot shrink."""
         part, size = largest_fixed_part(self._snapshot)
         smallest = min([self._snapshot.tokens, *(candidate.tokens for candidate, _ in self._rejected)])
         window = self._budget.window
-        what = "what is sent beside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
-        why, fix = f", of which {what} takes about {min(size, smallest):,}", f"shorten {what}"
+        noun = "the prefix outside the list (system prompt, tools)" if part == "hidden prefix" else f"the {part}"
+        why = f", of which {noun} takes about {min(size, smallest):,}"
+        fix = f"shorten {noun}"
         if size <= window and not self._may_shorten:
-            part, why, fix = "strategies", " after all strategies", "add ShortenParts() to the strategies"
+            part = "strategies"
+            why = " after all strategies"
+            fix = "add ShortenParts() to the strategies"
         return ContextOverflowError(
             f"the conversation cannot be made to fit {window:,} tokens: the smallest valid request has about "
             f"{smallest:,}{why}; {fix} or use a model with a larger window",
@@ -321,7 +345,7 @@ class Compaction(Generic[M]):
             part=part,
         )
 
-    # -- events
+    # -- results and events
 
     def _hand_out_unchanged(self) -> list[M]:
         self.last_sent = self._conversation.hand_out(self._snapshot)
@@ -359,10 +383,10 @@ class Compaction(Generic[M]):
         )
 
     def _fail(self, start: Instant, error: ContextOverflowError | None = None) -> Flow[CompactionResult[M]]:
-        """Hand out what there is, loudly if that is too large.
+        """Hand out the view unchanged, with an event that says whether it is too large.
 
         Raises:
-            ContextOverflowError: it is `error`, and the order says that the list must fit.
+            ContextOverflowError: `error` is given, and the order says that the list must fit.
         """
         end: Instant = yield Now()
         cause = error or (self._failure.error if self._failure else ContextOverflowError("it does not fit"))
@@ -385,7 +409,7 @@ class Compaction(Generic[M]):
 
 
 def _keep_tokens(order: Order, snapshot: Snapshot[M], budget: Budget) -> int:
-    """Return the recent tokens to keep; after an overflow a part of the context, which is larger than it seems, at most."""
+    """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""
     if order.keep is not None:
         return order.keep
     if order.reason is CompactionReason.OVERFLOW:

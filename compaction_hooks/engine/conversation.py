@@ -1,4 +1,4 @@
-"""What is remembered of one conversation between calls, in memory; changed only between effects, under its lock."""
+"""The state of one conversation between calls, in memory; changed only between effects, under its lock."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 UNDONE: Final = "undone"
-"""Why threshold compaction rests after `undo`."""
+"""The reason for the cooldown after `undo`."""
 
 
 class Conversation(Generic[M]):
     """The state of one conversation.
 
     Attributes:
-        is_format_open: Whether no format was named and no message told one yet: `format` reads plain text as all do.
-        repair_cache: What was made to mend the list last time, by what the format reads from it.
-        projected: The newest projection, and what it was made of: record, facts, and how often copies took the messages' place.
+        is_format_open: Whether the format is still unknown: none was named, and plain text reads alike in all formats.
+        repair_cache: The messages made by the last repair, by their neutral reading.
+        flight: The compaction under way, or None.
+        projected: The newest projection with its key: record, log, and how often copies replaced messages.
         called_at: When the last call began.
-        host_files: Gives the files that the host keeps track of in this conversation.
-        reasoning: Which models refuse reasoning, and from which run on it is good.
+        host_files: Returns the files that the host keeps track of in this conversation.
+        reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
         merges_user_messages: Whether user messages in a row are sent as one.
     """
 
@@ -77,7 +78,7 @@ class Conversation(Generic[M]):
         self.merges_user_messages = False
 
     def detect_format(self, messages: Sequence[M]) -> None:
-        """Take the format that the new messages of a list tell, where none was named and none told one before."""
+        """Detect the format from the new messages of a list, if it is still unknown."""
         found = format_of(messages[self._count_known_head(messages) :]) if self.is_format_open else None
         if found is None:
             return
@@ -86,12 +87,12 @@ class Conversation(Generic[M]):
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = None
-            if self.last_sent is None:  # of another format's records only a part had been taken over
+            if self.last_sent is None:  # the records were read for another format, which gives the ratio only
                 self.sizes.calibrations.clear()
                 self._learn_from_records()
 
     def _count_known_head(self, messages: Sequence[M]) -> int:
-        """Return how many messages of a list were read before, as its first and its last known one tell."""
+        """Return how many messages at the head of a list were read before, judged by the first and the last of them."""
         count = self.history.host_count if self.history else 0
         if self.history is None or not 0 < count <= len(messages):
             return 0
@@ -99,9 +100,9 @@ class Conversation(Generic[M]):
         return count if is_same else 0
 
     def add_records(self, records: Iterable[CompactionRecord]) -> list[CompactionRecord]:
-        """Add records from elsewhere and return those that were new. After those the next list is read from the start.
+        """Add records from elsewhere and return the new ones. If there are any, the next list is read from the start.
 
-        A note of undone records undoes them here too, with the cooldown that follows, and is not kept.
+        A note of undone records undoes them here too and begins its cooldown; the note itself is not kept.
         """
         new = {record.id: record for record in records if self.records.is_new(record)}
         kept = [record for record in new.values() if not record.takes_back]
@@ -116,21 +117,23 @@ class Conversation(Generic[M]):
         return list(new.values())
 
     def export_all(self) -> list[CompactionRecord]:
-        """Return all records, notes of pins among them, and a note of those that were undone."""
+        """Return all records, with the notes of pins and a note of the undone records."""
         if not self.records.undone:
             return [*self.records.all]
-        until, window = (self.cooldown.until, self.cooldown.window or 0) if self.cooldown.why == UNDONE else (0, 0)
+        is_cooling = self.cooldown.why == UNDONE
+        until = self.cooldown.until if is_cooling else 0
+        window = (self.cooldown.window or 0) if is_cooling else 0
         return [*self.records.all, undo_note(self.records.undone, until, window)]
 
     def merge_from(self, sibling: Conversation[Any]) -> None:
-        """Take over what is known of the same conversation in another format: its records, and which were undone."""
+        """Add the records and the undone ids of the same conversation in another format."""
         self._undo(sibling.records.undone - {record.id for record in sibling.records.all})
         self.add_records([*sibling.records.all])
 
     def revoke(self, record: CompactionRecord) -> list[CompactionRecord]:
         """Undo a record and any competing records of the same parent; return them.
 
-        A list that begins with one of their summaries is then read as one without a record.
+        A list with one of their summaries at its head is then read as a list without a record.
         """
         gone = self.records.find_competing(record, self.history)
         self._undo({old.id for old in gone})
@@ -143,7 +146,7 @@ class Conversation(Generic[M]):
             self.reasoning.is_rewritten = True
 
     def drop_missing(self) -> None:
-        """Remove the records that the store no longer has, and the pins that only they held."""
+        """Remove the records that the store no longer has, with the pins that no other record holds."""
         if self.queue.missing:
             self.queue.stored -= self.queue.missing
             self._undo(self.queue.missing)
@@ -151,23 +154,23 @@ class Conversation(Generic[M]):
             self.records.forget_pins()
 
     def export_calibration(self, model: str | None) -> dict[str, object]:
-        """Return what usage taught of a model as a record keeps it; empty when it taught nothing."""
+        """Return the calibration of a model for a record; an empty dict if there is none."""
         return self.sizes.export_calibration(model, self.estimator.name, self.format.name)
 
     def _learn_from_records(self) -> None:
         self.sizes.learn_from_records(self.records.all, self.estimator.name, self.format.name)
 
     def learn_media(self, sizes: Iterable[tuple[Media, int]]) -> None:
-        """Take in how much larger media are than estimated; everything is measured anew."""
+        """Learn the true sizes of media, in tokens before calibration; all messages are measured again."""
         for media, tokens in sizes:
             self.estimator.learn(media, tokens)
         self.history = self.projected = None
         self.sizes.baseline = self.sizes.last_checked = None
 
     def hand_out(self, snapshot: Snapshot[M]) -> LastSent[M]:
-        """Return the view of a snapshot, and remember it: the provider's count is held against it."""
+        """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view = snapshot.view
-        # Its size is that of the messages apart: a merge saves a few tokens each, so what fits apart fits merged.
+        # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
         merged = cast("MergingFormat[M]", self.format).merge(view) if self.merges_user_messages else view
         self.last_sent = LastSent(merged, view, snapshot.key, snapshot.tokens, snapshot.budget)
         if self.history is not None:
@@ -177,17 +180,18 @@ class Conversation(Generic[M]):
         return self.last_sent
 
     def repair(self, messages: list[M]) -> list[M]:
-        """Return a list with what was broken put right: the very list when nothing is.
+        """Return a list with its broken parts repaired; the very list if it is valid.
 
-        What was made for that is the same object as last time where it is equal, so that only what is new is read again.
+        A repaired message is the same object as last time if it is equal, so that only new messages are read again.
         """
-        from compaction_hooks.repair import repaired  # not everybody has a history to mend
+        from compaction_hooks.repair import repaired  # most histories are valid
 
         mended = repaired(messages, self.format)
         if mended is not messages:
             hosts = set(map(id, messages))
             made = ((place, message) for place, message in enumerate(mended) if id(message) not in hosts)
-            known, self.repair_cache = self.repair_cache, {}
+            known = self.repair_cache
+            self.repair_cache = {}
             for place, message in made:
                 name = tuple(self.format.read(message))
                 old = known.get(name, message)
@@ -197,7 +201,7 @@ class Conversation(Generic[M]):
         return mended
 
     def find_current(self) -> CompactionRecord | None:
-        """Return the active record of the list last seen, or None; before the first list, the record that was made last."""
+        """Return the active record of the list last read, or None; before the first list, the record made last."""
         if self.history is not None:
             return self.records.find_active(self.history)
         if self.records.active_id is None and self.last_sent is None:
@@ -205,9 +209,10 @@ class Conversation(Generic[M]):
         return self.records.find(self.records.active_id)
 
     def read(self, messages: Sequence[M]) -> tuple[History[M], CompactionRecord | None]:
-        """Read what is new of a list and find the active record; before another one becomes active, messages are read again.
+        """Read the new messages of a list, and find the active record.
 
-        So a message that the host changed in place is noticed at the latest here.
+        Before another record becomes active, the messages that it covers are read again: a message that the host changed in place
+        is noticed here at the latest.
         """
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)
@@ -218,7 +223,7 @@ class Conversation(Generic[M]):
         return history, record
 
     def _first_unverified(self, history: History[M], record: CompactionRecord) -> int:
-        """Return the first host message to read again: what the active record covers was when the next one was begun."""
+        """Return the first host message to read again; those of the parent record were read again when the record was made."""
         active = self.records.find(self.records.active_id)
         if active is None or record.parent != active.id:
             return 0
@@ -227,7 +232,7 @@ class Conversation(Generic[M]):
     def update_projection(
         self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0
     ) -> Projection[M]:
-        """Return a record applied to a history; kept for the histories that grow from this one."""
+        """Return the projection of a history with a record. It is cached, and reused for histories that grow from this one."""
         name = (record.id if record else None, history.log, history.log.replaced)
         made_of, projected = self.projected or (None, None)
         earlier = projected if made_of is not None and made_of[1:] == name[1:] else None
@@ -236,7 +241,7 @@ class Conversation(Generic[M]):
             and made_of == name
             and earlier.stale_runs == stale_runs
             and earlier.is_settled
-            # Another request may be the current one by now: a new process would not favour the one before.
+            # The user's current request may be another one by now: a new process would not favour the one before.
             and earlier.unpinned_request in (None, history.request)
         ):
             projection = earlier
@@ -249,10 +254,10 @@ class Conversation(Generic[M]):
         return projection
 
     def pin(self, message: M) -> CompactionRecord | None:
-        """Keep a message word for word for good: this one, where several say the same.
+        """Keep a message word for word for good; if several are equal, this one.
 
         Returns:
-            The note that keeps the pin until a compaction does and after it was undone; None if it is here already.
+            The note that keeps the pin until a compaction does, and after an undo; None if it is here already.
         """
         return self.records.add_pins(self._make_pins(message))
 

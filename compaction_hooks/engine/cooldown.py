@@ -1,4 +1,4 @@
-"""Why a compaction that is due waits, and why one cannot wait."""
+"""When a conversation may be compacted again: the cooldown, the circuit breaker, and overflows known to have no cure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from compaction_hooks.view.snapshot import Snapshot
 
 
 class KnownOverflow(NamedTuple):
-    """A history that no strategy made fit: another summary of the same would not either, and would have to be paid for.
+    """A history that no strategy made fit. Another summary of it would cost money and not fit either.
 
     Attributes:
-        log: The facts that history was read into; an edited one gets new ones.
-        until: While the context is smaller than this (tokens of the model), it is the same.
-        window: The window it did not fit, in tokens.
+        log: The log of that history; an edited history has a new log.
+        until: The history counts as the same while the context is smaller than this, in tokens of the model.
+        window: The window that it did not fit, in tokens.
     """
 
     log: object
@@ -24,7 +24,7 @@ class KnownOverflow(NamedTuple):
 
 
 class Breaker:
-    """Counts the summariser's failures in a row; open, it keeps it from being asked."""
+    """A circuit breaker: counts the summarizer's failures in a row, and prevents calls to it while open."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -32,14 +32,14 @@ class Breaker:
         self.why = ""
 
     def record_failure(self, why: str, limit: int, now: float) -> None:
-        """Count a failure at `now` (monotonic seconds); the `limit`-th in a row opens the breaker, as does a failed trial."""
+        """Count a failure at `now` (monotonic seconds). The `limit`-th in a row opens the breaker, and so does a failed trial."""
         self.failures += 1
         self.why = why
         if self.failures >= limit:
             self.opened_at = now
 
     def allows(self, now: float, cooldown_seconds: float) -> bool:
-        """Whether the summariser may be asked at `now`: closed, or open long enough for one trial."""
+        """Whether the summarizer may be called at `now`: the breaker is closed, or open long enough for a trial."""
         return self.opened_at is None or now - self.opened_at >= cooldown_seconds
 
 
@@ -47,13 +47,14 @@ class Cooldown:
     """When a conversation may be compacted again.
 
     Attributes:
-        until: While the context is smaller than this (tokens of the model) and fits the window, no threshold compaction.
-        why: The reason for that, for events.
-        window: The window that this holds for, in tokens; None: nothing was compacted in this process.
-        breaker: Keeps a failing summarizer from being asked.
+        until: No threshold compaction while the context is smaller than this (tokens of the model) and fits the window.
+        why: The reason for the cooldown, for events.
+        window: The cooldown is for models with this window, in tokens; None: nothing was compacted in this process.
+        breaker: Prevents calls to a failing summarizer.
         known_overflow: A history that could not be made to fit, or None.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
-        max_chars: A request whose messages have more characters is refused for its bytes, as a refusal told; None: unknown.
+        max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
+            refusal; None: unknown.
     """
 
     def __init__(self) -> None:
@@ -66,14 +67,15 @@ class Cooldown:
         self.max_chars: int | None = None
 
     def begin(self, until: int, why: str, window: int) -> None:
-        """Put threshold compaction off until the context is this large (tokens), for models with this window."""
+        """Skip threshold compaction until the context is this large (tokens), for models with this window."""
         self.until, self.why, self.window = until, why, window
 
     def reason_to_wait(self, snapshot: Snapshot[M]) -> str:
-        """Return why a threshold compaction is put off while the view still fits; empty when it is not."""
+        """Return why a due threshold compaction is skipped for now, or an empty string."""
         if not snapshot.fits_window:
             return ""
         if self.window is None:
+            # Nothing was compacted in this process: continue the cooldown of the record.
             settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0
             return "no progress" if snapshot.tokens < settled else ""
         return self.why if snapshot.window == self.window and snapshot.tokens < self.until else ""

@@ -1,4 +1,12 @@
-"""What one conversation runs on."""
+"""The engine of one conversation: the end of the chain of flows, with the driver that runs them.
+
+The flows are one class in four modules, each of which adds one concern to the one before:
+
+- `Attempts` (attempts.py) runs compactions, one at a time;
+- `ConversationFlow` (flow.py) prepares the view of a call, and compacts by hand;
+- `SendingFlow` (sending.py) sends a view and recovers from overflows;
+- `Engine` (this module) has the driver, and the methods that need no flow.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +22,7 @@ from compaction_hooks.view.record import CompactionRecord
 
 
 class Engine(SendingFlow[M]):
-    """One conversation at work: its state, its share of the controller, its flows, and the driver of them."""
+    """One conversation at work: its state, the state shared by its controller, its flows and their driver."""
 
     def __init__(self, conversation: Conversation[M], shared: SharedState, services: Services) -> None:
         super().__init__(conversation, shared)
@@ -22,11 +30,11 @@ class Engine(SendingFlow[M]):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the records of the store, if there is one, are here."""
+        """Whether the records of the store, if there is one, have been loaded."""
         return self.conversation.queue.was_loaded or not self.shared.has_store
 
     def is_written_in(self, format: MessageFormat[M]) -> bool:
-        """Whether the messages are read by a format of this name; from then on by no other."""
+        """Whether a format of this name reads the messages. If so, the format is fixed from now on."""
         with self.conversation.lock:
             if self.conversation.format.name != format.name:
                 return False
@@ -34,7 +42,7 @@ class Engine(SendingFlow[M]):
             return True
 
     def import_records(self, records: Iterable[CompactionRecord]) -> int:
-        """Take over records, for the store too; return how many were new."""
+        """Add records, and queue them for the store; return the number of new ones."""
         conversation = self.conversation
         with conversation.lock:
             new = conversation.add_records(records)
@@ -46,6 +54,6 @@ class Engine(SendingFlow[M]):
         return len(new)
 
     def save_in_this_thread(self) -> None:
-        """Tell the store what it has not been told, unless it belongs to the event loop that runs in this thread."""
+        """Write the queued changes, unless the store belongs to the event loop that runs in this thread."""
         if self.conversation.queue.unwritten and self.driver.can_store_here:
             self.driver.run_sync(write(self.conversation))

@@ -1,6 +1,7 @@
-"""What happens in one call, as generators that ask the world by effects: the same for the async and the sync driver.
+"""Preparing the view of one call: the second of the four classes of flows (see engine.py).
 
-Between two effects a flow runs under the conversation's lock; while it waits for an answer, it holds nothing.
+A flow is a generator that yields effects to the async or the sync driver. Between two effects it runs under the lock of the
+conversation; while it waits for an answer, it holds no lock.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class ConversationFlow(Attempts[M]):
         is_fresh = yield from self.sync_store(before_paying=False)
         call = yield from self._add_elapsed_time(call)
         yield from self._report_missing_pins(call)
-        may_ask, may_wait = True, True
+
+        may_ask = True
+        may_wait = True
+        # Each effect lets other callers run, who may compact: after a wait, everything is decided anew.
         while True:
             snapshot = self.take_snapshot(call)
             reason, due = self._find_reason(snapshot, call)
@@ -47,20 +51,25 @@ class ConversationFlow(Attempts[M]):
                 reason = CompactionReason.OVERFLOW
             if reason is None:
                 return self.conversation.hand_out(snapshot)
+
             is_aborted: bool = yield IsAborted()
             why = "aborted" if is_aborted else self._reason_to_wait(snapshot, reason)
             if why:
                 yield from self._skip(snapshot, reason, why)
                 return self.conversation.hand_out(snapshot)
+
             flight = self.conversation.flight
             if flight is not None and may_wait:
                 end: Outcome = yield Wait(flight)
                 may_ask = may_ask and end != "failed"
                 may_wait = flight.done.done()
                 continue
+
+            # Only now, since most calls do not compact: another worker may have paid for this summary already.
             if not is_fresh:
                 is_fresh = yield from self.sync_store(before_paying=True)
                 continue
+
             order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
             attempt, _ = yield from self.run_compaction(call, order)
             self.conversation.cooldown.has_overflowed = False
@@ -69,20 +78,26 @@ class ConversationFlow(Attempts[M]):
     def compact(self, call: Call[M], keep_recent_tokens: int | None, focus: str | None) -> Flow[CompactionResult[M]]:
         """Compact whatever the size.
 
+        Args:
+            keep_recent_tokens: Recent tokens to keep; None: as the budget says.
+            focus: The subject that the summary should pay attention to, or None.
+
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to.
         """
         yield from self.sync_store(before_paying=True)
         yield from self._report_missing_pins(call)
+
         others_end = yield from self.wait_for_others()
         is_aborted: bool = yield IsAborted()
         snapshot = self.take_snapshot(call)
         record = snapshot.record
         if is_aborted:
             return self._report_unchanged(snapshot, CompactionOutcome.ABORTED)
+
         is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
         if keep_recent_tokens is None and is_done:
-            # Compacted already, and nothing was said since: who waited for that gets it, who asks again is told.
+            # Compacted already, with no message since: a caller that waited shares that result, any other one is told.
             is_shared = others_end == "settled"
             outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
             return self._report_unchanged(snapshot, outcome)
@@ -92,9 +107,10 @@ class ConversationFlow(Attempts[M]):
         return result
 
     def _add_elapsed_time(self, call: Call[M]) -> Flow[Call[M]]:
-        """Return the call with the time since the last one."""
+        """Return the call with the seconds since the last call."""
         now: Instant = yield Now()
-        last, self.conversation.called_at = self.conversation.called_at, now
+        last = self.conversation.called_at
+        self.conversation.called_at = now
         return call._replace(seconds_since_last_call=now.seconds_since(last)) if last is not None else call
 
     def _find_reason(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
@@ -112,7 +128,7 @@ class ConversationFlow(Attempts[M]):
         return self.conversation.cooldown.reason_to_wait(snapshot) if is_threshold else ""
 
     def _exceeds_byte_limit(self, snapshot: Snapshot[M]) -> bool:
-        """Whether a view is larger than what the provider refused for its bytes, or said to refuse."""
+        """Whether the provider would refuse a view for its bytes, as far as an earlier refusal tells."""
         most = self.conversation.cooldown.max_chars
         if most is None:
             return False
@@ -138,13 +154,14 @@ class ConversationFlow(Attempts[M]):
         yield Emit(CompactionSkipped(session_id=self.conversation.id, reason=reason, why=why, tokens=snapshot.tokens))
 
     def _report_missing_pins(self, call: Call[M]) -> Flow[None]:
-        """Tell of messages that were pinned before a list had them, and that this list does not have either."""
+        """Report messages that were pinned before a list had them, if this list does not have them either."""
         conversation = self.conversation
         if not conversation.records.unseen_pins:
             return
         history = self.take_snapshot(call).history
         digests = {message_digest(history.piece(index).message) for index in range(history.piece_count)}
-        unseen, conversation.records.unseen_pins = conversation.records.unseen_pins, []
+        unseen = conversation.records.unseen_pins
+        conversation.records.unseen_pins = []
         count = sum(not digests.issuperset(pinned) for pinned in unseen)
         if count:
             from compaction_hooks.events import PinMissing  # needed only when something happens

@@ -1,4 +1,4 @@
-"""What the provider's counts teach: usage that is reported, usage inside answers, and errors about too long requests."""
+"""Learning from the provider's counts: reported usage, usage inside answers, and errors about too long requests."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # needed only when something is due
 def report_usage(
     conversation: Conversation[M], shared: SharedState, usage: Usage, sent: LastSent[M] | None, model: str | None
 ) -> None:
-    """Take in what the provider counted for a view that was sent.
+    """Learn from the provider's count of a view that was sent.
 
-    Ignored when it measured another model's call, or when it is empty or nonsense (all zero, negative). One that cannot be the
-    count of this view, such as a sum over all calls, takes back what the reports before it taught.
+    Ignore the usage of another model's call, and empty or nonsense usage (all zero, negative). If the count is impossible for this
+    view, as a sum over all calls is, discard what earlier reports taught, which may have been such sums too.
     """
     if sent is None or not is_usable(usage):
         return
@@ -40,22 +40,22 @@ def report_usage(
         conversation.sizes.calibrations.pop(sent.key.model, None)
         return
     _observe(conversation, shared, UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens))
-    # Only a compaction takes this back: the answer itself may have said so before its usage came. Of a view that was replaced
-    # meanwhile it says nothing that is not cured.
+    # Only a compaction resets this: the answer itself may have reported an overflow before its usage came. If the view was replaced
+    # meanwhile, its overflow is cured already.
     is_over = sent.budget is not None and usage.input_tokens > sent.budget.window
     conversation.cooldown.has_overflowed |= is_over and sent.key.record_id == conversation.records.active_id
 
 
 def _is_impossible(usage: Usage, estimated: int, budget: Budget | None) -> bool:
-    """Whether a provider that accepted a view cannot have counted this for it.
+    """Whether this usage cannot be the count of a view that the provider accepted.
 
-    What hides in front of the messages explains a count up to the window, a heavy tokenizer what is in proportion to the view.
+    A hidden prefix explains a count up to the window, and a heavy tokenizer a count in proportion to the view.
     """
     return budget is not None and usage.input_tokens > budget.window + MAXIMUM_RATIO * estimated
 
 
 def learn_from_answer(shared: SharedState, model: str | None, answer: Message, budget: Budget | None) -> None:
-    """Correct a window that was believed too large: the provider says that this answer filled it."""
+    """Correct a window that was believed too large, after an answer that filled it."""
     if answer.stop_reason != "window" or answer.usage is None or not is_usable(answer.usage):
         return
     if model is not None and answer.model is not None and not same_model(answer.model, model):
@@ -73,13 +73,13 @@ def learn_from_overflow(
     sent: LastSent[M] | None,
     info: OverflowInfo,
 ) -> None:
-    """Correct the window, and the estimate of the view that was rejected: it is larger than the window, whatever we thought.
+    """Correct the window, and the estimate of the rejected view: the view is larger than the window.
 
-    A document or a sound may have any size, which no message tells: where the view has one that no count included, what the
-    estimate did not see is its size; of several, each has an equal share.
+    A document or a sound may have any size, and no message tells it. If the view has documents that no count included, they get the
+    excess over the estimate, in equal shares.
 
     Args:
-        sent: The view that was rejected; None when this conversation handed out none.
+        sent: The view that was rejected; None if this conversation handed out none.
     """
     model = call.model
     if info.limit_tokens is not None:
@@ -87,6 +87,7 @@ def learn_from_overflow(
     if info.output_tokens is not None:
         # The host asks for that much every time: it must stay free, or the next request overflows as well.
         shared.requested_outputs[model or shared.model] = info.output_tokens
+
     budget = budget_for(conversation, shared, call)
     if sent is None or budget is None:
         return
@@ -94,6 +95,7 @@ def learn_from_overflow(
     excess = actual - sent.tokens
     if excess <= 0:
         return
+
     documents = _find_unseen_documents(conversation, snapshot, sent)
     if documents and excess > OTHER_MEDIA_TOKENS * len(documents):
         share = math.ceil(excess / snapshot.ratio / len(documents))
@@ -103,8 +105,10 @@ def learn_from_overflow(
 
 
 def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M], sent: LastSent[M]) -> list[Media]:
-    """Return the documents and sounds in a view that was rejected, but those that the provider has counted before."""
-    history, projection, baseline = snapshot.history, snapshot.projection, conversation.sizes.baseline
+    """Return the documents and sounds in a rejected view, without those that the provider has counted before."""
+    history = snapshot.history
+    projection = snapshot.projection
+    baseline = conversation.sizes.baseline
     counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(sent.key) else 0
     kept = (*projection.pinned, *range(projection.cut, history.piece_count))
     found: list[Media] = []
@@ -118,27 +122,30 @@ def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M],
 
 
 def _read_input_tokens(info: OverflowInfo) -> int | None:
-    """What an error says was sent, without the room that was asked for the answer."""
+    """Return the input size that an error names, in tokens, without the room for the answer."""
     if info.input_tokens is not None or info.actual_tokens is None:
         return info.input_tokens
     return info.actual_tokens - (info.output_tokens or 0)
 
 
 def _observe(conversation: Conversation[M], shared: SharedState, baseline: UsageBaseline) -> None:
-    model, estimated = baseline.key.model, baseline.key.estimated
+    """Make a count the baseline, and update the calibration of its model."""
+    model = baseline.key.model
+    estimated = baseline.key.estimated
     calibration = find_calibration(conversation, shared, model)
     previous = conversation.sizes.baseline
     if previous is not None and previous.key.is_prefix_of(baseline.key):
         calibration = calibration.observe_growth(
             estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
+
     conversation.sizes.baseline = baseline
     conversation.sizes.calibrations[model] = calibration.observe(estimated=estimated, counted=baseline.input_tokens)
     shared.calibrations[model] = conversation.sizes.calibrations[model].for_another_conversation()
 
 
 def find_calibration(conversation: Conversation[M], shared: SharedState, model: str | None) -> Calibration:
-    """Return what this conversation and its records learned of the model, else the ratio others did; a hidden prefix is its own."""
+    """Return the calibration of a model from this conversation and its records, else the ratio that other conversations learned."""
     own = conversation.sizes.calibrations
     learned = own.get(model)
     if learned is None and own:
@@ -147,7 +154,7 @@ def find_calibration(conversation: Conversation[M], shared: SharedState, model: 
 
 
 def _find_alias(known: Mapping[str | None, Calibration], model: str | None) -> Calibration | None:
-    """What was learned of a model under another of its names."""
+    """Return the calibration of a model under another of its names, or None."""
     names = (name for name in known if name is not None and model is not None and same_model(name, model))
     return next((known[name] for name in names), None)
 
@@ -163,7 +170,7 @@ def learn_from_embedded_usage(
     oldest_run: int,
     budget: Budget | None,
 ) -> None:
-    """Take in the newest usage that an assistant message itself carries, when it measured the present view.
+    """Learn from the newest usage that an assistant message carries, if it measured the present view.
 
     An aborted, failed or empty call measured nothing.
 
@@ -173,31 +180,35 @@ def learn_from_embedded_usage(
     last_answer = next(history.counted_answers(), None)
     if last_answer is None or last_answer <= _last_known_piece(conversation, key):
         return
+
     counts = _read_counts(history, key, oldest_run, budget, _last_known_piece(conversation, key))
     conversation.sizes.last_checked = key, last_answer
     newest = next(counts, None)
     if newest is None:
         return
-    counted, before = newest.baseline, conversation.sizes.baseline
+
+    counted = newest.baseline
+    before = conversation.sizes.baseline
     if before is not None and before.key.is_prefix_of(key):
-        # The view here only grew. A count as small as after a compaction is of a view that another worker made.
+        # The view here only grew, so a count as small as after a compaction measured the view of another worker.
         found = _choose_baseline(counted, [before], TARGET_RATIO)
     else:
         found = _choose_baseline(counted, (count.baseline for count in counts), 1 - MINIMUM_GAIN_RATIO)
     if found is not before:
         _observe(conversation, shared, found)
-    # Only a compaction takes this back, as for usage that is reported.
+
+    # Only a compaction resets this, as for reported usage.
     if found is counted:
         window = budget.window if budget is not None else None
         is_over = window is not None and found.input_tokens > window
-        # The call that gave it may have asked for less than the present one does: what it asked for is not known.
+        # The call that got this answer may have asked for less than the present one: its limit is unknown.
         is_cut = is_cut_by_window(newest.answer, requested=None, window=window)
         conversation.cooldown.has_overflowed |= is_over or is_cut
         learn_from_answer(shared, key.model, newest.answer, budget)
 
 
 class _Count(NamedTuple):
-    """A usage that an assistant message carries, held against the view up to it."""
+    """The usage that an assistant message carries, as a count of the view before that message."""
 
     answer: Message
     baseline: UsageBaseline
@@ -206,10 +217,10 @@ class _Count(NamedTuple):
 def _read_counts(
     history: History[M], key: ViewKey, oldest_run: int, budget: Budget | None, known_until: int
 ) -> Iterator[_Count]:
-    """Yield the usages of this model that can be used, newest first, back to what is known and to the oldest run of the view."""
+    """Yield the usable counts of this model, newest first, back to the last known piece and the oldest run of the view."""
     for index in history.counted_answers():
         message = history.piece(index).message
-        # What stands before the first run, reasoning alone, belongs to that once it is there.
+        # Reasoning alone before the first run belongs to that run, once there is one.
         if index <= known_until or max(history.run_of(index), history.base) < oldest_run:
             return
         usage = message.usage
@@ -224,13 +235,13 @@ def _read_counts(
 
 
 def _choose_baseline(newest: UsageBaseline, older: Iterable[UsageBaseline], most_ratio: float) -> UsageBaseline:
-    """Return the count to go by: the newest, unless it is of another view.
+    """Return the count to use as baseline: the newest, unless it measured another view.
 
-    If an older one is larger, the context shrank in between: the host dropped messages, or a compaction whose record is not here
-    made a smaller view, while this list is whole. Which of the two, the estimate tells.
+    If an older count is larger, the context shrank in between: either the host dropped messages, or a compaction without a record
+    here made a smaller view, while this list is whole. The count closer to the estimate is right.
 
     Args:
-        most_ratio: A count below this part of an older one is a sign of that.
+        most_ratio: A count below this part of an older one means that the context shrank.
     """
     largest = max(older, key=lambda count: count.input_tokens, default=newest)
     has_shrunk = newest.input_tokens < largest.input_tokens * most_ratio
@@ -238,19 +249,20 @@ def _choose_baseline(newest: UsageBaseline, older: Iterable[UsageBaseline], most
 
 
 def _distance(count: UsageBaseline) -> float:
-    """Return how far a count is from the estimate: 0 if they are equal, the same for half of it and for twice of it."""
+    """Return the distance of a count from the estimate: 0 if equal, and the same for half and for twice the estimate."""
     return abs(math.log(count.input_tokens / max(count.key.estimated, 1)))
 
 
 def _last_known_piece(conversation: Conversation[M], key: ViewKey) -> int:
-    """The last piece up to which it is known what was counted for this view, or that nothing was; -1 where nothing is known."""
-    baseline, last_checked = conversation.sizes.baseline, conversation.sizes.last_checked
+    """Return the last piece of this view up to which counts were taken or looked for; -1 if none."""
+    baseline = conversation.sizes.baseline
+    last_checked = conversation.sizes.last_checked
     counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(key) else -1
     return max(counted, last_checked[1]) if last_checked is not None and last_checked[0].is_prefix_of(key) else counted
 
 
 def same_model(one: str, other: str) -> bool:
-    """Whether two names mean one model: equal, or alike but for a provider's prefix and a date or version behind.
+    """Whether two names mean one model: they differ at most in a provider's prefix and a date or version at the end.
 
     >>> same_model("openai/gpt-5", "gpt-5-2025-08-07"), same_model("gpt-5", "gpt-5-mini")
     (True, False)

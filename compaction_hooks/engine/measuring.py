@@ -1,4 +1,4 @@
-"""How large is the list of this call, for this model: counted as far as the provider counted it, estimated beyond."""
+"""Taking a snapshot: the size of the view is counted as far as the provider counted it, and estimated beyond."""
 
 from __future__ import annotations
 
@@ -14,28 +14,33 @@ from compaction_hooks.view.snapshot import Snapshot, ViewKey
 
 
 def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call[M]) -> Snapshot[M]:
-    """Read a call's list and measure the view that the record in force gives.
+    """Read a call's list, and measure the view made with the active record.
 
-    A broken history is mended first, where that is asked for: what follows sees a valid one, and measures what was added.
+    A broken history is repaired first if the settings say so, so that the repairs are measured too.
     """
     settings = call.settings
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages) if is_mended else call.messages
     conversation.merges_user_messages = settings.merge_user_messages
     history, record = conversation.read(messages)
+
     model = call.model or shared.model
     is_bound = conversation.reasoning.binds(model, conversation.format)
     stale_runs = conversation.reasoning.stale_before(history, record) if is_bound else 0
     projection = conversation.update_projection(history, record, stale_runs)
+
     system, tools = _fixed_tokens(conversation, call)
     fixed = system + tools
     estimated = projection.tokens(history) + fixed
     record_id = record.id if record else None
     key = ViewKey(history.log, history.piece_count, record_id, estimated, model, stale_runs)
     budget = budget_for(conversation, shared, call)
+
+    # Before the size is taken: an answer in the list may carry the count of this very view.
     oldest_run = record.seen_runs if record else history.base
     learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget)
     calibration = find_calibration(conversation, shared, model)
+
     return Snapshot(
         messages=messages,
         history=history,
@@ -58,7 +63,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
 
 
 def measure_view(conversation: Conversation[M], calibration: Calibration, key: ViewKey) -> int:
-    """Return the size of a view in tokens of the model: counted as far as it was, estimated beyond."""
+    """Return the size of a view in tokens of the model: counted up to the baseline, estimated beyond."""
     baseline = conversation.sizes.baseline
     if baseline is None or not baseline.key.is_prefix_of(key):
         return calibration.predict(key.estimated)
@@ -66,13 +71,13 @@ def measure_view(conversation: Conversation[M], calibration: Calibration, key: V
 
 
 def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:
-    """Return the tokens that the provider read from its cache when it counted this view, or None if it did not count it."""
+    """Return the tokens of this view that the provider read from its cache, or None if it has not counted the view."""
     baseline = conversation.sizes.baseline
     return baseline.cached_tokens if baseline is not None and baseline.key.is_prefix_of(key) else None
 
 
 def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:
-    """Estimates of a system prompt and of tools that are not in the list; computed again only when they change."""
+    """Return the estimates of a system prompt and of tools outside the list. They are cached until they change."""
     held = conversation.sizes.fixed
     if held is None or held[0] != call.system or held[1] != call.tools:
         system, tools = (

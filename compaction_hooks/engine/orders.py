@@ -1,4 +1,4 @@
-"""What is asked of an attempt to compact."""
+"""The instructions for one attempt to compact."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from compaction_hooks.view.record import CompactionReason
 
 
 class Order(NamedTuple):
-    """What is asked of an attempt.
+    """Instructions for one attempt to compact.
 
     Attributes:
-        keep: Recent tokens to keep; None: what the budget says for this reason, and the user's last turns if they are more.
-        may_ask: Whether the summariser may be asked; not when another caller's attempt just failed.
-        must_fit: Whether a list that cannot be made to fit is an error; otherwise it is handed out unchanged, loudly.
-        only_media: Whether the request was too large in bytes: media are left out, and nothing else is done.
-        limit_bytes: What the provider takes, as far as it says so; None: half of the media are left out, so that the next images
-            change nothing in the part of the view that the provider has cached.
-        due: The answer of the trigger, if one asked for this.
+        keep: Recent tokens to keep; None: as the budget says for this reason, and the user's last turns if they are more.
+        may_ask: Whether the summarizer may be called; not if another caller's attempt has just failed.
+        must_fit: Whether a list that cannot be made to fit raises an error; if not, it goes out unchanged, with an event.
+        only_media: Whether the request was too large in bytes: leave media out, and do nothing else.
+        limit_bytes: The provider's limit in bytes; None if unknown: half of the media are left out, so that the next images do not
+            change the part of the view that the provider has cached.
+        due: The answer of the trigger, if a trigger asked for this.
     """
 
     reason: CompactionReason

@@ -1,10 +1,10 @@
-"""Records to and from the store, as flows: loaded once, asked for again around each summary, written until it works.
+"""Records to and from the store, as flows: loaded once, loaded again around each summary, written until it works.
 
-A record that the store had and has no longer was undone, or its conversation forgotten, by another worker; or the store lost it.
-Views go on with it, since a store that loses records must cost no summary; but the next summary does not go on from it.
+If the store no longer has a record, another worker undid it or forgot the conversation, or the store lost it. Views go on using
+that record, since a store that loses records must cost no summary; but the next summary does not build on it.
 
-A store that fails costs nobody a record and nobody a call: what could not be written waits, and the store is left alone for
-a while, because every call to one that hangs would wait for its time-out.
+A store that fails costs no record and no call: unwritten changes wait, and the store is not called for a while, because every call
+to one that hangs would wait for its time-out.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from compaction_hooks.view.record import CompactionRecord
 logger = logging.getLogger("compaction_hooks")
 
 STORE_COOLDOWN_SECONDS = 30.0
-"""So long a store that failed is left alone."""
+"""How long a store that failed is not called, in seconds."""
 
 
 def sync_store(conversation: Conversation[M]) -> Flow[bool]:
-    """Load what is not loaded yet and write what could not be written; return whether the store was asked for its records."""
+    """Load the records if they are not loaded, and write waiting changes; return whether the store was asked for its records."""
     is_due = not conversation.queue.is_loaded
     if not is_due and not conversation.queue.unwritten:
         return False
     if (yield from _is_cooling_down(conversation)):
-        return True  # not to be asked again in this call either
+        return True  # it is not called again in this call either
     if is_due:
         yield from _load(conversation)
     yield from write(conversation)
@@ -41,19 +41,19 @@ def sync_store(conversation: Conversation[M]) -> Flow[bool]:
 
 
 def reload(conversation: Conversation[M]) -> Flow[None]:
-    """Take over what other workers made since the records were loaded."""
+    """Load the records again, for those that other workers made meanwhile."""
     if not (yield from _is_cooling_down(conversation)):
         yield from _load(conversation)
 
 
 def load(conversation: Conversation[M]) -> Flow[None]:
-    """Write what is not written yet and load the records, whether or not the store failed a moment ago."""
+    """Write waiting changes and load the records, even if the store failed a moment ago."""
     yield from write(conversation)
     yield from _load(conversation)
 
 
 def write(conversation: Conversation[M]) -> Flow[None]:
-    """Tell the store what it has not been told; what fails is kept for later, in its order."""
+    """Write the waiting changes, in their order; stop at the first failure."""
     if conversation.queue.is_writing:
         return
     conversation.queue.is_writing = True
@@ -73,7 +73,7 @@ def write(conversation: Conversation[M]) -> Flow[None]:
 
 
 def remove_all(session_id: str) -> Flow[None]:
-    """Remove everything that the store has of a conversation.
+    """Remove all records of a conversation from the store.
 
     Raises:
         RecordError: the store failed, or has entries that cannot be read, so that their ids are not known.
@@ -94,7 +94,7 @@ def remove_all(session_id: str) -> Flow[None]:
 
 
 def _read_id(stored: object) -> str | None:
-    """Return the id of a stored record of any version; None if it cannot be read."""
+    """Return the id of a stored record of any version, or None if the text cannot be read."""
     try:
         fields: object = json.loads(stored) if isinstance(stored, str) else None
     except (ValueError, RecursionError):
@@ -118,13 +118,13 @@ def _load(conversation: Conversation[M]) -> Flow[None]:
             readable.append(record)
     conversation.add_records(readable)
     held = {record.id for record in readable}
-    is_whole = len(readable) == len(stored)  # else an entry that cannot be read may be one of those that are missing
+    is_whole = len(readable) == len(stored)  # otherwise the unreadable entry may be a missing one
     conversation.queue.stored |= held
     conversation.queue.missing = held_before - held if is_whole else set()
 
 
 def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecord | None]:
-    """Read a record; one that cannot be read is reported once, and passed over."""
+    """Read a record; skip and report an unreadable one, once."""
     try:
         if not isinstance(stored, str):
             raise RecordError(f"the store gave {type(stored).__name__} instead of text")
@@ -140,7 +140,7 @@ def _read(conversation: Conversation[M], stored: object) -> Flow[CompactionRecor
 def report(
     conversation: Conversation[M], action: Literal["load", "save", "remove", "read"], error: BaseException
 ) -> Flow[None]:
-    """Tell what the store could not do; "read": that a record cannot be read."""
+    """Report a failure of the store, or ("read") a record that cannot be read."""
     from compaction_hooks.events import StoreFailed  # needed only when something happens
 
     event = StoreFailed(session_id=conversation.id, action=action, error=describe_error(error))
@@ -156,7 +156,7 @@ def _is_cooling_down(conversation: Conversation[M]) -> Flow[bool]:
 def _report_failure(
     conversation: Conversation[M], action: Literal["load", "save", "remove"], error: BaseException
 ) -> Flow[None]:
-    """Report what the store could not do, and leave it alone for a while."""
+    """Report a failure of the store, and begin its cooldown."""
     now: Instant = yield Now()
     conversation.queue.cooldown_until = now.monotonic + STORE_COOLDOWN_SECONDS
     yield from report(conversation, action, error)

@@ -19,15 +19,15 @@ from compaction_hooks.view.record import (
 
 
 class Records:
-    """All records of one conversation, which one is active, what was undone, and what the host pinned.
+    """All records of one conversation, with the active one, the undone ones and the pins of the host.
 
     Attributes:
-        all: All forks, in the order of `precedence`, in which one was made of the other; notes of pins first.
-        known: The summaries by which a list may begin.
-        active_id: Id of the record that was last found true of a list whose messages were all read for it, or of its parent if it
+        all: All forks, sorted by `precedence` (parents before children); notes of pins first.
+        known: The summaries that may be at the head of a list.
+        active_id: Id of the record last found true of a list whose messages were all read to verify it, or of its parent if it
             was undone since.
-        undone: Ids of records that were undone; they do not come in again from elsewhere.
-        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` when that is not known.
+        undone: Ids of undone records; they are not added again from elsewhere.
+        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if it is unknown.
         unseen_pins: The digests of each message that was pinned while it was not in the list, until the next list is read.
     """
 
@@ -44,11 +44,11 @@ class Records:
         return next((record for record in self.all if record.id == record_id), None)
 
     def knows(self, record_id: str) -> bool:
-        """Whether a record is here, or was and has been undone."""
+        """Whether a record is here, or was undone."""
         return record_id in self.undone or self.find(record_id) is not None
 
     def is_new(self, record: CompactionRecord) -> bool:
-        """Whether a record, or what a note of undone records says, is not known here."""
+        """Whether a record is new here, or a note of undone records names a new one."""
         return not self.undone.issuperset(record.takes_back) if record.takes_back else not self.knows(record.id)
 
     def find_active(self, history: History[M]) -> CompactionRecord | None:
@@ -56,12 +56,12 @@ class Records:
         return next((record for record in reversed(self.all) if is_true(history, record)), None)
 
     def find_newest(self) -> CompactionRecord | None:
-        """Return the record that was made last, or None."""
+        """Return the record made last, or None."""
         made = (record for record in self.all if not record.is_note)
         return max(made, key=lambda record: (record.last_compacted_at, precedence(record)), default=None)
 
     def list_ancestors(self, record: CompactionRecord | None) -> list[CompactionRecord]:
-        """Return a record and those it was made of, as far as they are here, oldest first."""
+        """Return a record and its ancestors, as far as they are here, oldest first."""
         by_id = {known.id: known for known in self.all}
         chain: dict[str, CompactionRecord] = {}
         while record is not None and record.id not in chain:
@@ -76,19 +76,19 @@ class Records:
         return bool(self.undone) or any(made)
 
     def add(self, records: Iterable[CompactionRecord]) -> None:
-        """Add records from elsewhere that are new."""
+        """Add new records from elsewhere."""
         self.all.extend(records)
         self._refresh(collect_products(self.all))
 
     def add_own(self, record: CompactionRecord) -> None:
-        """Add a record that was made here, of the present list."""
+        """Add a record made here, from the present list."""
         self.undone.discard(record.id)
         known = collect_products([record], onto=self.known)
         self.all = [*(old for old in self.all if old.id != record.id), record]
         self._refresh(known)
 
     def add_pins(self, pins: list[Pin]) -> CompactionRecord | None:
-        """Add pins of the host for good; return the note that keeps them, or None if it is here already or there are none."""
+        """Add pins of the host for good; return the note that keeps them, or None if there are no new ones."""
         note = pin_note(pins)
         if not pins or self.find(note.id) is not None:
             return None
@@ -105,7 +105,7 @@ class Records:
         self.user_pins.update({pin.digest: pin.run for pin in pins})
 
     def find_competing(self, record: CompactionRecord, history: History[M] | None) -> list[CompactionRecord]:
-        """Return a record and those that other workers made in its place."""
+        """Return a record and the competing ones that other workers made from the same parent."""
         siblings = [old for old in self.all if old.parent == record.parent]
         if history is None:
             return [old for old in siblings if old.covered_digest == record.covered_digest]

@@ -22,13 +22,13 @@ class CompactionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult(Generic[M]):
-    """What an attempt to compact gave.
+    """The result of an attempt to compact.
 
     Attributes:
-        messages: A new list to store or send; the list as it stood when nothing was compacted.
-        record: The record now in force, or None.
+        messages: A new list to store or send; the view as before if nothing was compacted.
+        record: The record that is active now, or None.
         outcome: How it ended; only "compacted" changed anything.
-        reason: What was the occasion.
+        reason: The occasion of the attempt.
         tokens_before, tokens_after: Size of the context in tokens, by estimate.
     """
 

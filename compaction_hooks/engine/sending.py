@@ -1,4 +1,4 @@
-"""A model call with its recovery, as flows: what a provider rejects is made smaller and sent once more."""
+"""A model call with recovery from overflows: the third of the four classes of flows (see engine.py)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ logger = logging.getLogger("compaction_hooks")
 
 
 class SendingFlow(ConversationFlow[M]):
-    """Sends a view, and recovers from what the provider says."""
+    """Sends a view. If the provider rejects it, or cuts the answer short, compacts and sends once more."""
 
     def call(self, call: Call[M], read: Callable[[object], Message | None]) -> Flow[object]:
         """Transform and send; on an overflow compact and send once more.
@@ -52,11 +52,14 @@ class SendingFlow(ConversationFlow[M]):
             if answer is None or not self._is_cut_short(answer, sent, call):
                 return first.value
             return (yield from self._send_again(call, first.value, answer, read))
+
         sent = yield from self._recover_view(call, first.error, sent)
         second, sent = yield from self._send(call, sent)
         if isinstance(second, Success):
             self._record_response(second.value, sent, read)
             return second.value
+
+        # One recovery for each call: a second overflow teaches the window and is raised.
         info = self._find_overflow(second.error, sent.key.model)
         if info is None:
             raise second.error
@@ -66,7 +69,7 @@ class SendingFlow(ConversationFlow[M]):
         raise self.compaction(call, snapshot, self.budget(snapshot), order).overflow_error() from second.error
 
     def recover(self, call: Call[M], error: BaseException) -> Flow[LastSent[M]]:
-        """Return a view to send after an error the host caught; raise `error` itself when no other view cures it.
+        """Return a view to send after an error that the host caught. Raise `error` itself if another view is no cure.
 
         Raises:
             ContextOverflowError: nothing smaller is valid.
@@ -76,16 +79,17 @@ class SendingFlow(ConversationFlow[M]):
         return (yield from self._recover_view(call, error, self.conversation.last_sent))
 
     def _send(self, call: Call[M], sent: LastSent[M]) -> Flow[tuple[Success | Failure, LastSent[M]]]:
-        """Send a view, and once more without its reasoning where the provider refuses that; return what was sent last too."""
+        """Send a view; if the provider refuses its reasoning, send once more without. Return the answer and the view last sent."""
         answer: Success | Failure = yield Send(sent.view)
         if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
             bare = self._without_reasoning(call, sent)
             if bare is not None:
-                answer, sent = (yield Send(bare.view)), bare
+                sent = bare
+                answer = yield Send(bare.view)
         return answer, sent
 
     def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
-        """The view without any reasoning there is so far, from now on; None where the refused one held none."""
+        """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
         before = refused.unmerged if refused else self.take_snapshot(call).view
         self.conversation.reasoning.record_refusal(call.model or self.shared.model)
         snapshot = self.take_snapshot(call)
@@ -97,26 +101,30 @@ class SendingFlow(ConversationFlow[M]):
         return self.conversation.hand_out(snapshot)
 
     def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
-        """Compact harder after `error` rejected what was sent, or leave out the reasoning; raise it when neither is a cure."""
+        """Return a view that cures `error`: compacted harder, or without reasoning. Raise `error` if neither is a cure."""
         if is_reasoning_refusal(error):
             bare = self._without_reasoning(call, sent)
             if bare is None:
                 raise error
             return bare
+
         settings = call.settings
         info = _parse(error, settings.overflow_patterns)
         if info is None or not info.is_recoverable or not settings.compact_on_overflow:
             raise error
+
         yield from self.sync_store(before_paying=True)
         others_end = yield from self.wait_for_others()
         if info.is_bytes:
             return (yield from self._leave_media_out_of(call, error, sent, info.limit_bytes))
         if not self._is_of_another_model(error, call):  # a `send` may fall back to another model by itself
             learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
+
         snapshot = self.take_snapshot(call)
         budget = self.budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
             return self.conversation.hand_out(snapshot)
+
         try:
             compacted = yield from self._compact_view(call, _overflow_order(others_end, must_fit=True))
         except ContextOverflowError as unfit:
@@ -128,12 +136,13 @@ class SendingFlow(ConversationFlow[M]):
     def _leave_media_out_of(
         self, call: Call[M], error: BaseException, sent: LastSent[M] | None, limit_bytes: int | None
     ) -> Flow[LastSent[M]]:
-        """Leave media out after `error` rejected a request for its bytes, and remember its size; raise it if there are none."""
+        """Leave media out after `error` rejected a request for its bytes, and remember its size; raise `error` without media."""
         from compaction_hooks.strategies.leave_out_media import chars_within, view_chars  # few requests are refused so
 
         snapshot = self.take_snapshot(call)
         if _is_another_view(snapshot, sent):
             return self.conversation.hand_out(snapshot)
+
         refused = view_chars(snapshot, snapshot.projection)
         order = Order(reason=CompactionReason.OVERFLOW, only_media=True, limit_bytes=limit_bytes)
         compacted = yield from self._compact_view(call, order)
@@ -144,14 +153,14 @@ class SendingFlow(ConversationFlow[M]):
         return compacted
 
     def _compact_view(self, call: Call[M], order: Order) -> Flow[LastSent[M] | None]:
-        """Compact; return the view to send, or None where nothing was compacted."""
+        """Compact; return the view to send, or None if nothing was compacted."""
         attempt, result = yield from self.run_compaction(call, order)
         return attempt.last_sent if result.outcome is CompactionOutcome.COMPACTED else None
 
     def _send_again(
         self, call: Call[M], response: object, answer: Message, read: Callable[[object], Message | None]
     ) -> Flow[object]:
-        """Compact and send once more, because the window cut the answer short; the short answer where that is no better."""
+        """Compact and send once more, because the window cut the answer short; return the short answer if that fails."""
         call = call._replace(cut_at=context_tokens(answer.usage) if answer.usage is not None else None)
         yield from self.sync_store(before_paying=True)
         others_end = yield from self.wait_for_others()
@@ -159,6 +168,7 @@ class SendingFlow(ConversationFlow[M]):
         self.conversation.cooldown.has_overflowed = False
         if compacted is None:
             return response
+
         second, sent = yield from self._send(call, compacted)
         if isinstance(second, Failure):
             logger.warning("the answer stays cut short: sending again failed (%s)", type(second.error).__name__)
@@ -167,26 +177,27 @@ class SendingFlow(ConversationFlow[M]):
         return second.value
 
     def _learn_answer_limit(self, call: Call[M], first: Message, second: Message | None) -> None:
-        """Remember the length at which the model's answers end: more room for the answer did not make it longer."""
+        """Remember the limit of the model's answers if more room did not make the answer longer: it is no overflow then."""
         if second is None or second.stop_reason != "length" or first.usage is None or second.usage is None:
             return
         if first.usage.output_tokens == second.usage.output_tokens > 0:
             self.shared.answer_limits[call.model or self.shared.model] = second.usage.output_tokens
 
     def _is_cut_short(self, answer: Message, sent: LastSent[M], call: Call[M]) -> bool:
-        settings, limit = call.settings, self.shared.answer_limits.get(call.model or self.shared.model)
+        limit = self.shared.answer_limits.get(call.model or self.shared.model)
         if answer.stop_reason == "length" and answer.usage is not None and answer.usage.output_tokens == limit:
             return False
-        requested = call.max_output_tokens or settings.max_output_tokens
+        requested = call.max_output_tokens or call.settings.max_output_tokens
         window = sent.budget.window if sent.budget is not None else None
-        return settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
+        return call.settings.compact_on_overflow and is_cut_by_window(answer, requested=requested, window=window)
 
     def _is_of_another_model(self, error: BaseException, call: Call[M]) -> bool:
-        """Whether an error names a model other than this call's: one used earlier in this conversation, or one the tables know.
+        """Whether an error names another model than this call's: one used earlier in this conversation, or a known one.
 
         Any other name may be a router's alias for the same model.
         """
-        asked, named = call.model or self.shared.model, _find_model_name(error)
+        asked = call.model or self.shared.model
+        named = _find_model_name(error)
         if asked is None or named is None or same_model(named, asked):
             return False
         return named in self.conversation.sizes.models or bool(find_window(named) and find_window(asked))
@@ -194,10 +205,10 @@ class SendingFlow(ConversationFlow[M]):
     def _record_response(
         self, response: object, sent: LastSent[M], read: Callable[[object], Message | None]
     ) -> Message | None:
-        """Take in what an answer says of its call; return the reading.
+        """Learn the usage and the window from an answer; return the answer as read.
 
-        An answer may say that the input overflowed although it was accepted: then the next call compacts first. What a
-        stream says is taken in chunk by chunk, as it is read.
+        An answer may tell that the input overflowed although it was accepted: then the next call compacts first. A stream is
+        recorded chunk by chunk, as the host reads it.
         """
         if isinstance(response, GuardedStream | GuardedAsyncStream):
             response.on_chunk = lambda chunk: self._record_chunk(chunk, sent, read)
@@ -206,19 +217,19 @@ class SendingFlow(ConversationFlow[M]):
         if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
             report_usage(self.conversation, self.shared, answer.usage, sent, answer.model)
             learn_from_answer(self.shared, sent.key.model, answer, sent.budget)
-        # A plain text is what the model wrote, and may speak of overflows without being one.
+        # A plain text is the model's own, and may speak of overflows without being one.
         if not isinstance(response, str) and self._find_overflow(response, sent.key.model) is not None:
             self.conversation.cooldown.has_overflowed = True
         return answer
 
     def _record_chunk(self, chunk: object, sent: LastSent[M], read: Callable[[object], Message | None]) -> None:
-        """Take in a chunk of a stream; those that tell nothing of usage or ending are passed over unread."""
+        """Record a chunk of a stream; skip it if it tells nothing of usage or ending."""
         if read(chunk) is not None:
             with self.conversation.lock:
                 self._record_response(chunk, sent, read)
 
     def _find_overflow(self, evidence: object, model: str | None) -> OverflowInfo | None:
-        """What an error or a response says of an overflow of the context; None when it is something else."""
+        """Return the overflow of the context that an error or a response reports, or None."""
         info = _parse(evidence, self.shared.find_settings(model).overflow_patterns)
         return info if info is not None and info.kind == "context_overflow" else None
 
@@ -234,11 +245,11 @@ def _parse(evidence: object, patterns: Sequence[str]) -> OverflowInfo | None:
 
 
 def _find_model_name(error: BaseException) -> str | None:
-    """Return the model that an error says it is about, as litellm's (`model`) and pydantic-ai's (`model_name`) do."""
+    """Return the model that an error names, as litellm's (`model`) and pydantic-ai's (`model_name`) do, or None."""
     names = (read_attribute(error, "model"), read_attribute(error, "model_name"))
     return next((name for name in names if isinstance(name, str)), None)
 
 
 def _is_another_view(snapshot: Snapshot[M], sent: LastSent[M] | None) -> bool:
-    """Whether a compaction since, here or in another worker, replaced the view that was rejected."""
+    """Whether a later compaction, here or in another worker, replaced the rejected view."""
     return sent is not None and snapshot.key.record_id != sent.key.record_id

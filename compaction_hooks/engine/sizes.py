@@ -1,4 +1,4 @@
-"""How large views are, and for which view that is known."""
+"""The sizes of views: the view last sent, and the usage that the provider reported."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from compaction_hooks.view.snapshot import ViewKey
 
 
 class LastSent(NamedTuple, Generic[M]):
-    """The view a caller last got: what a usage report measures when it names no other.
+    """The view last handed out: a usage report that names no view measures this one.
 
     Attributes:
         view: The list to send.
-        unmerged: The same list for hosts to store: its user messages are not merged. The very list unless some were.
-        key: What it was made from.
+        unmerged: The same list for hosts to store, without merging user messages; `view` itself if none were merged.
+        key: The key of the view.
         tokens: Its size in tokens of the model, by estimate.
-        budget: What the model's window allowed for it, or None while that is unknown.
+        budget: The budget of the call, or None if the window was unknown.
     """
 
     view: list[M]
@@ -31,7 +31,7 @@ class LastSent(NamedTuple, Generic[M]):
 
 
 class UsageBaseline(NamedTuple):
-    """A usage report: what the provider counted, and for which view.
+    """The provider's own count of a view.
 
     Attributes:
         cached_tokens: The part of `input_tokens` that came from the provider's cache; None: not reported.
@@ -43,15 +43,15 @@ class UsageBaseline(NamedTuple):
 
 
 class Sizes:
-    """What one conversation knows of sizes.
+    """The sizes known in one conversation.
 
     Attributes:
         baseline: The last usage report that could be believed, or None.
-        last_checked: The view at hand when the usage inside answers was last checked, and the piece of the newest of them.
-        calibrations: By model, what usage taught in this conversation: in this process or, as its records say, in an earlier one.
-        fixed: System prompt and tools last handed over next to the list, and the estimate of each.
-        budget: The last budget, and what it was computed from.
-        models: The models that views were handed out for.
+        last_checked: The view when usage inside answers was last checked, and the piece of the newest such answer.
+        calibrations: By model, the calibration learned in this conversation, in this process or (from its records) an earlier one.
+        fixed: The system prompt and the tools last passed next to the list, and the estimate of each.
+        budget: The last budget and its inputs.
+        models: The models for which views were handed out.
     """
 
     def __init__(self) -> None:
@@ -63,19 +63,20 @@ class Sizes:
         self.models: set[str] = set()
 
     def export_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
-        """Return what usage taught of a model as a record keeps it, with what it is true of; empty when it taught nothing."""
+        """Return the calibration of a model for a record, with its estimator and format; an empty dict if there is none."""
         learned = self.calibrations.get(model)
         if learned is None:
             return {}
         return {"estimator": estimator, "format": format, "model": model, **learned.to_dict()}
 
     def learn_from_records(self, records: Sequence[CompactionRecord], estimator: str, format: str) -> None:
-        """Take over what usage had taught when the records were made, the newest for each model that nothing is known of yet.
+        """Load the newest calibration in the records for each model that has none yet.
 
-        It holds for the estimator it was learned with. In the same format it is taken for the same host, restarted: what that
-        hides in front of the messages is there again, and without it the first request would be taken for too small. Where it
-        hides less by now, the overhead stays too high until a smaller view is counted, as within one process: that costs an
-        early compaction, never an overflow. Another framework hides something else: of its records the ratio holds.
+        A calibration is valid for the estimator that it was learned with. In the same format the host is assumed to be the same,
+        restarted: it sends the same hidden prefix (system prompt, tools) in front of the messages, and without that overhead the
+        first request would be estimated too small. If the prefix is smaller by now, the overhead is too high until a smaller view
+        is counted: the cost is an early compaction, never an overflow. In another format only the ratio is valid, since another
+        framework hides another prefix.
         """
         for record in reversed(records):
             saved = record.calibration

@@ -1,4 +1,4 @@
-"""What the store of a conversation has, and what it has still to be told."""
+"""The records that a store holds for a conversation, and the changes that wait to be written."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from compaction_hooks.view.record import CompactionRecord
 
 
 class StoreQueue:
-    """The changes of one conversation that wait for its store, and what is known of the store.
+    """The changes of one conversation that wait for its store, and the store's known state.
 
     Attributes:
-        is_loaded: Whether the store was asked for its records; not any more once another worker may have added to them.
-        was_loaded: Whether the store ever gave its records.
-        stored: Ids of records that the store had.
-        missing: Those of them that it no longer had when it was last asked.
-        unwritten: What the store has still to be told, oldest first.
-        is_writing: Whether a caller is telling it.
-        is_forgotten: Whether the conversation was forgotten: calls that are under way write nothing any more.
-        cooldown_until: When a store that failed may be asked again, in monotonic seconds.
-        unreadable: Digests of stored texts that could not be read, and were reported.
+        is_loaded: Whether the records were loaded, and no other worker can have added any since.
+        was_loaded: Whether the records were ever loaded.
+        stored: Ids of records that the store held.
+        missing: Ids in `stored` that the store no longer held at the last load.
+        unwritten: Changes to write, oldest first.
+        is_writing: Whether a caller is writing them.
+        is_forgotten: Whether the conversation was forgotten: calls under way write nothing more.
+        cooldown_until: When a store that failed may be called again, in monotonic seconds.
+        unreadable: Digests of the unreadable stored texts that were reported.
     """
 
     def __init__(self, session_id: str) -> None:
@@ -36,15 +36,15 @@ class StoreQueue:
         self.unreadable: set[str] = set()
 
     def save(self, record: CompactionRecord) -> None:
-        """Save a record as soon as the store can be told."""
+        """Queue a record to be saved."""
         self.unwritten.append(Write(self.session_id, record.id, record.to_json()))
 
     def remove(self, record_id: str) -> None:
-        """Remove a record as soon as the store can be told."""
+        """Queue the removal of a record."""
         self.unwritten.append(Write(self.session_id, record_id))
 
     def record_written(self, change: Write) -> None:
-        """Remember that the store was told."""
+        """Update `stored` after a change was written."""
         if change.text is None:
             self.stored.discard(change.record_id)
         else:

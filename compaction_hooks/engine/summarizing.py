@@ -1,4 +1,4 @@
-"""Asks the summariser for what a plan needs, as a flow: one attempt, its answers judged, its cost added up."""
+"""Requesting the summary of a plan, as a flow: checks each answer, and adds up the cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from compaction_hooks.errors import SummaryRefusedError, describe_error
 from compaction_hooks.messages import M, Message, Usage
@@ -31,17 +31,17 @@ from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import merge_turn_prefix
 
 PREFIX_RATIO = 0.35
-"""Of a summary's allowance, the part of a split turn's own summary."""
+"""The share of a summary's tokens that is for the summary of a split turn."""
 OVERFLOW_TRIES = 3
-"""How often the transcript is halved when it overflows the summariser itself (Codex drops item by item, unbounded)."""
+"""Tries of one request, each with half of the transcript, while it overflows the summarizer itself (Codex: unbounded)."""
 MAX_PARTS = 4
-"""The most parts that a history larger than the summariser's window is summarised in: each costs a window full of input."""
+"""The most requests for a history larger than the summarizer's window: each costs a window full of input."""
 
 logger = logging.getLogger("compaction_hooks")
 
 
 class SummaryFailed(NamedTuple):
-    """Why there is no summary, and what the attempt cost all the same."""
+    """The reason why there is no summary, and the cost of the attempt."""
 
     error: BaseException
     usage: Usage | None
@@ -50,14 +50,16 @@ class SummaryFailed(NamedTuple):
 def summarize(
     snapshot: Snapshot[M], budget: Budget, settings: CompactionSettings, plan: SummaryPlan, focus: str | None
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
-    """Ask for a summary of the history, then, when the plan splits a turn, for one of the turn's first part.
+    """Request a summary of the history and, if the plan splits a turn, another one of the turn's first part.
 
-    Messages that do not fit the summariser's window are asked for in further parts, each an update of the summary so far. What is
-    left after `MAX_PARTS`, at the deadline or when a later part fails is summarised by rule.
+    If the messages do not fit the summarizer's window, further requests update the summary so far. Messages left after `MAX_PARTS`,
+    at the deadline or after the failure of a later request are summarized by rule.
     """
     left = min(settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = (*plan.history, *plan.prefix)
-    text, usage, done = plan.previous_summary or "", cast("Usage | None", None), 0
+    text = plan.previous_summary or ""
+    usage: Usage | None = None
+    done = 0
     for _ in range(MAX_PARTS):
         if done == len(messages) or not left:
             break
@@ -74,12 +76,14 @@ def summarize(
                 "summarizer failed after %d of %d messages (%s)", done, len(messages), describe_error(answer.error)
             )
             break
+
         text = merge_turn_prefix(text, answer.text) if request.kind == "turn_prefix" else answer.text
         done += len(request.messages) - answer.unseen
         end: Instant = yield Now()
         took = end.seconds_since(start)
-        # An answer comes within its time: a clock that says otherwise was set meanwhile.
+        # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
         left -= took if took <= left else 0
+
     unseen = len(messages) - done
     if unseen:
         by_rule: str = yield Work(partial(summarize_by_rule, messages[done:], text, plan.allowance))
@@ -88,7 +92,7 @@ def summarize(
 
 
 def summarize_by_rule(messages: Sequence[Message], previous_summary: str | None, max_tokens: int) -> str:
-    """Return a summary that needs no model, in place of the previous one."""
+    """Return a summary made without a model, which replaces the previous one."""
     from compaction_hooks.summary.extractive import ExtractiveSummarizer  # a tenth of the package
 
     request = SummaryRequest(
@@ -114,14 +118,18 @@ def _build_request(
     done: int,
     deadline: float,
 ) -> SummaryRequest:
-    """Return the question for the messages of a plan from `done` on: first the history's, then the split turn's first part."""
+    """Return the request for the messages of a plan from `done` on: the history, then the first part of a split turn."""
     prefix_tokens = int(plan.allowance * (PREFIX_RATIO if plan.history else 1)) if plan.prefix else 0
     kind: SummaryKind = "update" if text else "history"
-    messages, max_tokens = plan.history[done:], plan.allowance - prefix_tokens
+    messages = plan.history[done:]
+    max_tokens = plan.allowance - prefix_tokens
     if not messages:
-        messages, max_tokens = plan.prefix[done - len(plan.history) :], plan.allowance
+        messages = plan.prefix[done - len(plan.history) :]
+        max_tokens = plan.allowance
         if len(messages) == len(plan.prefix):
-            kind, max_tokens = "turn_prefix", prefix_tokens
+            kind = "turn_prefix"
+            max_tokens = prefix_tokens
+
     window = settings.summarizer_window or budget.window
     return summary_request(
         messages,
@@ -129,7 +137,7 @@ def _build_request(
         previous_summary=text if kind == "update" else None,
         focus=focus,
         max_tokens=max_tokens,
-        # The ratio was learned from messages: below 1 it need not be true of their transcript.
+        # The ratio was learned from messages: below 1 it may be wrong for their transcript.
         request_tokens=int(window / max(snapshot.ratio, 1.0)) - max_tokens,
         estimate=snapshot.estimator.estimate_tokens,
         deadline=deadline,
@@ -138,7 +146,7 @@ def _build_request(
 
 
 def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[Summarized | SummaryFailed | Aborted]:
-    """Ask one question for so many seconds, with a smaller transcript while it overflows the summariser's own window."""
+    """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
     answer: Success | Failure | Aborted = yield Summarize(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
         has_overflowed = isinstance(answer, Failure) and is_context_overflow(answer.error)
@@ -155,8 +163,9 @@ def _ask(snapshot: Snapshot[M], asked: SummaryRequest, seconds: float) -> Flow[S
 
 def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M]) -> Summarized | SummaryFailed:
     if inspect.iscoroutine(value):
-        value.close()  # it is refused; Python would complain that nobody awaited it
-    usage, seen = read_summary_usage(value), count_shown_messages(request)
+        value.close()  # it is refused; without this Python warns that it was never awaited
+    usage = read_summary_usage(value)
+    seen = count_shown_messages(request)
     why = refusal(value, request, snapshot.estimator.estimate_tokens)
     if why is None and not seen:
         why = "the summarizer's window has no room for a single message"
@@ -166,7 +175,7 @@ def _check_answer(value: object, request: SummaryRequest, snapshot: Snapshot[M])
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Return two costs together; None when neither is known."""
+    """Return the sum of two costs; None if neither is known."""
     if one is None or other is None:
         return one or other
     return replace(

@@ -1,7 +1,7 @@
 """Facts about each message, computed once, and the digest chain that names a stretch of conversation by its content.
 
 A conversation is read as *pieces* (one speaker's part of one host message), grouped into *runs* (adjacent pieces of one
-side). Sides are the assistant, and the host, whose side holds what users and tools say. An assistant run with the host run
+side). There are two sides: the assistant, and the host with the messages of users and tools. An assistant run with the host run
 that answers it is a *step*; a host run that a user begins opens a *turn*.
 
 Digests run over *atoms* of a run (texts, media, calls, results), because frameworks cut one conversation into different

@@ -1,10 +1,10 @@
-"""What names a text, a message or a conversation by its content, whichever framework's messages it is written in.
+"""Digests that name a text, a message or a conversation by its content, in the messages of any framework.
 
 Digests run over *atoms* (texts, media, calls, results, blocks of tools that the provider runs), because frameworks cut one
 conversation into different messages. System messages, thinking, ids, names and usage are left out.
 
 There are two rules. By the first one, that of 0.1.0, a digest leaves out blocks and whether a result is an error, and arguments are
-read as JSON however deep they are nested. Where a conversation has none of these, both rules give the same digests.
+read as JSON at any depth. If a conversation has none of these, both rules give the same digests.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from compaction_hooks.messages import Media, Message, Opaque, Text, ToolCall, To
 from compaction_hooks.text.json_text import MOST_NESTED, parse_json
 
 FIRST_RULE: Final = 1
-"""How 0.1.0 makes digests. Its records are checked by it, so an upgrade costs no summary."""
+"""The rule of 0.1.0. Its records are checked by this rule, so that an upgrade costs no summary."""
 DIGEST_RULE: Final = 2
-"""How this version makes digests."""
+"""The rule of this version."""
 
 MAX_CANONICAL_CHARS: Final = 1_000_000
-"""Arguments above this are named by their text as it is: to read 100 million characters as JSON stops every thread for a second."""
+"""Longer arguments are hashed as they are: parsing 100 million characters as JSON stops every thread for a second."""
 
 SLICE_CHARS: Final = 65_536
-"""So much of a text is encoded at a time: to encode 100 MB at once takes as long as to hash them."""
+"""Characters of a text that are encoded at a time: encoding 100 MB at once takes as long as hashing them."""
 
 CHAIN_START = hashlib.sha256(b"compaction-hooks/1").hexdigest()
-"""The digest of the empty conversation. The number names the way atoms are hashed, whichever are."""
+"""The digest of the empty conversation. The number names the way of hashing atoms, not the rule that selects them."""
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
@@ -38,7 +38,7 @@ _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256 of a text (hex). Lone surrogates are hashed as they stand."""
+    """Return the SHA-256 of a text (hex). Lone surrogates are hashed too."""
     if len(text) <= SLICE_CHARS:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     digest = hashlib.sha256()
@@ -48,7 +48,7 @@ def text_digest(text: str) -> str:
 
 
 Originals: TypeAlias = Mapping[tuple[str, int, int, str], str]
-"""By kind ("arguments" or "result"), run, ordinal and digest of a reduced text, the digest of the text it stands for."""
+"""By kind ("arguments" or "result"), run, ordinal and digest of a reduced text, the digest of the original text."""
 
 
 def run_digest(
@@ -64,11 +64,11 @@ def run_digest(
 
     Args:
         before: The chain before it.
-        side: Whose run it is.
-        messages: What it says, without what no digest covers.
-        ordinals: By id, the places of the calls that it answers.
-        originals: What is known to have been reduced counts as the text that stood there before.
-        rule: The rule by which the digest is made.
+        side: The side of the run.
+        messages: The messages of the run that digests cover.
+        ordinals: By id, the places of the tool calls that the run answers.
+        originals: A text that is known to be reduced counts as its original.
+        rule: The rule of the digest.
     """
     texts: list[str] = []
     media: list[object] = []
@@ -103,13 +103,13 @@ def run_digest(
 
 
 def message_digest(message: Message, rule: int = DIGEST_RULE) -> str:
-    """Return the digest of one message's atoms, wherever it stands: the name of a pin."""
+    """Return the digest of one message's atoms, at any place in a conversation: the name of a pin."""
     atoms = [_part_atom(part, rule) for part in message.parts]
     return text_digest(json.dumps([atom for atom in atoms if atom is not None]))
 
 
 def message_names(message: Message) -> tuple[str, ...]:
-    """Return the names that pins of this message have by every rule, that of the present one first."""
+    """Return the names of this message's pins by every rule, the present rule first."""
     names = [message_digest(message)]
     if any(isinstance(part, Opaque | ToolCall | ToolResult) for part in message.parts):
         names.append(message_digest(message, FIRST_RULE))
@@ -146,7 +146,7 @@ def _block_atom(content: str) -> list[str]:
 
 
 def canonical_arguments(arguments: str, rule: int = DIGEST_RULE) -> str:
-    """Return tool arguments as key-sorted compact JSON; text that is not JSON, nested too deep or very long stays as it is.
+    """Return tool arguments as key-sorted compact JSON. Text that is not JSON, nested too deep or very long stays the same.
 
     >>> canonical_arguments('{"b": 1, "a": 2}')
     '{"a":2,"b":1}'

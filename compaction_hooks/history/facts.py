@@ -1,4 +1,4 @@
-"""What is known of a conversation's parts: a piece of it, and what earlier compactions left in a list."""
+"""The facts of a conversation: its pieces, and the traces of earlier compactions in a list."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Piece(NamedTuple):
 
     Attributes:
         host: Index of the host message.
-        number: Index into what the format read from it.
+        number: Index into the messages that the format read from it.
         tokens: Estimated size in tokens, before calibration.
-        side: Whose side it counts for; None for what no digest covers (system, our own summary and its pins).
+        side: The side of the piece; None for pieces that no digest covers (system, our own summary and its pins).
     """
 
     message: Message
@@ -29,12 +29,12 @@ class Piece(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where the chain of a list begins that starts with one of our summaries.
+    """The start of the digest chain in a list with one of our summaries at its head.
 
     Attributes:
-        runs: Runs the summary covers, counted from the start of the conversation.
+        runs: Runs that the summary covers, from the start of the conversation.
         digest: The chain after them.
-        pins: Digests of the messages that follow the summary and repeat what it covers.
+        pins: Digests of the pinned messages that follow the summary, though it covers them.
     """
 
     runs: int
@@ -43,12 +43,12 @@ class Origin(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a reader must know of earlier compactions to read a list that holds their products.
+    """The summaries and reduced texts of earlier compactions, so that a reader recognizes them in a list.
 
     Attributes:
         origins: By digest of the rendered summary text.
-        originals: By kind ("result" or "arguments"), run, ordinal and digest of a reduced text, the digest of the text it
-            stands for.
+        originals: By kind ("result" or "arguments"), run, ordinal and digest of a reduced text, the digest of the
+            original text.
     """
 
     origins: Mapping[str, Origin] = MappingProxyType({})
@@ -56,7 +56,7 @@ class Known(NamedTuple):
 
 
 def has_atoms(message: Message) -> bool:
-    """Whether a message says anything that a digest covers or a provider takes for content; reasoning alone does not."""
+    """Whether a message has content that a digest covers or a provider accepts as content; reasoning alone is none."""
     for part in message.parts:
         if isinstance(part, Text):
             if part.text:

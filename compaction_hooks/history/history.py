@@ -14,15 +14,15 @@ from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, ToolCall
 
 KEPT_DIGESTS: Final = 64
-"""Runs between two digests of the chain that are kept, each some 200 bytes, so that a record before the newest is found soon."""
+"""Runs between two cached digests of the chain (200 bytes each), so that checking an older record hashes few runs."""
 
 
 class History(NamedTuple, Generic[M]):
-    """A conversation as it was at one call. Immutable: histories share their facts and differ in length.
+    """A conversation as it was at one call. Immutable: histories share one log and differ in length.
 
     Attributes:
-        host_count: Host messages it holds.
-        piece_count: Pieces it holds.
+        host_count: Number of host messages.
+        piece_count: Number of pieces.
     """
 
     log: Log[M]
@@ -41,17 +41,17 @@ class History(NamedTuple, Generic[M]):
 
     @property
     def origin(self) -> Origin | None:
-        """Where the chain begins when the list begins with one of our summaries."""
+        """The start of the digest chain if one of our summaries is at the head of the list, or None."""
         return self.log.origin
 
     @property
     def base(self) -> int:
-        """Runs before the list's first one: 0, or what the summary at its head covers."""
+        """Number of runs before the first one of the list: those that the summary at its head covers, or 0."""
         return self.log.origin.runs if self.log.origin else 0
 
     @property
     def run_count(self) -> int:
-        """Runs since the start of the conversation, those under a summary at the head included."""
+        """Number of runs since the start of the conversation, including those that a summary at the head covers."""
         starts = self.log.run_starts
         count = len(starts)
         if count and starts[-1] >= self.piece_count:
@@ -66,16 +66,17 @@ class History(NamedTuple, Generic[M]):
 
     def run_starts(self, first: int, end: int) -> list[int]:
         """Return the first pieces of runs `first` to `end` (included), as `run_start` does."""
-        count, local = self.piece_count, first - self.base
+        count = self.piece_count
+        local = first - self.base
         starts = [min(start, count) for start in self.log.run_starts[local : end - self.base + 1]]
         return starts + [count] * (end - first + 1 - len(starts))
 
     def run_side(self, run: int) -> Side:
-        """Return whose run it is."""
+        """Return the side of a run."""
         return self.log.run_side(run - self.base)
 
     def run_of(self, piece: int) -> int:
-        """Return the run a piece belongs to; pieces without a side belong to the run before them."""
+        """Return the run of a piece; pieces without a side belong to the run before them."""
         return self.base + self.log.run_of(piece)
 
     def run_pieces(self, run: int) -> range:
@@ -83,8 +84,9 @@ class History(NamedTuple, Generic[M]):
         return range(self.run_start(run), self.run_start(run + 1))
 
     def is_boundary(self, run: int) -> bool:
-        """Whether a record may end before this run: the speaker changes and no call is open."""
-        local, bound = run - self.base, self.log.bound
+        """Whether a record may end before this run: no tool call is open there, and it is not the first run."""
+        local = run - self.base
+        bound = self.log.bound
         return local > 0 and not (local < len(bound) and bound[local])
 
     def boundaries(self, after: int) -> Iterator[int]:
@@ -114,15 +116,15 @@ class History(NamedTuple, Generic[M]):
         return (tuple(islice(messages, len(self.host_pieces(host)))) for host in range(start, self.host_count))
 
     def host(self, index: int) -> M:
-        """Return one host message: the object that came in."""
+        """Return one host message, the host's own object."""
         return self.log.hosts[index]
 
     def hosts(self, start: int = 0) -> list[M]:
-        """Return the host messages from `start` on: a new list of the objects that came in."""
+        """Return the host messages from `start` on, as a new list of the host's own objects."""
         return self.log.hosts[start : self.host_count]
 
     def first_piece(self, host: int) -> int:
-        """Return the index of a host message's first piece; `piece_count` behind the last."""
+        """Return the index of a host message's first piece; `piece_count` after the last message."""
         return self.log.first_pieces[host]
 
     def host_pieces(self, index: int) -> range:
@@ -136,7 +138,7 @@ class History(NamedTuple, Generic[M]):
 
     @property
     def request(self) -> int | None:
-        """The piece that holds the user's current request: the last user message; None when nobody asked anything."""
+        """The piece with the user's current request, which is the last user message; None if there is no user message."""
         requests = self.log.requests
         if requests and requests[-1] < self.piece_count:
             return requests[-1]
@@ -160,9 +162,9 @@ class History(NamedTuple, Generic[M]):
     # -- digests
 
     def digest_before(self, run: int, rule: int = DIGEST_RULE) -> str | None:
-        """Return the chain up to a boundary before `run`, made by this rule; None where this list cannot know it.
+        """Return the digest of the chain up to the boundary before `run`, by this rule; None if this list does not have that run.
 
-        Computed on demand, and kept for this run and every `KEPT_DIGESTS`th: a call that asks nothing hashes nothing.
+        Digests are computed on demand, and cached for this run and every `KEPT_DIGESTS`th.
         """
         local = run - self.base
         if local < 0 or run > self.run_count - (1 if self.run_count > self.base else 0):
@@ -171,6 +173,7 @@ class History(NamedTuple, Generic[M]):
         found = chain.get(local)
         if found is not None:
             return found
+
         start = max(known for known in chain if known < local)
         digest = chain[start]
         first = self.base + start

@@ -1,4 +1,4 @@
-"""The facts of one conversation in columns, which grow at their end only."""
+"""The facts of one conversation, in columns that only grow at their end."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from compaction_hooks.messages import M, Message, ToolCall, ToolResult
 
 
 class Log(Generic[M]):
-    """The facts that histories share. It grows only at its end, so that a shorter history over it stays true.
+    """The facts that histories share. It only grows at its end, so that a shorter history over it stays valid.
 
-    Columns of four bytes: the whole state takes less than 400 bytes a message.
+    The columns hold numbers of four or eight bytes: the whole state takes less than 400 bytes for each message.
 
     Attributes:
         hosts: The host messages.
-        pieces: Their readings.
+        pieces: The pieces read from them.
         first_pieces: By host message, its first piece; one more at the end.
-        tokens_before: By piece, the estimate of all before it, in tokens; one more at the end.
+        tokens_before: By piece, the estimate of all pieces before it, in tokens; one more at the end.
         run_starts: By run, its first piece. Sides alternate.
-        bound: By run, 1 where no boundary lies before it: a call is open there.
+        bound: By run, 1 if there is no boundary before it, because a tool call is open.
         systems, requests, answers, counted: Pieces of the system, of the user, of the assistant, and with usage.
-        open_calls: By call id, the runs of the calls that wait for a result.
-        answered: Short hashes of the ids of answered calls: a result for no open call may be a second one for one of these.
-        chains: By rule, then by number of runs, the chain after them; not all are kept.
+        open_calls: By id, the runs of the tool calls without a result.
+        answered: Short hashes of the ids of answered tool calls: a result for no open tool call may be a second one.
+        chains: By rule, then by number of runs, the digest of the chain after them; not all are cached.
         pins_left: Digests of the pins that may still follow the summary at the head.
-        shown: Host messages that a view holds in addition to its newest ones: a copy of one of these is no substitute for it.
-        shown_hosts: The same messages.
-        replaced: How often the host's objects were replaced by copies of them.
-        watched_from: The first of the newest messages, which hosts still touch: they are read again.
+        shown: Indexes of older host messages that are in the view: a copy must not replace them, the view holds the originals.
+        shown_hosts: The messages at these indexes.
+        replaced: How often equal copies replaced the host's objects.
+        watched_from: Index of the first of the newest messages, which hosts may still change: they are read again.
     """
 
     def __init__(self) -> None:
@@ -65,11 +65,12 @@ class Log(Generic[M]):
     # -- growing
 
     def add(self, piece: Piece, *, is_stale: bool = False) -> None:
-        """Append a piece; the usage of a stale one measured another list and is not listed."""
+        """Append a piece; the usage of a stale piece measured another list, and is not added to `counted`."""
         index = len(self.pieces)
         self.pieces.append(piece)
         self.tokens_before.append(self.tokens_before[-1] + piece.tokens)
-        message, side = piece.message, piece.side
+        message = piece.message
+        side = piece.side
         role = message.role
         if role == "assistant":
             self.answers.append(index)
@@ -86,7 +87,7 @@ class Log(Generic[M]):
             self._match_calls(message)
 
     def _open_run(self, side: Side, start: int) -> None:
-        # Reasoning that stands alone before an answer belongs to it: providers reject the one without the other.
+        # Reasoning alone before an answer belongs to that answer: providers reject the one without the other.
         while side == "assistant" and start > 0 and _has_only_reasoning(self.pieces[start - 1]):
             start -= 1
         if self.last_side is None:
@@ -96,7 +97,7 @@ class Log(Generic[M]):
         self.bound.append(0)
 
     def _match_calls(self, message: Message) -> None:
-        """A result binds every boundary between its call and itself: no cut there."""
+        """Mark every boundary between a tool call and its result as bound: a cut there would separate them."""
         run = len(self.run_starts) - 1
         for part in message.parts:
             if isinstance(part, ToolCall):
@@ -107,9 +108,9 @@ class Log(Generic[M]):
                     self.bound[called + 1 : run + 1] = b"\1" * (run - called)
 
     def _close_call(self, call_id: str) -> int | None:
-        """The run of the call a result answers: as providers do, the newest one with this id that is open.
+        """Close the tool call that a result answers, and return its run; None if there is no such tool call.
 
-        A second answer belongs where the first does.
+        As providers do, take the newest open tool call with this id; a second result belongs to the same tool call as the first.
         """
         waiting = self.open_calls.get(call_id)
         name = hash(call_id) & 0xFFFF_FFFF
@@ -122,7 +123,7 @@ class Log(Generic[M]):
         return called
 
     def _find_earlier_call(self, call_id: str) -> int | None:
-        """The run of the newest call with this id."""
+        """Return the run of the newest tool call with this id, or None."""
         for index in range(len(self.pieces) - 1, -1, -1):
             if any(call.id == call_id for call in self.pieces[index].message.calls):
                 return self.run_of(index)
@@ -132,15 +133,15 @@ class Log(Generic[M]):
 
     @property
     def host_count(self) -> int:
-        """Host messages it holds."""
+        """Number of host messages."""
         return len(self.hosts)
 
     def chain(self, rule: int) -> dict[int, str]:
-        """Return the digests made by a rule so far, by number of runs; under a summary all rules begin with its digest."""
+        """Return the cached digests of a rule, by number of runs; after a summary, all rules start from its digest."""
         return self.chains.setdefault(rule, {0: self.origin.digest if self.origin else CHAIN_START})
 
     def run_side(self, run: int) -> Side:
-        """Return whose run it is, counted from the first one of this list."""
+        """Return the side of a run, counted from the first one of this list."""
         is_first = run % 2 == 0
         return "host" if is_first == (self.first_side == "host") else "assistant"
 
@@ -148,34 +149,36 @@ class Log(Generic[M]):
         """Return the run of a piece, -1 before the first; pieces without a side belong to the run before them."""
         return bisect_right(self.run_starts, piece) - 1
 
-    # -- recognising
+    # -- recognizing
 
     def show(self, hosts: tuple[int, ...]) -> None:
         """Set the `shown` messages."""
-        self.shown, self.shown_hosts = hosts, tuple(map(self.hosts.__getitem__, hosts))
+        self.shown = hosts
+        self.shown_hosts = tuple(map(self.hosts.__getitem__, hosts))
 
     def begins(self, messages: list[M]) -> bool:
-        """Whether a list begins with these very objects, by one comparison at the speed of C.
+        """Whether a list begins with these very objects, in one fast comparison of lists.
 
         Equal objects pass if the oldest, the newest and those that are `shown` are the same.
         """
-        known, count = self.hosts, len(self.hosts)
+        known = self.hosts
+        count = len(known)
         if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
             return False
         return _begins(messages, known) and all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
 
     def replace_hosts(self, messages: Sequence[M], count: int) -> None:
-        """Replace the first `count` messages by equal ones of a list."""
+        """Replace the first `count` messages by equal ones from a list."""
         self.replaced += 1
         self.hosts[:count] = messages[:count]
 
     def last_answers(self, end: int) -> Iterator[int]:
-        """Yield the assistant's pieces below `end`, newest first."""
+        """Yield the indexes of assistant pieces below `end`, newest first."""
         return (index for index in reversed(self.answers) if index < end)
 
 
 def _begins(messages: list[M], known: list[M]) -> bool:
-    """Whether a list begins with the known messages. A slice of it would cost more than this: lists compare by identity first."""
+    """Whether a list begins with the known messages. Lists compare by identity first, so this is faster than a slice."""
     count = len(known)
     known.extend(messages[count:])
     try:

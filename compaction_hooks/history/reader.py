@@ -1,4 +1,4 @@
-"""Reads a host's list into a history; what an earlier reading knows already is not read again."""
+"""Reads a host's list into a history, without reading known messages again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from compaction_hooks.history.log import Log
 from compaction_hooks.messages import M, Message, MessageFormat, RecognizingFormat, is_declared_for
 
 MAX_WATCHED: Final = 64
-"""Of the newest messages, so many at most are looked at again to notice that a host still writes to them."""
+"""The most messages at the end of a list that are read again in every call, to notice that the host changed them."""
 
 
 class HistoryReader(Generic[M]):
-    """Reads a host's list into a `History`, taking over what an earlier reading already knows.
+    """Reads a host's list into a `History`, reusing the facts of an earlier reading.
 
     Args:
         format: Reads one host message.
         estimate: Size of one neutral message in tokens, before calibration.
-        marker: What every rendered summary of ours begins with.
+        marker: The first words of every summary message of ours.
     """
 
     def __init__(self, format: MessageFormat[M], estimate: Callable[[Message], int], marker: str) -> None:
@@ -35,49 +35,53 @@ class HistoryReader(Generic[M]):
         """Read a whole list."""
         history = self._extend(Log(), messages, 0, known)
         if history.log.has_unknown_summary:
-            # What these messages were counted with is what the summary replaced.
+            # The usage in these messages counted the original ones too, which the summary replaced.
             del history.log.counted[:]
         return history
 
     def sync(self, previous: History[M] | None, messages: Sequence[M], known: Known) -> History[M]:
-        """Read a list, looking only at what is new since `previous`, which is returned itself where nothing is.
+        """Read only the messages that are new since `previous`; return `previous` itself if there are none.
 
-        Objects that are the same are trusted, except those from the last assistant message on, which hosts still touch: they are
-        looked at again. Equal objects that were made anew are recognised; what is known of them is kept.
+        The same objects are trusted, except those from the last assistant message on, which hosts may still change: they are read
+        again. Equal copies are recognized, and their facts kept.
         `known` may have grown since, by records made from these very objects; records from elsewhere need a new `read`.
         """
         if previous is None:
             return self.read(messages, known)
-        log, count = previous.log, previous.host_count
+
+        log = previous.log
+        count = previous.host_count
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
         is_longest = log.host_count == count
         if is_longest and log.begins(listed) and self._are_unchanged(previous, listed, log.watched_from):
             is_same = len(listed) == count and known is previous.known
             return previous if is_same else self._extend(log, listed, count, known)
+
         same = self._same_prefix(previous, listed)
         if same < count:
             return self._fork(previous, listed, same, known)
-        if log.host_count > count:  # another history has grown it another way
+        if log.host_count > count:  # another history has extended the log with other messages
             return self._extend(self._copy_facts(previous, listed, count, known), listed, count, known)
         log.replace_hosts(listed, count)
         return self._extend(log, listed, count, known)
 
     def verify(self, history: History[M], messages: Sequence[M], start: int = 0) -> History[M]:
-        """Look at messages from `start` on again; return `history` itself if none was changed in place, else a new reading."""
+        """Read messages from `start` on again; return `history` itself if none was changed in place, else a new one."""
         return history if self._are_unchanged(history, messages, start) else self.read(messages, history.known)
 
-    # -- recognising
+    # -- recognizing
 
     def _same_prefix(self, previous: History[M], messages: list[M]) -> int:
-        """How many messages at the head of a list say what they said: the same objects, or copies of them.
+        """Return the number of messages at the head of a list that are unchanged: the same objects, or equal copies.
 
-        Once there are records, a copy is held against what was read of the original, not against the original: that may have
-        been changed in place since, and a record applies to what is there now.
+        Once there are records, a copy is compared with the reading of the original, not with the original itself: the host may have
+        changed that in place since, and a record is valid for the messages that were read.
         """
         known = previous.known
         is_same = self._is_unchanged if known.origins or known.originals else _is_equal_copy
         hosts = previous.hosts()
-        count, watched = min(len(hosts), len(messages)), min(previous.log.watched_from, _find_first_touched(previous))
+        count = min(len(hosts), len(messages))
+        watched = min(previous.log.watched_from, _find_first_touched(previous))
         for index in range(count):
             if hosts[index] is messages[index]:
                 if index >= watched and not self._is_unchanged(previous, index, messages[index]):
@@ -93,27 +97,27 @@ class HistoryReader(Generic[M]):
         return self._still_gives(message, [history.piece(place).message for place in history.host_pieces(index)])
 
     def _still_gives(self, message: M, pieces: Sequence[Message]) -> bool:
-        """Whether a message reads as it did."""
+        """Whether a message still reads as these pieces."""
         return self._is_read_as(message, pieces) or [*pieces] == [*self._format.read(message)]
 
     # -- reading
 
     def _fork(self, previous: History[M], messages: list[M], same: int, known: Known) -> History[M]:
-        """Read a list that departs from `previous` at `same`, keeping what is known of the messages before."""
+        """Read a list that differs from `previous` from index `same` on, keeping the facts of the messages before."""
         moved: set[int] = set()
         if same < len(messages):
             moved = {id(host) for host in previous.hosts(same)}
             last = next(previous.answers(), None)
             if last is not None and same <= previous.piece(last).host:
-                # An edit of what answers were given to: those since measured the list before it.
+                # The host edited messages before an answer: the usage of later answers measured the list before the edit.
                 moved.update(map(id, messages[same:]))
             if same < previous.host_count and messages[same] is previous.host(same):
-                # Written into where it stands: what was counted for it is what stands before it, as ever.
+                # Changed in place: its own usage counted the messages before it, which are the same.
                 moved.discard(id(messages[same]))
         return self._extend(self._copy_facts(previous, messages, same, known), messages, same, known, moved)
 
     def _copy_facts(self, previous: History[M], messages: list[M], count: int, known: Known) -> Log[M]:
-        """Return a new log with the facts of the first `count` messages, which are those of this list."""
+        """Return a new log with the facts of the first `count` messages, and the objects of this list."""
         log: Log[M] = Log()
         for index in range(count):
             log.hosts.append(messages[index])
@@ -126,8 +130,9 @@ class HistoryReader(Generic[M]):
     def _extend(
         self, log: Log[M], messages: Sequence[M], start: int, known: Known, moved: Set[int] = frozenset()
     ) -> History[M]:
-        """Read the messages from `start` on; `moved` names (by id) those that stood behind other messages before."""
-        read, estimate = self._format.read, self._estimate
+        """Read the messages from `start` on; `moved` has the ids of messages that followed other messages before."""
+        read = self._format.read
+        estimate = self._estimate
         for index in range(start, len(messages)):
             message = messages[index]
             is_stale = bool(moved) and id(message) in moved
@@ -178,7 +183,7 @@ class HistoryReader(Generic[M]):
 
 
 def _find_recognizer(format: MessageFormat[M]) -> Callable[[M, Sequence[Message]], bool]:
-    """Return a format's way to recognise a message without reading it; not one whose `read` a subclass has replaced."""
+    """Return the format's method that recognizes a message without reading it, unless a subclass replaced `read` alone."""
     if isinstance(format, RecognizingFormat) and is_declared_for(format, "is_read_as", "read"):
         return format.is_read_as
     return _recognize_nothing
@@ -189,7 +194,7 @@ def _recognize_nothing(_message: object, _pieces: Sequence[Message]) -> bool:
 
 
 def _find_first_touched(history: History[M]) -> int:
-    """The first of the newest messages that hosts still touch: from the last answer on."""
+    """Return the index of the first message that hosts may still change: the last answer, or a later one."""
     answer = next(history.answers(), None)
     host = 0 if answer is None else history.piece(answer).host
     return max(host, history.host_count - MAX_WATCHED)

@@ -47,7 +47,7 @@ class SessionState:
         fraction: `context_tokens / context_window`; None when either is unknown.
         is_estimate: Whether no usage report has measured that list; right after a compaction it is an estimate.
         compaction_count: Compactions that led to the present view.
-        breaker: "closed", or "open: " and why the summariser is not asked.
+        breaker: "closed", or "open: " and why the summarizer is not asked.
         is_loaded: Whether the store's records are here: after the first call or `load()`. Without a store always.
     """
 

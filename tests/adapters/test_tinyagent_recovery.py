@@ -107,7 +107,7 @@ async def test_an_overflow_in_the_middle_of_tool_work_is_continued(
 async def test_a_second_overflow_names_the_part_and_chains_the_provider(begun: Stage) -> None:
     """Exactly one resend; afterwards the agent's state is as if the call had never been made."""
     begun.side.reject_next, sent = 2, len(begun.side.model_requests)
-    with pytest.raises(ContextOverflowError, match="shorten what is sent beside the list") as raised:
+    with pytest.raises(ContextOverflowError, match="shorten the prefix outside the list") as raised:
         await begun.hook.prompt(begun.agent, SECOND.user)
     assert raised.value.part
     assert isinstance(raised.value.__cause__, ModelCallError)

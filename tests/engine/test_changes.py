@@ -422,7 +422,7 @@ def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_larges
     def send(view: list[Chat]) -> str:
         raise OverflowError("prompt is too long: 9000 tokens > 8192 maximum")
 
-    with pytest.raises(ContextOverflowError, match="sent beside the list") as raised:
+    with pytest.raises(ContextOverflowError, match="the prefix outside the list") as raised:
         summarising().call_sync([user("go"), assistant("yes"), user("on")], send)
     assert raised.value.part == "hidden prefix"
     assert raised.value.tokens == 9_000
