@@ -1,4 +1,4 @@
-"""CompactionController: settings, and what its conversations share."""
+"""CompactionController: the settings, and the state shared by its conversations."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ N = TypeVar("N")
 ChatMessage: TypeAlias = Mapping[str, object]
 
 MAX_SESSIONS = 1_000
-"""Conversations kept in memory at once; the least recently used is let go. With a store nothing is lost by that, and without one
-only what automatic compactions made: records of conversations in which something was done by hand stay in memory."""
+"""Conversations kept in memory at once; the least recently used one is evicted. With a store, nothing is lost. Without one, only
+automatic compactions are lost: the records of conversations with pins or with compactions or undos by hand stay in memory."""
 DEFAULT_SESSION = "default"
 
 _SETTINGS = (
@@ -68,21 +68,23 @@ class CompactionController(ConversationMethods[M]):
     Args:
         model: The model's name, for its window when `context_window` is not given.
         context_window: The model's window, in tokens. Unknown: no threshold compaction, overflow recovery only.
-        summarizer: Any sync or async callable that answers a `SummaryRequest`. None: the one a call brings along (an adapter's own,
-            which asks the conversation's model), else the extractive one, which needs no model and no network.
-        settings: The policy; or one for each model, by patterns of their names, of which the first that fits counts:
-            `{"gpt-5*": CompactionSettings(...), "*": CompactionSettings(...)}`. A model that fits none has the default settings.
-        format: How messages are written. None: as the first list of each conversation tells, OpenAI chat, Responses or Anthropic.
-        store: Where records live between processes; the default is this controller's memory.
+        summarizer: Any sync or async callable that answers a `SummaryRequest`. None: the summarizer of the call (an adapter's own
+            calls the conversation's model), else the extractive one, which needs no model and no network.
+        settings: The policy; or one for each model, by patterns of model names, and the first pattern that fits counts:
+            `{"gpt-5*": CompactionSettings(...), "*": CompactionSettings(...)}`. If none fits, a model has the default settings.
+        format: How messages are written. None: detected from the first list of each conversation (OpenAI chat, Responses or
+            Anthropic).
+        store: Keeps records between processes; the default is this controller's memory.
         on_event: Sync or async callables that get every `CompactionEvent`, one after the other, for 5 seconds each at most. A
-            function runs in a thread with the caller's context variables; what needs the event loop is a coroutine function.
+            function runs in a thread with the caller's context variables; a handler that needs the event loop is a coroutine
+            function.
         estimator: Sizes texts and messages; the default counts characters by class.
-        host_files: Gives the files the host itself keeps track of; they are added to those found in tool calls.
-        clock: Gives the time, for tests.
+        host_files: Returns the files that the host itself keeps track of; they are added to those found in tool calls.
+        clock: Returns the time, for tests.
 
     Raises:
         ConfigurationError: an argument is of the wrong type or out of its bounds, two contradict one another, or the settings'
-            trigger is a part of the window of a model that nobody knows.
+            trigger is a part of a window, and the window of the model is unknown.
     """
 
     @overload
@@ -140,7 +142,7 @@ class CompactionController(ConversationMethods[M]):
         self._format = format
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
         self._lock = threading.Lock()
-        # By id, then by the name of the format, or "" where the messages tell it; what was used last is behind.
+        # By id, then by the name of the format ("" while it is undetected); the most recently used is last.
         self._sessions: OrderedDict[str, dict[str, CompactionSession[M]]] = OrderedDict()
         self._evicted: WeakValueDictionary[tuple[str, str], CompactionSession[M]] = WeakValueDictionary()
         self._manual_records: dict[str, list[CompactionRecord]] = {}
@@ -165,7 +167,7 @@ class CompactionController(ConversationMethods[M]):
         )
 
     def __repr__(self) -> str:
-        """Return the model, where one is named, and how many conversations are in memory."""
+        """Return the model, if it is named, and the number of conversations in memory."""
         model = f"{self._model!r}, " if self._model else ""
         count = len(self._sessions)
         return f"CompactionController({model}{count:,} session{'' if count == 1 else 's'})"
@@ -176,7 +178,7 @@ class CompactionController(ConversationMethods[M]):
         return self._settings.find(self._model)
 
     def settings_for(self, model: str | None) -> CompactionSettings:
-        """Return the policy for the calls of a model; None for the controller's own."""
+        """Return the policy for the calls of a model (None: the controller's own model)."""
         return self._settings.find(model or self._model)
 
     # -- conversations
@@ -203,23 +205,22 @@ class CompactionController(ConversationMethods[M]):
 
         Args:
             id: Names the conversation; records in the store are kept under it.
-            format: How this conversation's messages are written, where it is not the controller's format. A conversation may be
-                written in several: each has a session of its own, which takes over the records of the others, and what was undone
-                there, whenever it is asked for here. None: the format last used, or where none is named, the one that the first
-                list is written in.
-            host_files: Gives the files that the host keeps track of in this conversation; they are added to the controller's and to
-                those found in tool calls. None: the function given last.
+            format: How this conversation's messages are written, if not in the controller's format. A conversation may have
+                several formats: each has a session of its own, which takes over the records and undos of the others whenever
+                it is opened here. None: the format last used; if there is none, it is detected from the first list.
+            host_files: Returns the files that the host keeps track of in this conversation; they are added to the controller's and
+                to those found in tool calls. None: the function given last.
 
         Raises:
-            ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages where the settings ask
-                for it, or `host_files` is no function.
+            ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
+                require, or `host_files` is no function.
         """
         if self._merges:
             _check_merging(format)
         with self._lock:
             held = self._sessions.setdefault(id, {})
             own = None if held else self._format
-            chosen = own if format is None else cast("MessageFormat[M]", format)  # N is M where a format is given
+            chosen = own if format is None else cast("MessageFormat[M]", format)  # N is M if a format is given
             name = chosen.name if chosen is not None else next(reversed(held), "")
             if chosen is not None and "" in held and held[""].engine.is_written_in(chosen):
                 name = ""
@@ -243,13 +244,13 @@ class CompactionController(ConversationMethods[M]):
         return session
 
     def _evict(self) -> list[CompactionSession[M]]:
-        """Stop holding the sessions of the conversation used least recently; return them."""
+        """Evict the sessions of the conversation used least recently; return them."""
         id, held = self._sessions.popitem(last=False)
         self._evicted.update({(id, name): session for name, session in held.items()})
         return [*held.values()]
 
     def _keep_manual_records(self, session: CompactionSession[M]) -> None:
-        """Keep the records of an evicted session if something was done by hand that no store has."""
+        """Keep the records of an evicted session if it has changes by hand that are in no store."""
         conversation = session.engine.conversation
         with conversation.lock:
             is_stored = self._shared.has_store and not conversation.queue.unwritten
@@ -259,8 +260,10 @@ class CompactionController(ConversationMethods[M]):
                 self._manual_records.setdefault(session.id, []).extend(records)
 
     def close(self, id: str) -> None:
-        """Free one conversation's memory; what the store holds of it stays. Without a store its records and pins are gone then:
-        `export_records()` of the session gives them before, `import_records()` takes them back.
+        """Free one conversation's memory; its records in the store stay.
+
+        Without a store its records and pins are lost: save them before with `export_records()` of the session, and load them
+        again with `import_records()`.
 
         Raises:
             ConfigurationError: the id is no text.
@@ -273,13 +276,13 @@ class CompactionController(ConversationMethods[M]):
                 self._evicted.pop(key, None)
 
     async def forget(self, id: str) -> None:
-        """Remove everything that is kept of a conversation: in memory, in the format of each of its sessions, and in the store.
+        """Remove a conversation from memory, in all its formats, and its records from the store.
 
-        Sessions that you hold, and later calls with this id, begin anew. Another worker that holds the conversation in its memory
-        does not write it back: its next summary is made of the messages it is given then.
+        Sessions that you hold, and later calls with this id, begin anew. Another worker with the conversation in its memory does
+        not write it back: its next summary is made from the messages of its next call.
 
         Raises:
-            RecordError: the store failed, or has entries that cannot be read; what is in memory is gone, call it again.
+            RecordError: the store failed, or has entries that cannot be read; the memory is free already, call it again.
             ConfigurationError: the id is no text.
         """
         driver = self._forget_in_memory(id)
@@ -293,7 +296,7 @@ class CompactionController(ConversationMethods[M]):
             driver.run_sync(remove_all(id))
 
     def _forget_in_memory(self, id: str) -> Driver:
-        """Forget what is in memory; return what asks the store."""
+        """Remove a conversation from memory; return the driver that removes it from the store."""
         arguments.check(_ID, {"id": id})
         with self._lock:
             held = [*self._sessions.get(id, {}).values(), *(old for key, old in self._evicted.items() if key[0] == id)]
@@ -304,20 +307,20 @@ class CompactionController(ConversationMethods[M]):
 
     @property
     def engine(self) -> Engine[Any]:
-        """What the default session runs on."""
+        """The engine of the default session."""
         with self._lock:
             held = self._sessions.get(DEFAULT_SESSION, {})
-            if len(held) == 1:  # looking a session up costs as much as a call in which nothing is due
+            if len(held) == 1:  # `session()` takes as long as a call that does not compact
                 self._sessions.move_to_end(DEFAULT_SESSION)
                 return next(iter(held.values())).engine
         return self.session(DEFAULT_SESSION).engine
 
 
 def _check_merging(format: MessageFormat[Any] | None) -> None:
-    """Check that a format can merge messages; None is one of the core's formats, which all can.
+    """Check that a format can merge messages; None means one of the core's formats, which all can.
 
     Raises:
-        ConfigurationError: it has no `merge`.
+        ConfigurationError: the format has no `merge`.
     """
     if format is not None and not isinstance(format, MergingFormat):
         raise ConfigurationError(
@@ -331,24 +334,24 @@ def _guard_extensions(settings: CompactionSettings) -> CompactionSettings:
     if settings.trigger is not None:
         settings = replace(settings, trigger=guard_trigger(settings.trigger))
     if settings.strategies is not None:
-        from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have such
+        from compaction_hooks.runtime.strategies import guard_strategy  # few controllers have custom strategies
 
         settings = replace(settings, strategies=tuple(map(guard_strategy, settings.strategies)))
     return settings
 
 
 def _list_handlers(on_event: object) -> tuple[EventHandler, ...]:
-    """Return the handlers of `on_event=`, which is one or several."""
+    """Return the handlers in `on_event=`, which is one handler or several."""
     handlers: tuple[object, ...] = (on_event,)
     if not callable(on_event) and not isinstance(on_event, str) and isinstance(on_event, Iterable):
         handlers = tuple(cast("Iterable[object]", on_event))
     for handler in handlers:
         arguments.check({"on_event": arguments.HANDLER}, {"on_event": handler})
-    return cast("tuple[EventHandler, ...]", handlers)  # callable is all that can be seen from outside
+    return cast("tuple[EventHandler, ...]", handlers)  # the arguments of a callable cannot be checked
 
 
 def _check_windows(model: str | None, context_window: int | None, of_models: ModelSettings) -> None:
-    """Refuse settings of the controller's own model that the window cannot hold, or that need a window which is unknown."""
+    """Refuse settings of the controller's own model that exceed its window, or that need its window if that is unknown."""
     settings, where = of_models.find(model), of_models.error_prefix(model)
     keep = settings.keep_recent_tokens
     if context_window is not None and keep is not None and keep > context_window:

@@ -13,13 +13,13 @@ ALL_MODELS = "*"
 
 
 class ModelSettings:
-    """Whole settings by patterns of models' names; the first pattern that fits a model counts, at last "*".
+    """The settings by patterns of model names; the first pattern that fits a model counts, and "*" is last.
 
-    A pattern is that of a file name (`*`, `?`, `[...]`). Upper and lower case are alike, and a name fits with or without the
+    A pattern is written as for file names (`*`, `?`, `[...]`). Upper and lower case are alike, and a name fits with or without the
     provider in front of it ("openai/gpt-5", "anthropic:claude-opus-4-5").
 
     Args:
-        given: The settings of all models, or those of each pattern; where "*" has none, the default ones.
+        given: The settings of all models, or those of each pattern. Without a "*", other models have the default settings.
 
     Raises:
         ConfigurationError: a key is no pattern, a value no settings, or a pattern is behind "*" and so never counts.

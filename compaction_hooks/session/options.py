@@ -1,4 +1,4 @@
-"""What a caller may tell of one call, beside the messages."""
+"""The options of one call, in addition to the messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class CallOptions(TypedDict, total=False):
 
     Attributes:
         model: The model of this call, for its window; None: the controller's.
-        context_window: That model's window in tokens, where the host knows it; one given to the controller holds before it.
-        max_output_tokens: What this call asks the model for at most, in tokens; None: what the settings say.
-        trigger_tokens: Compact this call above so many tokens. It and `trigger_ratio` take the place of both settings.
-        trigger_ratio: Compact this call above this part of the window; of the two the lower holds.
+        context_window: The window of that model in tokens, if the host knows it; the controller's own window takes precedence.
+        max_output_tokens: The longest answer that this call asks for, in tokens; None: as in the settings.
+        trigger_tokens: Compact this call above this many tokens. It and `trigger_ratio` replace both settings.
+        trigger_ratio: Compact this call above this part of the window; the lower of the two limits counts.
         system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
-        repair: Whether to mend a broken history in the list that is handed out; None: as the settings say.
-        summarizer: Asked for a summary where the controller was given none; None: the extractive one, which needs no model.
+        repair: Whether to repair a broken history in the view; None: as in the settings.
+        summarizer: The summarizer of this call, if the controller has none; None: the extractive one, which needs no model.
         on_event: One more event handler, for this call.
     """
 
@@ -53,11 +53,11 @@ _KINDS: Final = {
 }
 
 _POSITIONAL: Final = {name: name for name in ("keep_recent_tokens", "focus", "signal", "answer")}
-"""Arguments of some calls that are no options."""
+"""Arguments of some calls that are not options; an error suggests them for a misspelled name."""
 
 
 def check_options(options: CallOptions) -> None:
-    """Refuse options that no call has, and values of the wrong kind.
+    """Refuse unknown options, and values of the wrong kind.
 
     Raises:
         TypeError: a name is unknown.

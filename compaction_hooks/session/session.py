@@ -33,7 +33,7 @@ from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 R = TypeVar("R")
 T = TypeVar("T")
-"""The type of the messages in one list: that of the host, a client's, a framework's."""
+"""The type of the messages in one list: the host's, a client's or a framework's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ class SessionState:
         fraction: `context_tokens / context_window`; None when either is unknown.
         is_estimate: Whether no usage report has measured that list; right after a compaction it is an estimate.
         compaction_count: Compactions that led to the present view.
-        breaker: "closed", or "open: " and why the summarizer is not asked.
-        is_loaded: Whether the store's records are here: after the first call or `load()`. Without a store always.
+        breaker: "closed", or "open: " and the reason why the summarizer is not called.
+        is_loaded: Whether the store's records are loaded: after the first call or `load()`; without a store always.
     """
 
     context_tokens: int | None
@@ -62,13 +62,13 @@ class SessionState:
 
 
 class ConversationMethods(Generic[M]):
-    """What can be done with one conversation: `CompactionSession` does it, a controller does it with its default session."""
+    """The methods of one conversation, for `CompactionSession` and for a controller, which uses its default session."""
 
     @property
     def engine(self) -> Engine[Any]:
-        """What the conversation runs on; no part of it is public.
+        """The engine of the conversation; no part of it is public.
 
-        Its messages have no one type: the list of each call has its own, which is that of the view.
+        It has no single type of messages: the list of each call has its own type, and the view has the same.
         """
         raise NotImplementedError
 
@@ -81,12 +81,12 @@ class ConversationMethods(Generic[M]):
 
         Args:
             messages: The whole conversation. Never changed.
-            signal: When set, a compaction under way is given up and the uncompacted list returned.
+            signal: When set, a compaction under way is aborted and the uncompacted list returned.
             **options: See `CallOptions`.
 
         Returns:
-            The very list that came in while nothing was ever compacted; else a new list of system messages, summary, pins
-            and recent messages, which are the same objects.
+            The very list that came in, before the first compaction; then a new list of system messages, summary, pins and recent
+            messages, which are the same objects.
 
         Raises:
             FormatError: a message cannot be read.
@@ -114,9 +114,9 @@ class ConversationMethods(Generic[M]):
     ) -> R:
         """Transform, then `send`; when that raises a context overflow, compact harder and send once more.
 
-        It is sent once more, too, when the window cut the answer short. A stream (whatever has `__anext__`) is recovered up to
-        its first chunk; its other attributes are there as before. A client's context manager sends nothing until it is entered:
-        let `send` enter it. Usage that the response tells is reported by itself.
+        It also sends once more if the window cut the answer short. A stream (any object with `__anext__`) is recovered up to its
+        first chunk; its other attributes stay available. A client's context manager sends nothing until it is entered: let `send`
+        enter it. Usage in the response is reported automatically.
 
         Args:
             answer: Reads a response into an assistant message with its usage and stop reason. The default reads OpenAI chat
@@ -124,7 +124,7 @@ class ConversationMethods(Generic[M]):
 
         Raises:
             ContextOverflowError: it still overflows, or nothing smaller is valid; the provider's error is its cause.
-            Exception: whatever else `send` raises, untouched.
+            Exception: any other error of `send`, unchanged.
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
         flow = self.engine.call(_call(self.engine, messages, options), _reader(answer))
@@ -139,7 +139,7 @@ class ConversationMethods(Generic[M]):
         answer: Callable[[R], Message | None] | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
-        """As `call`, for callers without an event loop; a stream is whatever has `__next__`."""
+        """As `call`, for callers without an event loop; a stream is any object with `__next__`."""
         arguments.check(_KINDS, {"send": send, "answer": answer})
         if is_async(send):
             raise ConfigurationError(
@@ -160,10 +160,10 @@ class ConversationMethods(Generic[M]):
 
         Args:
             keep_recent_tokens: Tokens of recent messages to keep; None: a quarter of the present context at most.
-            focus: What the summary should pay attention to.
+            focus: The subject that the summary should pay attention to.
 
         Raises:
-            ContextOverflowError: the list does not fit the window and cannot be made to.
+            ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
         flow = self.engine.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
@@ -185,11 +185,11 @@ class ConversationMethods(Generic[M]):
     async def recover(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
-        """Return a smaller list after an overflow the host caught itself.
+        """Return a smaller list after an overflow that the host caught itself.
 
         Raises:
-            BaseException: `error` itself, when it is no context overflow, one that no smaller list can cure, one of another
-                model, one that the settings say not to recover from, or when the caller aborted.
+            BaseException: `error` itself, if it is no context overflow, if a smaller list is no cure, if it is about another model,
+                if the settings exclude recovery, or if the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
@@ -204,18 +204,19 @@ class ConversationMethods(Generic[M]):
         flow = self.engine.recover(_call(self.engine, messages, options), error)
         return self.engine.driver.run_sync(flow, _caller(signal, options)).view
 
-    # -- what the host knows
+    # -- usage, pins, undo, state
 
     def report_usage(self, usage: UsageReport, view: list[Any] | None = None, model: str | None = None) -> None:
-        """Tell what the provider counted; later sizes are then counted up to there and estimated beyond.
+        """Report the provider's count of a view; later sizes are counted up to there and estimated beyond.
 
         Args:
-            usage: A `Usage`, or the provider's own as a dict or a client's object; None, or one without an input, is no report.
-            view: The list it was counted for; None: the one last handed out. A count of any other list is ignored, as is
-                one of another model, and one that is all zero or negative.
+            usage: A `Usage`, or the provider's own usage as a dict or a client's object. None, or usage without input, is ignored.
+            view: The list that was counted; None: the view last handed out. The count of any other list is ignored, and so is
+                that of another model, and a count that is all zero or negative.
+            model: The model that counted; None: the model of that view.
 
         Raises:
-            TypeError: `usage` is anything else.
+            TypeError: `usage` has another type.
         """
         counted = read_report(usage, "report_usage")
         if counted is None:
@@ -227,10 +228,10 @@ class ConversationMethods(Generic[M]):
                 report_usage(conversation, self.engine.shared, counted, last, model)
 
     async def load(self) -> None:
-        """Read the store's records, those that other workers made since included; without a store there is nothing to read.
+        """Load the store's records, including new ones of other workers; without a store, do nothing.
 
-        In a new process `state()`, `history()`, `undo()` and `export_records()` know the stored records from then on, or from the
-        first call on. A store that fails raises nothing: an event tells why, and `state().is_loaded` stays False.
+        In a new process `state()`, `history()`, `undo()` and `export_records()` know the stored records only after this, or after
+        the first call. A store that fails raises no error here: an event tells why, and `state().is_loaded` stays False.
         """
         if self.engine.shared.has_store:
             await self.engine.driver.run(load(self.engine.conversation))
@@ -243,8 +244,8 @@ class ConversationMethods(Generic[M]):
     def pin(self, message: object) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
 
-        A message that no list had so far is kept once a list has it; if the next one does not, a `PinMissing` event says so. The
-        store is told at once; an async one, from within a running loop, with the next call.
+        A message that is in no list so far is kept as soon as a list has it; if the next list does not, a `PinMissing` event says
+        so. The pin is written to the store at once; to an async store, inside a running loop, with the next call.
         """
         engine = self.engine
         with engine.conversation.lock:
@@ -254,31 +255,36 @@ class ConversationMethods(Generic[M]):
         engine.save_in_this_thread()
 
     def undo(self) -> CompactionRecord | None:
-        """Take back the newest compaction of the list last seen and return its record; None when there is none.
+        """Undo the newest compaction of the list last seen and return its record; None if there is none.
 
-        Before the first list it is the compaction that was made last, of the records that are here: see `load`.
+        Before the first list, undo the compaction made last, of the loaded records: see `load`.
 
-        The view is that of the record before, or the host's list. Threshold compaction rests until the context has grown
-        by 10 %, unless it no longer fits the window. The store is told at once; an async one, from within a running loop, with the
-        next call.
+        The view is then that of the record before, or the host's list. No threshold compaction follows until the context has grown
+        by 10 %, unless it no longer fits the window. The undo is written to the store at once; to an async store, inside a running
+        loop, with the next call.
         """
         conversation = self.engine.conversation
         with conversation.lock:
-            record, history = conversation.find_current(), conversation.history
+            record = conversation.find_current()
+            history = conversation.history
             if record is None:
                 return None
-            taken_back = conversation.revoke(record)
+            revoked = conversation.revoke(record)
             if self.engine.shared.has_store:
-                for gone in taken_back:
-                    conversation.queue.remove(gone.id)
+                for old in revoked:
+                    conversation.queue.remove(old.id)
+
             last = conversation.last_sent
             budget = last.budget if last else self._usual_budget()
-            tokens, window = record.tokens_before, budget.window if budget else None
-            if history is not None:
-                model, shared = last.key.model if last else None, self.engine.shared
+            tokens = record.tokens_before
+            window = budget.window if budget else None
+            if history is not None:  # the list without the record may have grown since
+                model = last.key.model if last else None
+                shared = self.engine.shared
                 settings = shared.find_settings(model or shared.model)
                 snapshot = take_snapshot(conversation, shared, Call(history.hosts(), settings, model, window))
-                tokens, window = snapshot.tokens, snapshot.budget.window if snapshot.budget else None
+                tokens = snapshot.tokens
+                window = snapshot.budget.window if snapshot.budget else None
             conversation.cooldown.begin(int(tokens * (1 + UNDO_GROWTH_RATIO)), UNDONE, window or 0)
         self.engine.save_in_this_thread()
         return record
@@ -286,8 +292,8 @@ class ConversationMethods(Generic[M]):
     def history(self) -> list[CompactionRecord]:
         """Return the compactions that led to the present view of the list last seen, oldest first.
 
-        Before the first list, those that led to the record made last, of the records that are here: see `load`.
-        Each tells its occasion (`reason`), the size before and after in tokens, the messages covered, the time and the cost.
+        Before the first list, return those that led to the record made last, of the loaded records: see `load`.
+        Each has its occasion (`reason`), the size before and after in tokens, the messages covered, the time and the cost.
         """
         conversation = self.engine.conversation
         with conversation.lock:
@@ -297,7 +303,8 @@ class ConversationMethods(Generic[M]):
         """Return how full the context is, as of the list last handed out."""
         conversation = self.engine.conversation
         with conversation.lock:
-            last, baseline = conversation.last_sent, conversation.sizes.baseline
+            last = conversation.last_sent
+            baseline = conversation.sizes.baseline
             counted = baseline.input_tokens if last and baseline and baseline.key == last.key else None
             tokens = last.tokens if last and counted is None else counted
             budget = last.budget if last else self._usual_budget()
@@ -316,7 +323,7 @@ class ConversationMethods(Generic[M]):
         )
 
     def _usual_budget(self) -> Budget | None:
-        """Return the budget of a call without options, or None while the window is unknown."""
+        """Return the budget of a call without options, or None if the window is unknown."""
         shared = self.engine.shared
         return budget_for(self.engine.conversation, shared, Call([], shared.find_settings(shared.model)))
 
@@ -336,7 +343,7 @@ class CompactionSession(ConversationMethods[M]):
         shared: SharedState,
         services: Services,
     ) -> None:
-        # Without a format M is the dicts of providers, and these messages are read as they come.
+        # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
         first = format or cast("MessageFormat[M]", OpenAIChatFormat())
 
         def make() -> Engine[M]:
@@ -364,11 +371,11 @@ class CompactionSession(ConversationMethods[M]):
 
     @property
     def engine(self) -> Engine[Any]:
-        """What this conversation runs on."""
+        """The engine of this conversation."""
         return self._own
 
     def begin_anew(self) -> None:
-        """Know nothing any more, as `CompactionController.forget` wants it; calls that are under way write nothing any more."""
+        """Discard all state, for `CompactionController.forget`; calls under way write nothing more."""
         with self._own.conversation.lock:
             self._own.conversation.queue.is_forgotten = True
         self._own = self._make_engine()
@@ -377,24 +384,24 @@ class CompactionSession(ConversationMethods[M]):
 
     @property
     def record(self) -> CompactionRecord | None:
-        """The record in force for the list last seen, or None.
+        """The active record of the list last seen, or None.
 
-        Before the first list it is the record that was made last, of those that are here: see `load`.
+        Before the first list, the record made last, of the loaded ones: see `load`.
         """
         with self._own.conversation.lock:
             return self._own.conversation.find_current()
 
     @property
     def records(self) -> list[CompactionRecord]:
-        """All records that are here, of every branch, with the notes of pins and of undone compactions."""
+        """All loaded records, of every branch, with the notes of pins and of undone compactions."""
         with self._own.conversation.lock:
             return self._own.conversation.export_all()
 
     def unmerged(self, view: list[T]) -> list[T]:
         """Return the view last handed out as a host should store it; any other list as it is.
 
-        With `settings.merge_user_messages` a view holds user messages in a row as one. A summary that is stored apart from the
-        words of the user is known again.
+        With `settings.merge_user_messages`, a view has adjacent user messages as one. A summary is only recognized later if it is
+        stored apart from the words of the user.
         """
         last = self._own.conversation.last_sent
         return cast("list[T]", last.unmerged) if last is not None and last.view is view else view
@@ -402,7 +409,7 @@ class CompactionSession(ConversationMethods[M]):
     def keep(self, message: object) -> None:
         """Keep a message word for word like `pin`, but without a record of the pin until the next compaction.
 
-        For messages that the host finds again by itself, in every list.
+        For messages that the host itself keeps in every list.
         """
         with self._own.conversation.lock:
             self._own.conversation.keep(cast("M", message))
@@ -411,7 +418,7 @@ class CompactionSession(ConversationMethods[M]):
         """Return all records of this conversation as plain JSON, with its pins and what was undone.
 
         Raises:
-            RecordError: there is a store, and it was not read yet.
+            RecordError: the records of the store are not loaded yet.
         """
         if not self._own.is_loaded:
             raise RecordError(
@@ -421,10 +428,10 @@ class CompactionSession(ConversationMethods[M]):
         return [record.to_dict() for record in self.records]
 
     def import_records(self, records: Iterable[Mapping[str, object]]) -> int:
-        """Take over records that `export_records` gave, here or elsewhere, pins and undone ones included; return how many were new.
+        """Add records from `export_records`, with their pins and undos; return the number of new ones.
 
-        A damaged record is reported by a warning and skipped. One that is here already costs next to nothing, and one that was
-        taken back by `undo` stays out.
+        A damaged record is reported by a warning and skipped. A known record costs next to nothing, and a record that was undone
+        here is not added again.
         """
         readable: list[CompactionRecord] = []
         with self._own.conversation.lock:
@@ -438,10 +445,10 @@ class CompactionSession(ConversationMethods[M]):
 
 
 def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
-    """Return a call of these messages and options, once they are seen to be such.
+    """Check the messages and options of a call, and return it.
 
     Raises:
-        ConfigurationError, TypeError: they are not.
+        ConfigurationError, TypeError: the messages or the options are invalid.
     """
     arguments.check_messages(messages)
     if options:
@@ -463,7 +470,8 @@ def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[
 def _find_settings(shared: SharedState, options: CallOptions) -> CompactionSettings:
     """Return the policy of a call: that of its model, with the call's own trigger if it has one."""
     settings = shared.find_settings(options.get("model") or shared.model)
-    tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")
+    tokens = options.get("trigger_tokens")
+    ratio = options.get("trigger_ratio")
     if tokens is None and ratio is None:
         return settings
     return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
