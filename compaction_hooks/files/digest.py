@@ -31,7 +31,7 @@ def digest(
     uses = Counter(made.call.name for made in calls)
     errors = Counter(made.call.name for made in calls if made.has_failed)
     commands = [
-        {"command": _short(made.command), "succeeded": None if made.result is None else not made.has_failed}
+        {"command": _shorten(made.command), "succeeded": None if made.result is None else not made.has_failed}
         for made in calls
         if made.command is not None
     ]
@@ -40,10 +40,10 @@ def digest(
         "tools": [{"tool": tool, "calls": count, "errors": errors[tool]} for tool, count in uses.items()],
         "files_written": [*modified[-MAX_LISTED:]],
         "commands": commands[-MAX_LISTED:],
-        "hidden": [{"tool": tool, "replacement": _short(text)} for tool, text in hidden[-MAX_LISTED:]],
+        "hidden": [{"tool": tool, "replacement": _shorten(text)} for tool, text in hidden[-MAX_LISTED:]],
     }
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text[: 2 * MAX_TEXT_CHARS].split())
     return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 3] + "..."

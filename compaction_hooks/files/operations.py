@@ -62,6 +62,7 @@ _FAILED_END = re.compile(r"exit(?:ed)? (?:with )?(?:code|status):? -?[1-9]\d*\W*
 _PATCHING = re.compile(r"^patching file (\S+)", re.MULTILINE)
 _NO_FILE = re.compile(r"\n|://|/\Z")
 _DIRECTORY_VIEW = "files and directories"
+"""In the first line of the answer of Anthropic's text editor tool to a `view` of a folder, which reads no file."""
 
 
 class CallMade(NamedTuple):
@@ -111,6 +112,8 @@ def is_failure(result: ToolResult) -> bool:
     """Return whether a tool's answer says that the call failed: the host's mark, or an error in its first or last words."""
     if result.is_error:
         return True
+
+    # Three quick looks at first characters and last words: a result may be megabytes, and most are no failures.
     start = result.text[:400].lstrip()
     first = start[:1]
     if first in _FAILED_FIRST and _FAILED_START.match(start):

@@ -129,6 +129,7 @@ def simple_commands(line: str) -> Iterator[tuple[list[str], list[str]]]:
         if operator in ("<", ">", ">>", "<<<"):
             redirect = operator
         elif operator == "&" and redirect:
+            # `>&1` redirects to a descriptor: the next word is no file.
             redirect = "&"
         elif operator:
             if words or targets:

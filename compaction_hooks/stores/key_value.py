@@ -37,17 +37,17 @@ class KeyValueStore:
 
     def append(self, session_id: str, record_id: str, record: str) -> Awaitable[None] | None:
         """Add a record unless its id is there already."""
-        return _convert(self._store.add(self._folder(session_id), _key(record_id), record), lambda _: None)
+        return _convert(self._store.add(self._folder(session_id), _make_key(record_id), record), lambda _: None)
 
     def remove(self, session_id: str, record_id: str) -> Awaitable[None] | None:
         """Take a record out if it is there."""
-        return _convert(self._store.delete(self._folder(session_id), _key(record_id)), lambda _: None)
+        return _convert(self._store.delete(self._folder(session_id), _make_key(record_id)), lambda _: None)
 
     def _folder(self, session_id: str) -> str:
-        return f"{self._prefix}{_key(session_id)}"
+        return f"{self._prefix}{_make_key(session_id)}"
 
 
-def _key(name: str) -> str:
+def _make_key(name: str) -> str:
     """Return a key that no other text gets; readable if the text is."""
     from urllib.parse import quote  # slow to import, and few programs have a store
 

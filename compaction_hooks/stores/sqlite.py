@@ -127,11 +127,11 @@ class SQLiteStore:
         if self._connection is not None and self._process != os.getpid():
             self._inherited.append(self._connection)  # closing it here would break the parent's
             self._connection = None
-        if self._file != _identity(self._path):
+        if self._file != _file_identity(self._path):
             self._disconnect()  # SQLite would go on writing to the removed file
         if self._connection is None:
             self._connection, self._process = self._open(), os.getpid()
-            self._file = _identity(self._path)
+            self._file = _file_identity(self._path)
         return self._connection
 
     def _disconnect(self) -> None:
@@ -163,7 +163,7 @@ def _encode_id(id: str) -> str | bytes:
     return id
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _file_identity(path: str) -> tuple[int, int] | None:
     """Return device and inode of the file at a path; None when there is none."""
     try:
         found = os.stat(path)

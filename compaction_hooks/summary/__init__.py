@@ -1,1 +1,1 @@
-"""What a summarizer is asked, and how its answer is judged."""
+"""Requests to a summarizer, and the check of its answer."""

@@ -129,7 +129,7 @@ class Prompt:
     before: str
     behind: str
 
-    def around(self, pieces: Iterable[str]) -> str:
+    def fill_with(self, pieces: Iterable[str]) -> str:
         """Return the prompt with a transcript in it. It comes in pieces: it may have megabytes, and each step would copy it.
 
         Args:

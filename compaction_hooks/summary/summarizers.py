@@ -36,12 +36,12 @@ class _Filling:
     def excerpt(self) -> Transcript:
         """The transcript; from the first access on it counts as read."""
         if self._shown is None:
-            room = self._room(_prompt(self._blank))
+            room = self._room(_make_prompt(self._blank))
             self._shown = transcript(self._blank.messages, max_tokens=room, estimate=self._estimate)
         return self._shown
 
     def prompt(self) -> str:
-        return _prompt(self._blank).around(self.excerpt.pieces)
+        return _make_prompt(self._blank).fill_with(self.excerpt.pieces)
 
     def transcript(self) -> str:
         return self.excerpt.text
@@ -180,7 +180,7 @@ def summary_request(
     )
 
     def room(prompt: Prompt) -> int:
-        taken = estimate(SYSTEM_PROMPT) + estimate(prompt.around(()))
+        taken = estimate(SYSTEM_PROMPT) + estimate(prompt.fill_with(()))
         return max(request_tokens - taken, MINIMUM_TRANSCRIPT_TOKENS)
 
     return _attach_filling(blank, _Filling(blank, room, estimate))
@@ -213,7 +213,7 @@ def _attach_filling(blank: SummaryRequest, filling: _Filling) -> SummaryRequest:
     return request
 
 
-def _prompt(request: SummaryRequest) -> Prompt:
+def _make_prompt(request: SummaryRequest) -> Prompt:
     """Return the user prompt for this kind of summary."""
     return make_user_prompt(
         request.kind,
@@ -387,5 +387,5 @@ def _says_nothing(line: str) -> bool:
 
 def _is_echo(text: str, request: SummaryRequest) -> bool:
     """Return whether a text repeats the prompt's own parts. One quoted label is no echo."""
-    repeats_instructions = len(text) >= _ECHO_CHARS and text in _prompt(request).behind
+    repeats_instructions = len(text) >= _ECHO_CHARS and text in _make_prompt(request).behind
     return repeats_instructions or _PROMPT_TAG.search(text) is not None or len(find_turns(text)) > 1

@@ -204,7 +204,7 @@ def _block(message: Message, caps: _Caps) -> _Block:
     if message.role == "system":
         return []
     pieces: list[str] = []
-    turns = [_turn(part, message.role, caps) for part in message.parts]
+    turns = [_label_and_text(part, message.role, caps) for part in message.parts]
     for label, group in groupby(turns, key=itemgetter(0)):
         texts = [text for _, text in group if text]
         if label is None:
@@ -214,15 +214,15 @@ def _block(message: Message, caps: _Caps) -> _Block:
     return pieces
 
 
-def _turn(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
+def _label_and_text(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
     """Return the label and the escaped text of a part that is its own turn; or None and the speaker's words, not escaped."""
     match part:
         case ToolResult():
-            return _ERROR if part.is_error else _RESULT, _result(part, caps.result_chars)
+            return _ERROR if part.is_error else _RESULT, _result_text(part, caps.result_chars)
         case ToolCall():
-            return _CALL, _call(part, caps.result_chars)
+            return _CALL, _call_text(part, caps.result_chars)
         case Opaque(content=content) if content and role == "assistant":
-            return _RESULT, _hosted_tool_turn(part, caps.result_chars)
+            return _RESULT, _provider_tool_text(part, caps.result_chars)
         case Opaque():
             return None, f"[block: {_one_line(part.kind)}]\n{_readable(part.content, caps.result_chars)}".strip()
         case Text():
@@ -233,23 +233,23 @@ def _turn(part: Part, role: Role, caps: _Caps) -> tuple[str | None, str]:
             return None, ""
 
 
-def _result(result: ToolResult, max_chars: int) -> str:
+def _result_text(result: ToolResult, max_chars: int) -> str:
     lines = [_readable(result.text, max_chars), *map(_placeholder, result.media)]
     return neutralize("\n".join(filter(None, lines))) or "(empty)"
 
 
-def _hosted_tool_turn(block: Opaque, max_chars: int) -> str:
+def _provider_tool_text(block: Opaque, max_chars: int) -> str:
     """Return the name of a tool that the provider ran, with its query, its output or both; untrusted words, as a result is."""
     return neutralize(f"{_one_line(block.name or block.kind)}\n{_readable(block.content, max_chars)}")
 
 
-def _call(call: ToolCall, max_chars: int) -> str:
+def _call_text(call: ToolCall, max_chars: int) -> str:
     """Return `name(key="value", ...)`, each value cut."""
-    values = (f"{_one_line(key)}={_value(value, max_chars)}" for key, value in call_arguments(call).items())
+    values = (f"{_one_line(key)}={_value_text(value, max_chars)}" for key, value in call_arguments(call).items())
     return neutralize(f"{_one_line(call.name)}({', '.join(values)})")
 
 
-def _value(value: object, max_chars: int) -> str:
+def _value_text(value: object, max_chars: int) -> str:
     if isinstance(value, str):
         return _as_json(_limit(_clean(value), max_chars))
     return _limit(_clean(_as_json(value)), max_chars)

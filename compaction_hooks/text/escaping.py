@@ -76,7 +76,7 @@ def _skeleton(text: str, gap: str = "") -> str:
     return text.casefold().translate(_LOOKALIKES)
 
 
-def _pack(text: str) -> str:
+def _compact_skeleton(text: str) -> str:
     """Return the skeleton of a decoded text without its spaces."""
     return "".join(_skeleton(text).split())
 
@@ -89,8 +89,8 @@ def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
     """
     text = _decode(text)
     if "\x1b" not in text:
-        return pattern.match(_pack(text)) is not None
-    return any(pattern.match(_pack(unshown.sub("", text))) for unshown in (_SEQUENCES, _COLOURS))
+        return pattern.match(_compact_skeleton(text)) is not None
+    return any(pattern.match(_compact_skeleton(unshown.sub("", text))) for unshown in (_SEQUENCES, _COLOURS))
 
 
 # -- where to look closely
@@ -122,14 +122,14 @@ def _spelling_pattern(words: Iterable[str], unseen: str) -> str:
     return f"(?:{'|'.join([f'[^{_PLAIN}]', *branches])})"
 
 
-def _spaced_pattern(word: str) -> str:
+def _loose_pattern(word: str) -> str:
     """Return a pattern for the skeleton of a word, with spaces anywhere in it."""
-    return r"\s*".join(map(re.escape, _pack(word)))
+    return r"\s*".join(map(re.escape, _compact_skeleton(word)))
 
 
 def _beginnings(words: Iterable[str]) -> list[str]:
     """Return the beginnings of the skeletons of words, as far as they are compared."""
-    return [_pack(word)[:_SPELLED_CHARS] for word in words]
+    return [_compact_skeleton(word)[:_SPELLED_CHARS] for word in words]
 
 
 # -- labels and tags that no text may show
@@ -149,7 +149,7 @@ _TURN_WORDS = ("startofturn", "endofturn", "sys")
 _LABEL_WORDS = ("toolcall", "tooluse", "toolresult", "tool", "function", "other", "inst", "conversationsummary")
 _BEFORE_WORDS = ("new", "latest", "current", "next", "real")
 # fmt: on
-_ROLES = "|".join(re.escape(_pack(word)) for word in _ROLE_WORDS)
+_ROLES = "|".join(re.escape(_compact_skeleton(word)) for word in _ROLE_WORDS)
 _BEFORE, _AFTER = f"(?:{'|'.join(_BEFORE_WORDS)})?", "(?:message|input|request|instructions?|prompt|says|said|turn)?"
 _NAMED = rf"{_BEFORE}(?:{_ROLES}){_AFTER}(?:\([^()]{{0,40}}\))?"
 """`User`, `Latest user message`, `Assistant (admin)`."""
@@ -220,7 +220,7 @@ _MAY_ENCODE_ANGLES = {lead: re.compile(code, re.IGNORECASE) for lead, code in _E
 """One pattern for each first character: so each is found, or not, at the speed of C."""
 _AFTER_ENCODED_ANGLE = re.compile(f"({_ENCODED_ANGLE})", re.IGNORECASE)
 _READS_AS_TAG = re.compile(
-    rf"\s*(?:/\s*)?(?:{'|'.join(map(_spaced_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
+    rf"\s*(?:/\s*)?(?:{'|'.join(map(_loose_pattern, (*_TAG_WORDS, 'startofturn', 'endofturn')))})(?!\w)"
 )
 """A space is also the gap for emphasis and invisible characters: it may be inside a name, and it ends a name."""
 _READS_AS_MARK = re.compile(r"/?sys>>|\|[^|<>]{1,40}\|>")
@@ -336,10 +336,10 @@ def _speaker_position(line: str) -> int | None:
         return None
     if not _reads_as(_NAMES_A_SPEAKER, start):
         return None
-    return None if line[0] in " \t" and _begins_small(_decode(start)) else word
+    return None if line[0] in " \t" and _begins_in_lower_case(_decode(start)) else word
 
 
-def _begins_small(text: str) -> bool:
+def _begins_in_lower_case(text: str) -> bool:
     """Return whether a text begins with a small letter, as a key in YAML does; a letter of an escape sequence counts."""
     text = _COLOURS.sub("", text).replace("\x1b", "")
     word = _end_of(_BEFORE_WORD, text)
@@ -350,7 +350,7 @@ def _first_letter(line: str) -> int:
     """Return the index of the first letter or digit of a line, encoded or not."""
     end = _end_of(_BEFORE_WORD, line)
     codes = _ENCODINGS.finditer(line, 0, end)
-    return next((code.start() for code in codes if _pack(_decode(code[0])).isalnum()), end)
+    return next((code.start() for code in codes if _compact_skeleton(_decode(code[0])).isalnum()), end)
 
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:

@@ -15,7 +15,7 @@ KEEP_RECENT_RATIO = 0.35
 EMERGENCY_KEEP_RATIO = 0.20
 """The most that is kept after an overflow, as a part of the window (Opal)."""
 MANUAL_KEEP_RATIO = 0.25
-"""The most a manual compaction keeps of the present context if the caller names no number: a person who asks wants it smaller
+"""The most a manual compaction keeps of the present context if the caller names no number: the caller wants it smaller
 (klaude-code keeps less on /compact too)."""
 TARGET_RATIO = 0.60
 """The most a view may hold after a compaction, as a part of the trigger, so that the next one is far away."""

@@ -75,9 +75,11 @@ class Windows:
         name = model or self._model
         is_own = model is None or self._model is None or model == self._model
         given = self._given if is_own else None
-        learned = self._learned.get(_plain(name))
+        learned = self._learned.get(_bare_name(name))
         if learned is not None and (given is None or learned < given.tokens):
             return ModelWindow(learned, is_input_only=False, source="a provider's error")
+
+        # A model that no table knows gets the window given for the controller's own: without one it has no threshold.
         found = given or _look_up(name, known) or self._given
         if found is None and default is not None:
             found = ModelWindow(default, is_input_only=False, source="default_context_window")
@@ -87,7 +89,7 @@ class Windows:
 
     def learn(self, model: str | None, tokens: int) -> None:
         """Correct the window of a model by the number in an error."""
-        self._learned[_plain(model or self._model)] = tokens
+        self._learned[_bare_name(model or self._model)] = tokens
 
     def _warn_once(self, name: str | None) -> None:
         if name in self._warned:
@@ -101,7 +103,7 @@ class Windows:
         )
 
 
-def _plain(model: str | None) -> str | None:
+def _bare_name(model: str | None) -> str | None:
     """Return a model's name without the provider in front of it."""
     return model and model.rpartition("/")[2].lower()
 
@@ -181,7 +183,7 @@ def names_of(model: str) -> Iterator[str]:
             yield bare
 
 
-def _positive(value: object) -> int | None:
+def _positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
@@ -204,7 +206,7 @@ def genai_prices_of(name: str, read: Callable[[Any], T]) -> T | None:
 
 
 def _genai_prices_tokens(name: str) -> int | None:
-    return genai_prices_of(name, lambda entry: _positive(entry.context_window))
+    return genai_prices_of(name, lambda entry: _positive_int(entry.context_window))
 
 
 @cache
@@ -227,4 +229,4 @@ def _input_limit(entry: object) -> int | None:
     if not isinstance(entry, dict):
         return None
     fields = cast("dict[str, object]", entry)
-    return _positive(fields.get("max_input_tokens")) if fields.get("mode") in _TEXT_MODES else None
+    return _positive_int(fields.get("max_input_tokens")) if fields.get("mode") in _TEXT_MODES else None

@@ -112,7 +112,7 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
             for value, key in _argument_names(arguments[id(part)]).items():
                 mentions[value].add(CALL, position, key)
         elif isinstance(part, Text) and message.role in ("user", "assistant"):
-            for value in _words(part.text):
+            for value in _find_words(part.text):
                 mentions[value].add(USER if message.role == "user" else ASSISTANT, position)
 
     # Results last: a name in them counts more readily if a message or a call has it too.
@@ -172,14 +172,14 @@ def _count_earlier(items: Sequence[Item], mentions: Mentions) -> None:
             mentions[value].add(weight, 0.0, "" if key in KIND_WEIGHTS else key)
     for item in items:
         if item.section is not Section.IDENTIFIERS:
-            for value in _words(item.text.partition(" -> ")[0]):
+            for value in _find_words(item.text.partition(" -> ")[0]):
                 mentions[value].add(_SPEAKERS.get(item.section, SUMMARY), 0.0)
 
 
 def _read_result(text: str, position: float, mentions: Mentions, seen: set[int]) -> None:
     """Count the names of one result that are worth a mention now, and add the others to `seen`."""
-    text = _ends(text)
-    kinds, keys = _words(text), _members(text)
+    text = _read_ends(text)
+    kinds, keys = _find_words(text), _find_members(text)
     named = {**kinds, **keys}
     weight = RESULT * min(1.0, LISTING / max(len(named), 1))
     for value in named:
@@ -192,20 +192,20 @@ def _read_result(text: str, position: float, mentions: Mentions, seen: set[int])
             seen.add(hash(value))
 
 
-def _words(text: str) -> dict[str, str]:
+def _find_words(text: str) -> dict[str, str]:
     """Return the identifier-like words of a text in their order, each with its kind."""
     found: dict[str, str] = {}
     for run in filter(_TELLING.search, dict.fromkeys(_RUN.findall(text))):
         if len(run) > MAX_CHARS:
             continue
-        for piece in _pieces(run) if ":" in run else (run,):
+        for piece in _split_run(run) if ":" in run else (run,):
             word = piece.lstrip("!?*_-&").rstrip(".!?*_-&~")
             if len(word) > 2 and (kind := kind_of(word)):
                 found[word] = kind
     return found
 
 
-def _ends(text: str) -> str:
+def _read_ends(text: str) -> str:
     """Return both ends of a text, cut between two names: half a name would be a wrong name."""
     if len(text) <= 2 * SCAN_CHARS:
         return text
@@ -214,13 +214,13 @@ def _ends(text: str) -> str:
     return f"{text[:head]}\n{text[tail:]}"
 
 
-def _pieces(run: str) -> Sequence[str]:
+def _split_run(run: str) -> Sequence[str]:
     """Return the parts of a run with colons that may be identifiers."""
     run = run.strip(":").rstrip(".")
     return (run,) if "://" in run or _WITH_LINE.fullmatch(run) else run.split(":")
 
 
-def _members(text: str) -> dict[str, str]:
+def _find_members(text: str) -> dict[str, str]:
     """Return the values of JSON members in a text that may be names, each with its key."""
     if '":' not in text and '" :' not in text:
         return {}
@@ -230,7 +230,7 @@ def _members(text: str) -> dict[str, str]:
 
 def _argument_names(made: CallMade) -> dict[str, str]:
     """Return the arguments of a call that may be names, each with its key: short values, and the names in a command."""
-    named = dict.fromkeys(_words(_ends(made.command or "")), "")
+    named = dict.fromkeys(_find_words(_read_ends(made.command or "")), "")
     for key, value in _leaves("", made.arguments):
         if value != made.command and not _DULL_KEY.search(key) and _is_value(value, key):
             named.setdefault(defuse(value), key)

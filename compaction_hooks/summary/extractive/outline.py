@@ -97,11 +97,11 @@ def parse(text: str) -> list[Item]:
     """
     items: list[Item] = []
     section = Section.NOTES
-    for number, block in enumerate(_blocks(text)):
+    for number, block in enumerate(_read_blocks(text)):
         heading = _HEADING.match(block)
         if heading:
-            section = _TITLES.get(_title(heading[1] or heading[2] or heading[3]), Section.NOTES)
-        elif (item := _item(block, section, f"line {number}")) is not None:
+            section = _TITLES.get(_bare_title(heading[1] or heading[2] or heading[3]), Section.NOTES)
+        elif (item := _read_item(block, section, f"line {number}")) is not None:
             items.append(item)
     return items
 
@@ -122,7 +122,7 @@ def render(items: Sequence[Item], *, is_prefix: bool = False) -> str:
         headings = [section.value] if above in (None, parent) else [above or "", section.value]
         parent = above
         lines += (f"#{PREFIX_HEADINGS.get(line, line)}" for line in headings) if is_prefix else headings
-        lines += _lines(section, chosen)
+        lines += _render_lines(section, chosen)
     return "\n".join(lines)
 
 
@@ -133,7 +133,7 @@ def as_data(item: Item) -> Item:
     return replace(item, text=_REQUEST_TAG.sub("‹", item.text))
 
 
-def _blocks(text: str) -> Iterator[str]:
+def _read_blocks(text: str) -> Iterator[str]:
     """Yield the lines with content. A request of several lines is one block with its tags; fenced code is left out."""
     request: list[str] = []
     is_code = False
@@ -154,7 +154,7 @@ def _blocks(text: str) -> Iterator[str]:
     yield from request
 
 
-def _item(block: str, section: Section, group: str) -> Item | None:
+def _read_item(block: str, section: Section, group: str) -> Item | None:
     if block.startswith(OPEN_REQUEST) and block.endswith(CLOSE_REQUEST):
         request = block[len(OPEN_REQUEST) : -len(CLOSE_REQUEST)].replace(_ESCAPED_CLOSE, CLOSE_REQUEST)
         return Item(section=Section.GOAL, text=request)
@@ -177,13 +177,13 @@ def _section_of_box(section: Section, *, is_done: bool) -> Section:
     return section if section in (Section.BLOCKED, Section.IN_PROGRESS) else Section.IN_PROGRESS
 
 
-def _title(heading: str) -> str:
+def _bare_title(heading: str) -> str:
     return re.sub(r"\s*\(.*\)$", "", heading).strip(" *:#").casefold()
 
 
 _LINE_SHARING = frozenset({Section.USER_FACTS, Section.ASSISTANT_FACTS, Section.IDENTIFIERS})
 _TITLES = {
-    **{_title(section.value): section for section in Section},
+    **{_bare_title(section.value): section for section in Section},
     "progress": Section.DONE,
     "attempted so far": Section.DONE,
     "completed": Section.DONE,
@@ -202,10 +202,12 @@ _TITLES = {
 def _is_plain(request: str) -> bool:
     """Return whether a request behind a dash is read back unchanged."""
     line = f"- {request}"
-    return list(_blocks(line)) == [line] and _item(line, Section.GOAL, "") == Item(section=Section.GOAL, text=request)
+    return list(_read_blocks(line)) == [line] and _read_item(line, Section.GOAL, "") == Item(
+        section=Section.GOAL, text=request
+    )
 
 
-def _lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
+def _render_lines(section: Section, items: Iterable[Item]) -> Iterator[str]:
     bullet = BULLETS.get(section, "- ")
     groups: dict[str, list[str]] = {}
     for number, item in enumerate(items):

@@ -112,9 +112,9 @@ class Step:
         return f"{name}({' '.join(words[:SIGNATURE_WORDS])}"
 
 
-def steps(calls: Iterable[CallMade]) -> Iterator[Step]:
+def read_steps(calls: Iterable[CallMade]) -> Iterator[Step]:
     """Return one step for each tool call, oldest first, except those for thinking and to-do lists."""
-    return (_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
+    return (_read_step(made) for made in calls if not _NO_STEP.match(_base_name(made.call.name)))
 
 
 def parse_step(text: str) -> Step:
@@ -131,7 +131,7 @@ def parse_step(text: str) -> Step:
         call=call,
         outcome=outcome.removeprefix(_FAILED),
         failed=outcome.startswith(_FAILED),
-        kind=_kind(name, arguments[:-1], is_command=_SHELL_NAME.search(name) is not None),
+        kind=_kind_of(name, arguments[:-1], is_command=_SHELL_NAME.search(name) is not None),
         count=int(count[1]) if count else 1,
     )
 
@@ -148,7 +148,7 @@ def step_items(earlier: Sequence[Item], new: Iterable[Step]) -> list[Item]:
     done = _merge_repeats([*map(parse_step, told), *new])
     succeeded = {step.signature: at for at, step in enumerate(done) if not step.failed}
     return [
-        _item(step, (at + 1) / len(done), is_mended=step.failed and succeeded.get(step.signature, -1) > at)
+        _make_item(step, (at + 1) / len(done), is_mended=step.failed and succeeded.get(step.signature, -1) > at)
         for at, step in enumerate(done)
     ]
 
@@ -171,7 +171,7 @@ def make_omitted_line(dropped: Iterable[Item], earlier: Iterable[Item], max_size
         step = parse_step(item.text)
         name = "other" if step.kind == "told" else re.sub(r"[;()]", "", step.call.partition("(")[0])
         counts[name] += step.count
-        if step.kind == "action" and not step.failed and (found := _objects(step.call)):
+        if step.kind == "action" and not step.failed and (found := _find_objects(step.call)):
             objects.setdefault(name, {})[found] = None
     lines = (_count_line(counts, objects, tools, calls) for tools, calls in DETAILS)
     return next((line for line in lines if size(line) <= max_size), "")
@@ -191,7 +191,7 @@ def _count_line(counts: Counter[str], objects: Mapping[str, Mapping[str, None]],
     return f"{total} more step{'s' if total > 1 else ''}, not listed: {'; '.join(listed)}"
 
 
-def _item(step: Step, age: float, *, is_mended: bool) -> Item:
+def _make_item(step: Step, age: float, *, is_mended: bool) -> Item:
     """Return the item of a step. The newest is worth three times as much as the oldest."""
     value = VALUES[step.kind] * (0.5 + age)
     if not step.failed:
@@ -213,21 +213,21 @@ def _merge_repeats(done: Iterable[Step]) -> list[Step]:
     return list(merged.values())
 
 
-def _step(made: CallMade) -> Step:
+def _read_step(made: CallMade) -> Step:
     call, result, arguments, command, failed = made
     shown = _arguments_text(arguments)
     if command is not None:
         line, _ = split_heredocs(command)
         shown = one_line(_without_cd(line[:SCAN_CHARS]), COMMAND_CHARS)
-    kind = _kind(call.name, command or shown, is_command=command is not None)
+    kind = _kind_of(call.name, command or shown, is_command=command is not None)
     if kind == "action" and _edits_file(arguments):
         kind = "edit"
-    outcome = "" if result is None else _error_line(result.text) if failed else _outcome(result.text, kind)
-    name = re.sub(r"[\s()]+", "_", _safe(one_line(call.name, NAME_CHARS))) or "tool"
-    return Step(call=f"{name}({_safe(shown)})", outcome=_safe(outcome), failed=failed, kind=kind)
+    outcome = "" if result is None else _error_line(result.text) if failed else _outcome_line(result.text, kind)
+    name = re.sub(r"[\s()]+", "_", _make_safe(one_line(call.name, NAME_CHARS))) or "tool"
+    return Step(call=f"{name}({_make_safe(shown)})", outcome=_make_safe(outcome), failed=failed, kind=kind)
 
 
-def _kind(name: str, arguments: str, *, is_command: bool) -> Kind:
+def _kind_of(name: str, arguments: str, *, is_command: bool) -> Kind:
     if is_command:
         return "read" if _only_reads(arguments) else "command"
     base = _base_name(name)
@@ -286,13 +286,13 @@ def _argument_text(value: object) -> str:
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
 
 
-def _objects(call: str) -> str:
+def _find_objects(call: str) -> str:
     """Return the objects of a call: its first arguments that look like identifiers, or an empty text."""
     values = (argument.partition("=")[2] for argument in call.partition("(")[2][:-1].split(", "))
     return " ".join([value for value in values if kind_of(value)][:MAX_VALUES])
 
 
-def _outcome(text: str, kind: Kind) -> str:
+def _outcome_line(text: str, kind: Kind) -> str:
     """Return the outcome of a successful call in a few words: nothing for reads and edits, "ok" for an action's record."""
     lines = _informative_lines(text[-SCAN_CHARS:]) if kind in ("action", "command") else []
     if not lines:
@@ -314,6 +314,6 @@ def _informative_lines(text: str) -> list[str]:
     return [line for line in stripped if len(line) > 1 and line != "(no output)"]
 
 
-def _safe(text: str) -> str:
+def _make_safe(text: str) -> str:
     """Return a tool's text in a form that cannot be taken for the line format or a tag."""
     return neutralize(defuse(text.replace(" -> ", " => ")))

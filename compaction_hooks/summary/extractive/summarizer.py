@@ -20,7 +20,7 @@ from compaction_hooks.summary.extractive.statements import (
     request_items,
     request_texts,
 )
-from compaction_hooks.summary.extractive.steps import make_omitted_line, step_items, steps
+from compaction_hooks.summary.extractive.steps import make_omitted_line, read_steps, step_items
 from compaction_hooks.summary.extractive.tasks import task_items
 from compaction_hooks.summary.extractive.text import both_ends, one_line, size
 from compaction_hooks.summary.summarizers import Summary, SummaryRequest
@@ -90,10 +90,13 @@ class ExtractiveSummarizer:
         for text in foreign_summaries(messages):
             # In the middle: the first and the last request are never dropped, and these come from another writer.
             earlier[1:1] = parse(remove_file_tags(text))
+
+        # Without calls, facts are all there is; an earlier summary with steps says that there were some.
         is_chat = not any(message.calls or message.results for message in messages)
-        is_chat = is_chat and not _under(earlier, Section.DONE, Section.IDENTIFIERS)
+        is_chat = is_chat and not _items_under(earlier, Section.DONE, Section.IDENTIFIERS)
+
         spoken = [message for message in messages if not message.is_summary]
-        items = [as_data(item) for item in _items(spoken, earlier, request.max_tokens, is_chat=is_chat)]
+        items = [as_data(item) for item in _collect_items(spoken, earlier, request.max_tokens, is_chat=is_chat)]
         if request.focus:
             items = _weigh_by_focus(items, request.focus)
         text = self._write(items, earlier, request, CHAT_SHARES if is_chat else WORK_SHARES)
@@ -108,16 +111,19 @@ class ExtractiveSummarizer:
         for attempt in range(MOST_TRIES):
             chosen = select(items, room - size(line), shares)
             kept = {id(item) for item in chosen}
-            dropped = [item for item in _under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
-            line = make_omitted_line(dropped, _under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
+            dropped = [item for item in _items_under(items, Section.DONE, Section.BLOCKED) if id(item) not in kept]
+            line = make_omitted_line(dropped, _items_under(earlier, Section.DONE), request.max_tokens * OMITTED_SHARE)
             if line:
                 chosen.insert(0, Item(section=Section.DONE, text=line))
             text = neutralize(render(chosen, is_prefix=request.kind == "turn_prefix"))
+
             tokens = self.estimator.estimate_tokens(text)
             if tokens <= request.max_tokens:
                 best = max(best, text, key=len)
                 if attempt or tokens > FULL * request.max_tokens:
                     break
+
+            # `size` is rough: scale the room by the error of the last try.
             factor = 0.98 * request.max_tokens / max(tokens, 1)
             if attempt + 1 >= TRIES:
                 if best:
@@ -138,35 +144,40 @@ def _prepare(part: Part) -> Part:
             return part
 
 
-def _items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool) -> list[Item]:
+def _collect_items(
+    messages: Sequence[Message], earlier: Sequence[Item], max_tokens: int, *, is_chat: bool
+) -> list[Item]:
     """Return all items, in the order of the text's sections."""
     calls = read_calls(messages)
+    # The file lists carry modified paths already.
     known = frozenset(find_touched_files(calls).modified)
     identifiers = [] if is_chat else identifier_items(collect_mentions(messages, calls, earlier), known)
-    asked = [item.text for item in _under(earlier, Section.GOAL)] + request_texts(messages)
+    asked = [item.text for item in _items_under(earlier, Section.GOAL)] + request_texts(messages)
     requests = request_items(asked, max_tokens * REQUESTS_SHARE)
-    facts = _under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+
+    facts = _items_under(earlier, Section.USER_FACTS, Section.ASSISTANT_FACTS)
     if is_chat:
-        facts = _under(earlier, Section.GOAL) + facts
+        facts = _items_under(earlier, Section.GOAL) + facts
         requests = [item for item in requests if item.must]
+
     return [
         *requests,
-        *constraint_items(asked, _under(earlier, Section.CONSTRAINTS)),
-        *step_items(_under(earlier, Section.DONE, Section.BLOCKED), steps(calls)),
-        *task_items(messages, calls, _under(earlier, Section.IN_PROGRESS)),
-        *decision_items(() if is_chat else messages, _under(earlier, Section.DECISIONS)),
-        *next_items(messages, _under(earlier, Section.NEXT)),
+        *constraint_items(asked, _items_under(earlier, Section.CONSTRAINTS)),
+        *step_items(_items_under(earlier, Section.DONE, Section.BLOCKED), read_steps(calls)),
+        *task_items(messages, calls, _items_under(earlier, Section.IN_PROGRESS)),
+        *decision_items(() if is_chat else messages, _items_under(earlier, Section.DECISIONS)),
+        *next_items(messages, _items_under(earlier, Section.NEXT)),
         *fact_items(messages if is_chat else (), facts),
         *identifiers,
-        *_notes(_under(earlier, Section.NOTES)),
+        *_note_items(_items_under(earlier, Section.NOTES)),
     ]
 
 
-def _under(items: Iterable[Item], *sections: Section) -> list[Item]:
+def _items_under(items: Iterable[Item], *sections: Section) -> list[Item]:
     return [item for item in items if item.section in sections]
 
 
-def _notes(notes: Sequence[Item]) -> list[Item]:
+def _note_items(notes: Sequence[Item]) -> list[Item]:
     """Return notes on one line each. The first is worth most: other writers begin with the most important points."""
     return [
         replace(item, text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(notes))

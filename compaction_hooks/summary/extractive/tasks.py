@@ -51,6 +51,7 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
             tasks.clear()
             tasks.update((_text(row), _value(row)) for row in rows if not _is_done(row))
             return
+
     if not _TASK_NAME.search(call.name):
         return
     number = next((str(arguments[key]) for key in _ID_KEYS if key in arguments), "")

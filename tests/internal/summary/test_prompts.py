@@ -28,17 +28,17 @@ Prompt = Callable[[str | None, int], str]
 
 
 def first(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return make_user_prompt("history", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return make_user_prompt("history", focus=focus, max_tokens=max_tokens).fill_with(TRANSCRIPT)
 
 
 def update(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return make_user_prompt("update", previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).around(
+    return make_user_prompt("update", previous_summary="## Goal\nOld.", focus=focus, max_tokens=max_tokens).fill_with(
         TRANSCRIPT
     )
 
 
 def prefix(focus: str | None = None, max_tokens: int = 1000) -> str:
-    return make_user_prompt("turn_prefix", focus=focus, max_tokens=max_tokens).around(TRANSCRIPT)
+    return make_user_prompt("turn_prefix", focus=focus, max_tokens=max_tokens).fill_with(TRANSCRIPT)
 
 
 every_prompt = pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_texts_change_together_with_their_version() -> None:
 
 def test_no_text_escapes_into_a_format_string() -> None:
     braces = "{focus} {0} {"
-    text = make_user_prompt("history", focus=braces, max_tokens=10).around([braces])
+    text = make_user_prompt("history", focus=braces, max_tokens=10).fill_with([braces])
     assert text.count(braces) == 2
     assert braces in make_user_prompt("update", previous_summary=braces, focus=None, max_tokens=10).before
 
