@@ -17,10 +17,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import CharacterEstimator
-from tests.benchmarks.history import grow
 from tests.class_texts import CLASS_TEXTS
 from tests.data import sessions
 from tests.token_accuracy import (
@@ -29,7 +27,6 @@ from tests.token_accuracy import (
     projections_after_compaction,
     read,
     text_ratio,
-    texts,
     usage_reports,
 )
 
@@ -210,30 +207,12 @@ def print_speed_table(rounds: int) -> None:
     print_table("Time of one estimate", columns, rows)
 
 
-def session_table(rounds: int) -> None:
-    """Print the time for all messages of a generated session of 10,000, and of SHA-256 of their texts."""
-    chat = OpenAIChatFormat()
-    messages = [piece for message in grow(10_000) for piece in chat.read(message)]
-    encoded = [text.encode() for text in texts(messages)]
-    whole = b"".join(encoded)
-    works = {
-        "estimate of each message": lambda: [ESTIMATOR.estimate_message_tokens(message) for message in messages],
-        "SHA-256 of each text": lambda: [hashlib.sha256(text).digest() for text in encoded],
-        "SHA-256 of all text at once": lambda: hashlib.sha256(whole).digest(),
-    }
-    rows = ((name, f"{seconds * 1e3:.1f} ms") for name, seconds in least_seconds(works, rounds).items())
-    print_table(
-        f"{len(messages):,} messages, {len(encoded):,} texts, {len(whole) / 1e6:.1f} MB", ("work", "time"), rows
-    )
-
-
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds: int = parser.parse_args().rounds
     print_speed_table(rounds)
-    session_table(rounds)
     classes_table()
     recorded = list(sessions())
     if recorded:

@@ -12,13 +12,12 @@ from __future__ import annotations
 import argparse
 import logging
 import re
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from compaction_hooks import CompactionController, ContextOverflowError, ExtractiveSummarizer, Summary, SummaryRequest
+from compaction_hooks import CompactionController, ContextOverflowError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.tokens import CharacterEstimator
@@ -30,8 +29,6 @@ ESTIMATOR = CharacterEstimator()
 FORMAT = OpenAIChatFormat()
 MANUAL_KEEP_RATIO = 0.20
 """Share of a conversation that a manual compaction keeps word for word, if the conversation fits the window."""
-MINIMUM_PROBES = 30
-"""Kinds with fewer probes are printed as too few."""
 
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]{3,80}")
 _IDENTIFIER = re.compile(r"[\d/@_]")
@@ -55,25 +52,9 @@ class Contexts:
     compactions: int
 
 
-class TimedSummarizer:
-    """The default summariser with its CPU seconds and the bytes of its input."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.bytes = 0
-        self._summarize = ExtractiveSummarizer()
-
-    def __call__(self, request: SummaryRequest, /) -> Summary:
-        start = time.process_time()
-        summary = self._summarize(request)
-        self.seconds += time.process_time() - start
-        self.bytes += sum(len(message_text(m).encode("utf-8", "surrogatepass")) for m in request.messages)
-        return summary
-
-
-def contexts(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> Contexts:
+def contexts(messages: list[Chat], window: int) -> Contexts:
     """Replay a conversation call by call; if nothing was due, compact it once manually."""
-    view, compactions = compact(messages, window, summarizer)
+    view, compactions = compact(messages, window)
     ours = chat_text(view)
     tokens = ESTIMATOR.estimate_tokens(ours)
     kept = count_kept(messages, view)
@@ -87,9 +68,9 @@ def contexts(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> 
     )
 
 
-def compact(messages: list[Chat], window: int, summarizer: TimedSummarizer) -> tuple[list[Chat], int]:
+def compact(messages: list[Chat], window: int) -> tuple[list[Chat], int]:
     """Return the view at the end of the conversation, and the number of compactions."""
-    session = CompactionController(context_window=window, summarizer=summarizer).session("probes")
+    session = CompactionController(context_window=window).session("probes")
     for index, message in enumerate(messages):
         if index and message["role"] == "assistant":
             session.transform_context_sync(messages[:index])
@@ -181,7 +162,6 @@ def share_of_words(answer: str, context: str) -> float:
 
 def measure(window: int) -> None:
     """Print the table for one window."""
-    summarizer = TimedSummarizer()
     shares: defaultdict[str, list[list[float]]] = defaultdict(list)
     compactions: list[int] = []
     impossible = 0
@@ -189,7 +169,7 @@ def measure(window: int) -> None:
         if not session.get("probes"):
             continue
         try:
-            made = contexts(session["messages"], window, summarizer)
+            made = contexts(session["messages"], window)
         except ContextOverflowError:
             impossible += 1
             continue
@@ -204,9 +184,7 @@ def measure(window: int) -> None:
     print("| kind | probes | ours | tail only | tail and identifiers |\n|---|--:|--:|--:|--:|")
     for kind, rows in sorted(shares.items()):
         means = (sum(row[i] for row in rows) / len(rows) for i in range(3))
-        note = "" if len(rows) >= MINIMUM_PROBES else " (too few)"
-        print(f"| {kind}{note} | {len(rows)} | {' | '.join(f'{mean:.1%}' for mean in means)} |")
-    print(f"\nsummariser: {summarizer.bytes / summarizer.seconds / 1e6:.1f} MB of text per CPU second")
+        print(f"| {kind} | {len(rows)} | {' | '.join(f'{mean:.1%}' for mean in means)} |")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 Json = dict[str, Any]
+Read = Callable[..., RecordedSession]
 
 
 def write(path: Path, *objects: object) -> Path:

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple
 from tests.benchmarks.money.conversations import Conversation, conversations
 from tests.benchmarks.money.playing import Score, play
 from tests.benchmarks.money.report import better, price_table, score_table
-from tests.benchmarks.money.rules import differences
 from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, Strategy
 from tests.benchmarks.money.workers import peer
 
@@ -62,8 +61,6 @@ PEERS: Final = (
     ),
     PeerPlan("tunacode-cli", "tunacode", "tunacode", "shared_worker", ("tunacode_controller",)),
 )
-SLOW: Final = (PeerPlan("LiteLLM trim_messages", "litellm", "litellm", "litellm_worker"),)
-"""Peers that need seconds for each call of a long conversation: run with `--slow` only."""
 
 
 def _runnable(plans: Sequence[PeerPlan], folder: Path | None) -> Iterator[tuple[str, AbstractContextManager[Strategy]]]:
@@ -99,15 +96,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--window", type=int, nargs="+", default=WINDOWS, help="context windows, in tokens")
     parser.add_argument("--quick", action="store_true", help=f"every {QUICK}th conversation")
-    parser.add_argument("--slow", action="store_true", help="LiteLLM too")
     parser.add_argument("--environments", type=Path, help="a folder with an environment for each peer")
     arguments = parser.parse_args()
     print(*price_table(), sep="\n")
-    for difference in differences():
-        print(f"\nprices: {difference}")
     with ExitStack() as stack:
-        plans = (*PEERS, *SLOW) if arguments.slow else PEERS
-        peers = {name: stack.enter_context(each) for name, each in _runnable(plans, arguments.environments)}
+        peers = {name: stack.enter_context(each) for name, each in _runnable(PEERS, arguments.environments)}
         for window in arguments.window:
             _report(window, [NOTHING, OURS, *VARIANTS, *peers.values()], list(peers), QUICK if arguments.quick else 1)
 

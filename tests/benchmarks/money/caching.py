@@ -35,10 +35,6 @@ class Bill:
         price = self.read * rules.read + self.written * rules.write + (self.plain + self.asked) * rules.input
         return (price + (self.output + self.summaries) * rules.output) / 1e6
 
-    def equivalents(self, rules: CacheRules) -> float:
-        """Return the number of uncached input tokens of the same price."""
-        return self.dollars(rules) / rules.input * 1e6
-
 
 @dataclass(slots=True)
 class _Node:

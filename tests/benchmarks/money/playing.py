@@ -22,9 +22,7 @@ class Score:
         bills: The provider's bill, by model.
         calls, refused: Model calls, and those larger than the window, which get an error and cost nothing.
         broken: Requests with a call that has no result, or a result that has no call.
-        summaries: Calls of the summariser.
         changes: Requests that do not begin with the whole request before them.
-        sent: Tokens of all answered requests.
         names, names_known: Uses of names that were last mentioned long before, and those with the name in the request.
         probes, probes_known: Questions with an answer in the conversation, and those with an answer in the last request.
     """
@@ -33,9 +31,7 @@ class Score:
     calls: int = 0
     refused: int = 0
     broken: int = 0
-    summaries: int = 0
     changes: int = 0
-    sent: int = 0
     names: int = 0
     names_known: int = 0
     probes: int = 0
@@ -105,7 +101,6 @@ class _Played:
     def _charge(self, blocks: list[Block], size: int, output: int) -> None:
         for model, bill in self._caches.request(blocks).items():
             self._score.bills[model] += replace(bill, output=output)
-        self._score.sent += size
         self._run.report_usage(Usage(input_tokens=size, output_tokens=output))
 
     def _vocabulary(self, message: Chat) -> Vocabulary:
@@ -119,7 +114,6 @@ class _Played:
     def finish(self) -> Score:
         """Return the score, including the summariser's calls and the questions at the end."""
         score, summaries = self._score, self._run.summaries
-        score.summaries = len(summaries)
         extra = Bill(asked=sum(s.asked for s in summaries), summaries=sum(s.answered for s in summaries))
         for model in score.bills:
             score.bills[model] += extra

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from tests.benchmarks.money.playing import Score
 from tests.benchmarks.money.rules import RULES, CacheRules
-
-_MEASURED: Final = "claude-sonnet-5"
-"""The model whose rules the column of token equivalents uses."""
 
 
 def price_table() -> Iterator[str]:
@@ -38,18 +34,14 @@ def score_table(scores: Mapping[str, Score]) -> Iterator[str]:
     yield (
         "| strategy | "
         + " | ".join(rules.model for rules in RULES)
-        + " | M token equivalents | names used again | probes | refused | broken | prefix changes | summaries | mean context |"
+        + " | names used again | probes | refused | broken | prefix changes |"
     )
-    yield "|---|" + "--:|" * (len(RULES) + 8)
+    yield "|---|" + "--:|" * (len(RULES) + 5)
     for name, score in scores.items():
         dollars = " | ".join(f"${score.bills[rules.model].dollars(rules):.2f}" for rules in RULES)
-        measured = next(rules for rules in RULES if rules.model == _MEASURED)
-        answered = score.calls - score.refused
         yield (
-            f"| {name} | {dollars} | {score.bills[_MEASURED].equivalents(measured) / 1e6:.1f} "
-            f"| {_share(score.names_known, score.names)} | {_share(score.probes_known, score.probes)} "
-            f"| {score.refused or ''} | {score.broken or ''} | {score.changes} | {score.summaries} "
-            f"| {score.sent // max(answered, 1):,} |"
+            f"| {name} | {dollars} | {_share(score.names_known, score.names)} | {_share(score.probes_known, score.probes)} "
+            f"| {score.refused or ''} | {score.broken or ''} | {score.changes} |"
         )
 
 

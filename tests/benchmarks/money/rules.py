@@ -1,10 +1,8 @@
-"""Published prompt-cache rules and prices, each with its source. Read on 2026-11-22; `differences` compares with genai-prices."""
+"""Published prompt-cache rules and prices, each with its source. Read on 2026-11-22."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Final
 
 
@@ -102,25 +100,3 @@ RULES: Final = (
     ),
 )
 """One current model of each provider, and OpenAI's rules before GPT-5.6, which many models in use still have."""
-
-
-def differences() -> Iterator[str]:
-    """Yield the differences of base prices from the installed genai-prices; none if it is not installed."""
-    if find_spec("genai_prices") is None:
-        return
-    from genai_prices import data_snapshot
-
-    providers = {provider.id: provider for provider in data_snapshot.get_snapshot().providers}
-    for rules in RULES:
-        model = next((m for m in providers[rules.provider].models if m.id == rules.model), None)
-        if model is None:
-            yield f"genai-prices does not know {rules.model}"
-            continue
-        prices = model.prices[0].prices if isinstance(model.prices, list) else model.prices
-        ours = {"input": rules.input, "cache_read": rules.read, "output": rules.output}
-        if prices.cache_write_mtok is not None:
-            ours["cache_write"] = rules.write
-        for name, price in ours.items():
-            theirs = getattr(prices, f"{name}_mtok")
-            if theirs is not None and float(getattr(theirs, "base", theirs)) != price:
-                yield f"{rules.model}: {name} {price} here, {getattr(theirs, 'base', theirs)} there"

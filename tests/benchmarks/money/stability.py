@@ -18,8 +18,6 @@ from compaction_hooks.events import CompactionEvent, CompactionFinished
 from tests.benchmarks.money.conversations import FORMAT, conversations
 from tests.benchmarks.money.wire import Chat
 
-_CLEARED = "[Old tool result cleared"
-
 
 @dataclass(slots=True)
 class Stability:
@@ -28,10 +26,7 @@ class Stability:
     Attributes:
         before, before_kept: Requests before any compaction, and those that begin with the whole previous request.
         after, after_kept: The same for requests after a compaction that made no compaction themselves.
-        compactions, changed: Requests with a compaction, and those that do not begin with the previous request.
-        cleared, cleared_elsewhere: Results that became markers in a compaction, and in any other request.
-        copies: Kept messages that are not the host's own object although they read the same.
-        refused: Requests that cannot be made to fit.
+        compactions: Requests with a compaction.
     """
 
     before: int = 0
@@ -39,11 +34,6 @@ class Stability:
     after: int = 0
     after_kept: int = 0
     compactions: int = 0
-    changed: int = 0
-    cleared: int = 0
-    cleared_elsewhere: int = 0
-    copies: int = 0
-    refused: int = 0
 
     def add(self, other: Stability) -> None:
         """Add the counts of another conversation."""
@@ -72,7 +62,6 @@ def follow(messages: Sequence[Chat], calls: Iterable[int], window: int) -> Stabi
     events: list[CompactionEvent] = []
     session = CompactionController(context_window=window, format=FORMAT, on_event=events.append).session("stability")
     dumps, found = _Dumps(), Stability()
-    own, known = set(map(id, messages)), set(dumps(messages))
     last: list[str] = []
     has_compacted = False
     for index in calls:
@@ -80,32 +69,25 @@ def follow(messages: Sequence[Chat], calls: Iterable[int], window: int) -> Stabi
         try:
             sent = session.transform_context_sync(list(messages[:index]))
         except ContextOverflowError:
-            found.refused += 1
             continue
         now = dumps(sent)
         is_made = any(isinstance(event, CompactionFinished) for event in events)
         if last:
             _compare(found, last, now, is_made=is_made, has_compacted=has_compacted)
-        found.copies += sum(id(message) not in own and text in known for message, text in zip(sent, now, strict=True))
         last, has_compacted = now, has_compacted or is_made
     return found
 
 
 def _compare(found: Stability, last: list[str], now: list[str], *, is_made: bool, has_compacted: bool) -> None:
     is_kept = now[: len(last)] == last
-    cleared = 0 if is_kept else sum(_CLEARED in text for text in now) - sum(_CLEARED in text for text in last)
     if is_made:
         found.compactions += 1
-        found.changed += not is_kept
-        found.cleared += max(cleared, 0)
     elif has_compacted:
         found.after += 1
         found.after_kept += is_kept
-        found.cleared_elsewhere += abs(cleared)
     else:
         found.before += 1
         found.before_kept += is_kept
-        found.cleared_elsewhere += abs(cleared)
 
 
 def main() -> None:
