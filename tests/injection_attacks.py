@@ -272,6 +272,6 @@ def labels_seen(text: str) -> list[str]:
 
 
 def _is_entry(line: str) -> bool:
-    """Whether a line is indented and begins small, as `user:` does in YAML."""
+    """Return whether a line is indented and begins small, as `user:` does in YAML."""
     letters = (char for char in _UNSEEN.sub("", _decode(line)) if char.isalnum())
     return line[:1] in (" ", "\t") and next(letters, "").islower()

@@ -248,7 +248,7 @@ class _Run:
         return size
 
     def _answers_covered_call(self, host: Sequence[ChatMessage]) -> bool:
-        """Whether a new result belongs to a tool call that is no longer in the view; its record then does not apply."""
+        """Return whether a new result belongs to a tool call that is no longer in the view; its record then does not apply."""
         new = host[len(self._last_host) :]
         shown = {call["id"] for message in (*self._last_view, *new) for call in message.get("tool_calls") or ()}
         return any(message["role"] == "tool" and message.get("tool_call_id") not in shown for message in new)

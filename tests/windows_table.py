@@ -32,7 +32,7 @@ KNOWN_WINDOWS: Final[dict[int, str]] = {{
 
 
 def windows() -> dict[str, int]:
-    """The windows of the makers' own models, by name in lower case without dates; of several the smallest."""
+    """Return the windows of the makers' own models, by name in lower case without dates; of several the smallest."""
     from genai_prices import data_snapshot
 
     found: dict[str, int] = {}
@@ -71,23 +71,23 @@ def prefixes(name: str) -> Iterator[str]:
 
 
 def is_family(begin: str, table: Mapping[str, int]) -> bool:
-    """Whether all models whose names begin so have one window, or nearly."""
+    """Return whether all models whose names begin so have one window, or nearly."""
     found = members(begin, table).values()
     return is_alike(min(found), max(found))
 
 
 def members(begin: str, table: Mapping[str, int]) -> dict[str, int]:
-    """The models whose names begin so."""
+    """Return the models whose names begin so."""
     return {name: tokens for name, tokens in table.items() if f"{name}-".startswith(f"{begin}-")}
 
 
 def is_alike(one: int, other: int) -> bool:
-    """Whether a window may be told for another one: not larger, and hardly smaller."""
+    """Return whether a window may be told for another one: not larger, and hardly smaller."""
     return other * ALIKE <= one <= other
 
 
 def longest(chosen: Mapping[str, int], name: str) -> int | None:
-    """The window of the longest beginning of a name, as `windows._from_table` finds it."""
+    """Return the window of the longest beginning of a name, as `windows._from_table` finds it."""
     words = name.split("-")
     found = (chosen.get("-".join(words[:count])) for count in range(len(words), 0, -1))
     return next(filter(None, found), None)

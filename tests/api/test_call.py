@@ -18,7 +18,7 @@ CUT = [
 BELIEFS = pytest.mark.parametrize("window", [None, 128_000], ids=["window unknown", "window believed larger"])
 
 
-def answered(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
+def answer_with(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
 
@@ -40,7 +40,7 @@ class Model:
 
 
 def conversation() -> list[Chat]:
-    """About 7,000 tokens."""
+    """Return a conversation of about 7,000 tokens."""
     return [user("go"), *steps(20, 300)]
 
 
@@ -49,9 +49,9 @@ def conversation() -> list[Chat]:
 def test_an_answer_that_the_window_cut_is_asked_for_once_more(
     ending: str, written: int, asked: int | None, window: int | None
 ) -> None:
-    model = Model(answered(ending, 7_000, written), answered("stop", 3_000, 900))
+    model = Model(answer_with(ending, 7_000, written), answer_with("stop", 3_000, 900))
     answer = controller(window, summarizer=Scripted()).call_sync(conversation(), model, max_output_tokens=asked)
-    assert answer == answered("stop", 3_000, 900)
+    assert answer == answer_with("stop", 3_000, 900)
     assert model.sizes[1] < 0.7 * model.sizes[0]
 
 
@@ -60,9 +60,9 @@ def test_an_answer_that_the_window_cut_is_asked_for_once_more(
 def test_an_answer_that_is_cut_again_is_handed_on(
     ending: str, written: int, asked: int | None, window: int | None
 ) -> None:
-    model = Model(*(answered(ending, input, written) for input in (7_000, 3_000)))
+    model = Model(*(answer_with(ending, input, written) for input in (7_000, 3_000)))
     hooks = controller(window, summarizer=Scripted())
-    assert hooks.call_sync(conversation(), model, max_output_tokens=asked) == answered(ending, 3_000, written)
+    assert hooks.call_sync(conversation(), model, max_output_tokens=asked) == answer_with(ending, 3_000, written)
     assert model.answers == []
 
 
@@ -78,7 +78,7 @@ def test_an_answer_that_is_cut_again_is_handed_on(
 def test_an_answer_that_its_own_limit_ended_is_left_alone(
     settings: CompactionSettings, asked: int | None, window: int | None
 ) -> None:
-    model = Model(answered("length", 7_000, 800))
+    model = Model(answer_with("length", 7_000, 800))
     controller(window, settings=settings).call_sync(conversation(), model, max_output_tokens=asked)
     assert len(model.sent) == 1
 
@@ -91,7 +91,7 @@ def test_only_the_providers_own_word_teaches_a_window() -> None:
         (("length", 800, 4_000), 128_000),
     ]:
         hooks = controller(128_000, summarizer=Scripted())
-        model = Model(answered(ending, 7_000, written), answered("stop", 3_000, 900))
+        model = Model(answer_with(ending, 7_000, written), answer_with("stop", 3_000, 900))
         hooks.call_sync(conversation(), model, max_output_tokens=asked)
         hooks.transform_context_sync(conversation())
         assert hooks.state().context_window == taught
@@ -100,15 +100,15 @@ def test_only_the_providers_own_word_teaches_a_window() -> None:
 def test_a_window_that_is_smaller_already_is_not_raised() -> None:
     hooks = controller(7_000, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
     hooks.call_sync(
-        conversation(), Model(answered("model_context_window_exceeded", 7_000, 800), answered("stop", 3_000, 9))
+        conversation(), Model(answer_with("model_context_window_exceeded", 7_000, 800), answer_with("stop", 3_000, 9))
     )
     assert hooks.state().context_window == 7_000
 
 
 def test_a_model_whose_answers_end_where_they_end_is_not_asked_twice_each_time() -> None:
     """More room did not make the answer longer, so that it was the model's own limit; the next one is left alone."""
-    short = answered("length", 3_000, 800)
-    hooks, model = controller(None, summarizer=Scripted()), Model(answered("length", 7_000, 800), short, short)
+    short = answer_with("length", 3_000, 800)
+    hooks, model = controller(None, summarizer=Scripted()), Model(answer_with("length", 7_000, 800), short, short)
     hooks.call_sync(conversation(), model, max_output_tokens=4_000)
     hooks.call_sync(conversation(), model, max_output_tokens=4_000)
     assert len(model.sent) == 3

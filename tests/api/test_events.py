@@ -43,7 +43,7 @@ THRESHOLD = CompactionReason.THRESHOLD
 
 
 def events_of(messages: list[Any], window: int = 8_192) -> list[CompactionEvent]:
-    """Everything that is told of one call, of a summariser that quotes the conversation too."""
+    """Return all events of one call, with a summarizer that quotes the conversation too."""
     heard: list[CompactionEvent] = []
     summarizer = Scripted(f"## Goal\n- {SECRET}")
     settings = CompactionSettings(clear_tool_results=False)

@@ -18,12 +18,12 @@ Dicts = list[Mapping[str, Any]]
 
 
 def chat(count: int) -> Dicts:
-    """An agent's run as OpenAI chat has it: a request in plain text, then calls and results."""
+    """Return an agent's run in the form of OpenAI chat: a request in plain text, then tool calls and results."""
     return [user("Mend the parser."), *steps(count)]
 
 
 def anthropic(count: int) -> Dicts:
-    """The same as Anthropic has it."""
+    """Return the same run in Anthropic's form."""
     run: Dicts = [user("Mend the parser.")]
     for n in range(count):
         call = {"type": "tool_use", "id": f"toolu_{n}", "name": "read_file", "input": {"path": f"src/{n}.py"}}
@@ -33,7 +33,7 @@ def anthropic(count: int) -> Dicts:
 
 
 def responses(count: int) -> Dicts:
-    """The same as OpenAI Responses has it."""
+    """Return the same run in the form of OpenAI Responses."""
     run: Dicts = [user("Mend the parser.")]
     for n in range(count):
         run += [
@@ -61,7 +61,7 @@ def controller(**keywords: Any) -> CompactionController[Any]:
     return CompactionController(context_window=8_192, **{"settings": settings, **keywords})
 
 
-def found(view: list[Any], format: MessageFormat[Any]) -> list[str]:
+def find_breaches(view: list[Any], format: MessageFormat[Any]) -> list[str]:
     """Return the rules that a view breaks."""
     pieces = [piece for message in view for piece in format.read(message)]
     return [
@@ -77,7 +77,7 @@ def test_without_a_format_a_run_is_compacted_as_with_its_own(name: str) -> None:
     for count in range(1, 60, 4):
         view = own.transform_context_sync(made(count))
         assert view == told.transform_context_sync(made(count))
-        assert found(view, format) == []
+        assert find_breaches(view, format) == []
     assert own.state().compaction_count > 1
 
 
@@ -87,7 +87,7 @@ async def test_a_list_that_is_there_from_the_start_is_read_as_it_is_written(name
     messages = made(60)
     view = await controller().transform_context(messages)
     assert len(view) < len(messages)
-    assert found(view, format) == []
+    assert find_breaches(view, format) == []
 
 
 @each
@@ -100,7 +100,7 @@ def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
     assert hooks.state().compaction_count == 1
     view = hooks.transform_context_sync([*talk, *made(3)])
     assert hooks.state().compaction_count == 1
-    assert found(view, format) == []
+    assert find_breaches(view, format) == []
     assert len(view) < len(talk)
 
 
@@ -183,7 +183,7 @@ def test_a_pin_tells_the_format_as_a_list_does() -> None:
     hooks.pin(messages[2])
     view = hooks.transform_context_sync(messages)
     assert messages[2] in view
-    assert found(view, AnthropicFormat()) == []
+    assert find_breaches(view, AnthropicFormat()) == []
 
 
 class Gateway(AnthropicFormat):

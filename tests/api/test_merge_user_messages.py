@@ -32,7 +32,7 @@ def text_of(message: Any) -> str:
 
 
 def rows(view: Sequence[Any]) -> int:
-    """How often a user message follows another."""
+    """Return how often a user message follows another."""
     return sum(one["role"] == other["role"] == "user" for one, other in pairwise(view))
 
 

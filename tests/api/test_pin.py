@@ -28,8 +28,8 @@ from tests.conversations import (
 from tests.stores.later import LaterStore
 
 
-def pinned_step() -> list[Chat]:
-    """One message with two calls, and their results: one message in Anthropic's form, two in OpenAI's."""
+def step_to_pin() -> list[Chat]:
+    """Return a message with two tool calls, and their results: one message in Anthropic's form, two in OpenAI's."""
     return [
         assistant("Both files.", call("a", path="a.py"), call("b", path="b.py")),
         tool("a", "the contents of a"),
@@ -45,7 +45,7 @@ def conversation() -> list[Chat]:
 
 
 def process(store: RecordStore | None = None, **more: Any) -> Controller:
-    """A controller as each start of the program makes it."""
+    """Return a controller as each start of the program makes it."""
     return controller(200_000, summarizer=Scripted("- facts"), store=store, **more)
 
 
@@ -292,7 +292,7 @@ def test_a_pinned_step_stays_whole_in_another_format() -> None:
     """The two results are one message there, which no pin names; the call that is named brings them along."""
     chat, anthropic = OpenAIChatFormat(), AnthropicFormat()
     hooks = controller(200_000, summarizer=Scripted("- facts"))
-    step = pinned_step()
+    step = step_to_pin()
     messages = [user("Compare the two files."), *step, *steps(10)]
     hooks.transform_context_sync(messages)
     hooks.pin(step[1])
@@ -337,7 +337,7 @@ def test_a_pinned_call_of_a_split_step_brings_its_siblings_where_their_results_a
 def test_a_stored_view_with_a_pinned_step_is_read_as_what_it_stands_for() -> None:
     """A full list and a trimmed list agree: messages after the summary that repeat summarized ones are not shown twice."""
     hooks = controller(200_000, summarizer=Scripted("- facts"))
-    step = pinned_step()
+    step = step_to_pin()
     messages = [user("Compare the two files."), *step, *steps(10)]
     hooks.transform_context_sync(messages)
     hooks.pin(step[1])

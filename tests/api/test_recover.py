@@ -118,14 +118,14 @@ def hooks_for(dialect: Chat, **options: Any) -> CompactionController[Any]:
 
 
 def with_document(dialect: Chat, turns: int = 3) -> list[Message]:
-    """A document, some talk, and a request."""
+    """Return a document, some talk, and a request."""
     messages = [dialect.user("Read this.", dialect.document()), dialect.assistant("I have read it.")]
     for turn in range(turns):
         messages += [dialect.user(f"{turn} {prose(50)}"), dialect.assistant(prose(50))]
     return [*messages, dialect.user("And now?")]
 
 
-def shown(view: list[Message]) -> str:
+def list_shown(view: list[Message]) -> str:
     return json.dumps(view, ensure_ascii=False)
 
 
@@ -137,7 +137,7 @@ def test_an_early_document_that_the_estimate_cannot_see_is_recovered_from(dialec
     provider = Provider()
     assert hooks_for(dialect).call_sync(with_document(dialect), provider) == "answer"
     assert len(provider.sent) == 2
-    assert PDF not in shown(provider.sent[1])
+    assert PDF not in list_shown(provider.sent[1])
 
 
 @dialects
@@ -150,8 +150,10 @@ def test_a_document_that_nothing_can_cover_is_left_out_with_a_line_that_names_it
     before = json.dumps(messages)
     assert hooks.call_sync(messages, provider) == "answer"
     assert json.dumps(messages) == before
-    assert '[Left out, the request was too large with it: application/pdf \\"report.pdf\\"]' in shown(provider.sent[1])
-    assert "Read this." in shown(provider.sent[1])
+    assert '[Left out, the request was too large with it: application/pdf \\"report.pdf\\"]' in list_shown(
+        provider.sent[1]
+    )
+    assert "Read this." in list_shown(provider.sent[1])
     finished = [event for event in events if isinstance(event, CompactionFinished)]
     assert [event.left_out for event in finished] == [1]
 
@@ -192,21 +194,21 @@ def test_an_overflow_without_numbers_is_recovered_from_too() -> None:
     provider = Provider(says="Input is too long for requested model.")
     messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
     assert hooks_for(Chat()).call_sync(messages, provider) == "answer"
-    assert PDF not in shown(provider.sent[1])
+    assert PDF not in list_shown(provider.sent[1])
 
 
 def test_what_is_left_out_is_shown_again_where_its_message_is_the_current_request() -> None:
     hooks, provider = hooks_for(Chat()), Provider()
     messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
     hooks.call_sync(messages, provider)
-    assert PDF in shown(hooks.transform_context_sync(messages[:1]))
+    assert PDF in list_shown(hooks.transform_context_sync(messages[:1]))
 
 
 # -- too many bytes
 
 
 def with_images(dialect: Chat, count: int = 10, size: int = 30_000) -> list[Message]:
-    """An image in each turn, 40,000 characters of base64 each, and one in the current request."""
+    """Return an image in each turn, 40,000 characters of base64 each, and one in the current request."""
     messages: list[Message] = []
     for turn in range(count):
         image = dialect.image(chr(ord("a") + turn), size)
@@ -215,7 +217,7 @@ def with_images(dialect: Chat, count: int = 10, size: int = 30_000) -> list[Mess
 
 
 def images_in(view: list[Message]) -> int:
-    return len(re.findall(r"[A-Za-z0-9+/]{20000,}", shown(view)))
+    return len(re.findall(r"[A-Za-z0-9+/]{20000,}", list_shown(view)))
 
 
 @dialects
@@ -225,9 +227,9 @@ def test_a_request_with_too_many_bytes_is_sent_once_more_with_half_of_its_images
     messages = with_images(dialect)
     assert hooks.call_sync(messages, provider) == "answer"
     assert [images_in(view) for view in provider.sent] == [11, 6]
-    assert shown(provider.sent[1]).count("[Left out, the request was too large with it: image/png sha256 ") == 5
+    assert list_shown(provider.sent[1]).count("[Left out, the request was too large with it: image/png sha256 ") == 5
     assert provider.sent[1][-1] is messages[-1]
-    assert all("Left out" in shown([message]) for message in provider.sent[1][:10:2]), "the oldest first"
+    assert all("Left out" in list_shown([message]) for message in provider.sent[1][:10:2]), "the oldest first"
 
 
 def test_a_limit_that_the_provider_names_says_how_much_is_left_out() -> None:
@@ -289,4 +291,4 @@ def test_images_in_results_of_tools_are_left_out_with_their_texts_kept() -> None
     provider = Provider(limit_bytes=300_000)
     hooks_for(chat).call_sync([chat.user("Look around."), *messages], provider)
     assert [images_in(view) for view in provider.sent] == [10, 5]
-    assert all(f"Screen {step}." in shown(provider.sent[1]) for step in range(10))
+    assert all(f"Screen {step}." in list_shown(provider.sent[1]) for step in range(10))

@@ -17,7 +17,7 @@ MESSAGES = [user("go"), *steps(30, 300)]
 
 
 def broken(count: int) -> list[Chat]:
-    """A run that crashed while two tools were at work, and was gone on with; and a result whose call was lost."""
+    """Return a run that crashed during two tool calls and continued, and a result whose tool call is lost."""
     crashed = assistant(None, call("a", path="a.py"), call("b", path="b.py"))
     return [
         user("go"),
@@ -29,8 +29,8 @@ def broken(count: int) -> list[Chat]:
     ]
 
 
-def found(messages: list[Mapping[str, object]]) -> list[str]:
-    """What OpenAI would reject in these messages."""
+def find_breaches(messages: list[Mapping[str, object]]) -> list[str]:
+    """Return the rules of OpenAI that these messages break."""
     return [problem.rule for problem in find_problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
 
 
@@ -58,14 +58,14 @@ def test_a_broken_history_is_mended_on_request_on_every_path() -> None:
         hooks.compact_sync(long, repair=True, keep_recent_tokens=1_000).messages,
         hooks.recover_sync(OverflowError("prompt is too long: 9000 tokens > 8192 maximum"), long, repair=True),
     ]
-    assert [found(view) for view in (*sent, *views)] == [[]] * 6
+    assert [find_breaches(view) for view in (*sent, *views)] == [[]] * 6
     assert json.dumps([short, long]) == before
 
 
 def test_mending_is_a_setting_too_and_a_call_may_do_without() -> None:
     messages = broken(2)
     hooks = controller(settings=CompactionSettings(repair=True))
-    assert found(hooks.transform_context_sync(messages)) == []
+    assert find_breaches(hooks.transform_context_sync(messages)) == []
     assert hooks.transform_context_sync(messages, repair=False) is messages
 
 

@@ -12,8 +12,8 @@ from compaction_hooks.tokens import usage_from_anthropic, usage_from_openai
 from tests.conversations import Scripted, assistant, controller, talk, user
 
 
-def counted_after(usage: Any) -> int | None:
-    """The size of the context that a report of the last view leads to."""
+def count_after(usage: Any) -> int | None:
+    """Return the size of the context that a report of the last view leads to."""
     hooks = controller(100_000)
     hooks.transform_context_sync(talk(4))
     hooks.report_usage(usage)
@@ -32,28 +32,28 @@ ANTHROPIC = {"input_tokens": 1_000, "cache_read_input_tokens": 900, "output_toke
 
 @pytest.mark.parametrize("usage", [Usage(input_tokens=1_900, output_tokens=50), OPENAI, ANTHROPIC])
 def test_takes_a_usage_or_the_providers_own_dict(usage: Any) -> None:
-    assert counted_after(usage) == 1_900
+    assert count_after(usage) == 1_900
 
 
 def test_takes_the_objects_of_the_providers_clients() -> None:
     openai = pytest.importorskip("openai").types.CompletionUsage(**OPENAI)
     anthropic = pytest.importorskip("anthropic").types.Usage(**ANTHROPIC)
-    assert counted_after(openai) == counted_after(anthropic) == 1_900
+    assert count_after(openai) == count_after(anthropic) == 1_900
     cached = Usage(input_tokens=1_900, output_tokens=50, cache_read_tokens=900)
     assert usage_from_openai(openai) == usage_from_anthropic(anthropic) == cached
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"completion_tokens": 5}])
 def test_nothing_counted_is_no_report(usage: Any) -> None:
-    assert counted_after(usage) is None
+    assert count_after(usage) is None
     assert usage_from_openai(usage) is None
     assert usage_from_anthropic(None) is None
 
 
-@pytest.mark.parametrize("function", [counted_after, usage_from_openai, usage_from_anthropic])
+@pytest.mark.parametrize("function", [count_after, usage_from_openai, usage_from_anthropic])
 @pytest.mark.parametrize("usage", [1_900, "1900", [OPENAI], object()])
 def test_anything_else_is_an_error_that_names_the_function(function: Callable[[Any], object], usage: Any) -> None:
-    name = "report_usage" if function is counted_after else function.__name__
+    name = "report_usage" if function is count_after else function.__name__
     with pytest.raises(TypeError, match=rf"{name}\(\) takes .*not {type(usage).__name__}: pass `response.usage`"):
         function(usage)
 

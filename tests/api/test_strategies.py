@@ -57,7 +57,7 @@ def hooks(*strategies: AnyStrategy, asked: Scripted | None = None, **more: Any) 
     return controller(settings=CompactionSettings(strategies=strategies), summarizer=asked or Scripted(), **more)
 
 
-def cleared(view: Sequence[Chat]) -> list[int]:
+def list_cleared(view: Sequence[Chat]) -> list[int]:
     return [place for place, message in enumerate(view) if "Old tool result cleared" in str(message["content"])]
 
 
@@ -69,9 +69,9 @@ def test_clear_only_asks_no_model_and_drops_no_message() -> None:
     only = hooks(ClearToolResults(), asked=asked, events=events)
     view = only.transform_context_sync(AT_WORK)
     assert len(view) == len(AT_WORK)
-    assert cleared(view)
-    assert [message for place, message in enumerate(view) if place not in cleared(view)] == [
-        message for place, message in enumerate(AT_WORK) if place not in cleared(view)
+    assert list_cleared(view)
+    assert [message for place, message in enumerate(view) if place not in list_cleared(view)] == [
+        message for place, message in enumerate(AT_WORK) if place not in list_cleared(view)
     ]
     assert not asked.requests
     assert elsewhere(only, AT_WORK) == view
@@ -85,7 +85,7 @@ def test_clear_only_waits_while_nothing_can_be_cleared() -> None:
 
 def test_never_clear_keeps_results_word_for_word() -> None:
     view = hooks(Summarize(), DropOldest()).transform_context_sync(AT_WORK)
-    assert not cleared(view)
+    assert not list_cleared(view)
     assert view[-1] is AT_WORK[-1]
     assert "keep going" in texts(view)
     assert len(view) < len(AT_WORK)
@@ -94,11 +94,11 @@ def test_never_clear_keeps_results_word_for_word() -> None:
 def test_the_first_strategy_that_reaches_the_target_is_taken() -> None:
     asked = Scripted()
     first_cleared = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=asked).transform_context_sync(AT_WORK)
-    assert cleared(first_cleared)
+    assert list_cleared(first_cleared)
     assert not asked.requests
     first_dropped = hooks(DropOldest(), ClearToolResults(), asked=asked).transform_context_sync(AT_WORK)
     assert "[Compacted " in texts(first_dropped)
-    assert not cleared(first_dropped)
+    assert not list_cleared(first_dropped)
     assert not asked.requests
 
 
@@ -110,11 +110,11 @@ def test_the_first_strategy_that_reaches_the_target_is_taken() -> None:
     ],
 )
 def test_so_many_of_the_newest_results_are_protected(strategy: ClearToolResults, newest_cleared: int) -> None:
-    assert max(cleared(hooks(strategy).transform_context_sync(AT_WORK))) == newest_cleared
+    assert max(list_cleared(hooks(strategy).transform_context_sync(AT_WORK))) == newest_cleared
 
 
 def test_clearing_must_gain_as_much_as_it_is_told() -> None:
-    assert cleared(hooks(ClearToolResults(minimum_gain_tokens=3_000)).transform_context_sync(AT_WORK))
+    assert list_cleared(hooks(ClearToolResults(minimum_gain_tokens=3_000)).transform_context_sync(AT_WORK))
     assert hooks(ClearToolResults(minimum_gain_tokens=7_000)).transform_context_sync(AT_WORK) is AT_WORK
 
 
@@ -162,7 +162,7 @@ def test_a_view_that_cannot_reach_the_target_is_not_made_while_a_summary_does() 
     view = hooks(clear, Summarize(), format=counting).transform_context_sync(messages)
     assert "keep going" in texts(view)
     assert not counting.rewrites
-    assert cleared(hooks(clear, format=counting).transform_context_sync(messages))
+    assert list_cleared(hooks(clear, format=counting).transform_context_sync(messages))
     assert counting.rewrites
 
 
@@ -171,7 +171,7 @@ def test_a_view_above_the_target_is_sent_when_the_summary_fails() -> None:
     failing = Scripted(RuntimeError("no model today"))
     view = hooks(ClearToolResults(protect_tokens=0), Summarize(), asked=failing).transform_context_sync(messages)
     assert failing.requests
-    assert cleared(view)
+    assert list_cleared(view)
     assert len(view) == len(messages)
 
 
@@ -184,11 +184,11 @@ def test_by_hand_the_first_that_summarises_is_taken() -> None:
         AT_WORK, focus="the table"
     )
     assert [request.focus for request in asked.requests] == ["the table"]
-    assert not cleared(result.messages)
+    assert not list_cleared(result.messages)
 
 
 def test_by_hand_clear_only_clears() -> None:
-    assert cleared(hooks(ClearToolResults()).compact_sync(AT_WORK).messages)
+    assert list_cleared(hooks(ClearToolResults()).compact_sync(AT_WORK).messages)
 
 
 def test_by_hand_without_anything_to_clear_the_list_stays() -> None:
@@ -199,7 +199,7 @@ def test_by_hand_without_anything_to_clear_the_list_stays() -> None:
 def test_after_an_overflow_clear_only_clears() -> None:
     only = hooks(ClearToolResults())
     view = only.recover_sync(OVERFLOW, AT_WORK)
-    assert cleared(view)
+    assert list_cleared(view)
     assert len(view) == len(AT_WORK)
 
 
@@ -305,16 +305,16 @@ def test_a_strategy_of_ones_own_makes_the_view() -> None:
     messages = [user("Log in."), *steps(14, 300, name="screenshot"), *steps(10, 300, first=14), user("Go on.")]
     own = hooks(KeepNewest("screenshot"))
     view = own.transform_context_sync(messages)
-    assert cleared(view) == [2 * number for number in range(1, 14)]
+    assert list_cleared(view) == [2 * number for number in range(1, 14)]
     assert elsewhere(own, messages) == view
     assert own.transform_context_sync([*messages, *steps(1, 50, first=24)])[:-2] == view
 
 
 def test_a_strategy_of_ones_own_asks_for_a_summary() -> None:
-    def kept(strategy: AnyStrategy) -> int:
+    def list_kept(strategy: AnyStrategy) -> int:
         return len(hooks(strategy).transform_context_sync(AT_WORK))
 
-    assert kept(SummarizeMore()) < kept(Summarize())
+    assert list_kept(SummarizeMore()) < list_kept(Summarize())
 
 
 class Broken:
@@ -335,7 +335,7 @@ class BrokenSummary(Broken):
 
 
 def foreign(snapshot: Snapshot[Any], goal: Goal[Any]) -> Any:
-    """A candidate of another conversation, made before."""
+    """Return a candidate of another conversation, made before."""
     made = KeepNewest("read_file").propose(snapshot, goal)
     assert made is not None
     return replace(made, record=replace(made.record, covered_runs=4, covered_digest="0" * 64))

@@ -12,8 +12,8 @@ from compaction_hooks.events import CompactionEvent
 from tests.conversations import Scripted, controller, talk
 
 
-def compacted(usage: Any, events: list[CompactionEvent] | None = None) -> CompactionRecord:
-    """The record of a summary with this usage, as stored and read again."""
+def record_of(usage: Any, events: list[CompactionEvent] | None = None) -> CompactionRecord:
+    """Return the record of a summary with this usage, as stored and read again."""
     hooks = controller(8_192, summarizer=Scripted(Summary(text="## Goal\n- go on", usage=usage)), events=events)
     hooks.transform_context_sync(talk(20))
     (record,) = hooks.session("default").export_records()
@@ -31,7 +31,7 @@ def compacted(usage: Any, events: list[CompactionEvent] | None = None) -> Compac
 )
 def test_its_usage_may_be_the_providers_own(usage: Any) -> None:
     events: list[CompactionEvent] = []
-    assert compacted(usage, events).usage == Usage(input_tokens=900, output_tokens=40)
+    assert record_of(usage, events).usage == Usage(input_tokens=900, output_tokens=40)
     (finished,) = (event for event in events if isinstance(event, CompactionFinished))
     assert finished.usage == Usage(input_tokens=900, output_tokens=40)
 
@@ -39,7 +39,7 @@ def test_its_usage_may_be_the_providers_own(usage: Any) -> None:
 def test_its_usage_may_be_a_clients_object() -> None:
     types = pytest.importorskip("openai").types
     usage = types.CompletionUsage(prompt_tokens=900, completion_tokens=40, total_tokens=940)
-    assert compacted(usage).usage == Usage(input_tokens=900, output_tokens=40)
+    assert record_of(usage).usage == Usage(input_tokens=900, output_tokens=40)
 
 
 class Broken:
@@ -50,5 +50,5 @@ class Broken:
 @pytest.mark.parametrize("usage", [940, "940 tokens", Broken(), Usage(input_tokens="900")])  # type: ignore[arg-type]
 def test_an_unreadable_usage_costs_a_warning_and_not_the_summary(usage: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        assert compacted(usage).usage is None
+        assert record_of(usage).usage is None
     assert [record.getMessage() for record in caplog.records if "usage of a summary" in record.getMessage()]

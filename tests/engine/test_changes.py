@@ -54,7 +54,7 @@ class Numbered:
 
 
 def summarising(summarizer: Any = None, events: list[CompactionEvent] | None = None) -> Controller:
-    """A controller that goes for a summary at once, without clearing tool results first."""
+    """Return a controller that summarizes at once, without clearing tool results first."""
     settings = CompactionSettings(clear_tool_results=False)
     return controller(WINDOW, summarizer=summarizer or Numbered(), events=events, settings=settings)
 
@@ -208,7 +208,7 @@ def test_resumed_from_json_on_another_machine_the_view_is_the_same_to_the_byte()
 
 
 def mutable() -> tuple[list[Chat], list[dict[str, Any]]]:
-    """A list, and the same messages as the host that may write to them sees them."""
+    """Return a list, and the same messages as the host that may write to them sees them."""
     dicts = [dict(message) for message in long()]
     return [*dicts], dicts
 

@@ -41,13 +41,13 @@ Chat = Mapping[str, object]
 
 
 def size(messages: list[Chat]) -> int:
-    """The estimate that the controller uses too."""
+    """Return the estimate that the controller uses too."""
     format = OpenAIChatFormat()
     return estimate_messages_tokens([p for m in messages for p in format.read(m)], CharacterEstimator())
 
 
 def of_tokens(tokens: int) -> list[Chat]:
-    """A conversation of exactly so many estimated tokens."""
+    """Return a conversation of exactly so many estimated tokens."""
     messages: list[Chat] = talk(tokens // 600)
     filler, goal = "", tokens
     messages.append(user(filler))

@@ -37,8 +37,8 @@ from tests.conversations import (
 HUGE_WINDOW = 100_000_000
 
 
-def called(hooks: Controller, messages: list[Chat]) -> int:
-    """How many functions, of Python and of C, are called for one view."""
+def count_calls(hooks: Controller, messages: list[Chat]) -> int:
+    """Return the number of functions, of Python and of C, called for one view."""
     count = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -55,8 +55,8 @@ def called(hooks: Controller, messages: list[Chat]) -> int:
     return count
 
 
-def allocated(act: Callable[[], object]) -> tuple[int, int]:
-    """The bytes that are left, and at most there, when `act` has run."""
+def measure_allocated(act: Callable[[], object]) -> tuple[int, int]:
+    """Return the bytes still allocated after `act`, and the most allocated during it."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -72,15 +72,15 @@ def conversation(messages: int) -> list[Chat]:
     return [system(), user("Port the parser."), *steps(messages // 2 - 1, 40)]
 
 
-def counted_rows(messages: int) -> list[Chat]:
-    """Steps that touch no file: a record remembers each of those."""
+def rows_without_files(messages: int) -> list[Chat]:
+    """Return steps that touch no file, since a record remembers each file."""
     answers = (
         (assistant(None, call(f"c{n}", "count_rows", table=n)), tool(f"c{n}", prose(40))) for n in range(messages // 2)
     )
     return [system(), user("go"), *(message for answer in answers for message in answer)]
 
 
-def seen(hooks: Controller, messages: list[Chat]) -> None:
+def show_growing(hooks: Controller, messages: list[Chat]) -> None:
     """Let a list come in as an agent's does: with a few new messages in each call."""
     for end in range(20, len(messages) + 20, 20):
         hooks.transform_context_sync(messages[:end])
@@ -110,7 +110,7 @@ def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length() -
     for length in (100, 1_000, 10_000):
         hooks, messages = controller(HUGE_WINDOW), conversation(length)
         hooks.transform_context_sync(messages)
-        counts.append(called(hooks, messages))
+        counts.append(count_calls(hooks, messages))
     assert counts[0] == counts[1] == counts[2]
     assert counts[0] < 200
 
@@ -121,7 +121,7 @@ def test_a_new_step_calls_as_many_functions_whatever_the_length() -> None:
         hooks, messages = controller(HUGE_WINDOW), conversation(length)
         hooks.transform_context_sync(messages)
         grown = [*messages, *steps(1, 40, first=length)]
-        counts.append(called(hooks, grown))
+        counts.append(count_calls(hooks, grown))
     assert counts[1] == counts[2]  # the first call fills the caches
 
 
@@ -134,7 +134,7 @@ def test_what_was_compacted_before_costs_a_call_nothing() -> None:
             messages += steps(1, 300, first=len(messages))
             hooks.transform_context_sync(messages)
         hooks.transform_context_sync(messages)
-        counts.append(called(hooks, messages))
+        counts.append(count_calls(hooks, messages))
     assert abs(counts[0] - counts[1]) <= 5  # a pin more or less
 
 
@@ -144,7 +144,7 @@ def test_a_later_compaction_costs_what_the_first_did() -> None:
     while len(counts) < 24:
         before = hooks.state().compaction_count
         messages += steps(1, 300, first=len(messages))
-        count = called(hooks, messages)
+        count = count_calls(hooks, messages)
         if hooks.state().compaction_count > before:
             counts.append(count)
     assert max(counts[12:]) < 1.5 * max(counts[:12])
@@ -154,7 +154,7 @@ def test_while_the_objects_stay_the_same_no_text_is_estimated_twice() -> None:
     """Not even by compactions: sizes are sums of estimates made when a message came in."""
     estimator, messages = Counting(), conversation(400)
     hooks = CompactionController(context_window=HUGE_WINDOW, estimator=estimator)
-    seen(hooks, messages)
+    show_growing(hooks, messages)
     whole = estimator.chars
     assert whole <= sum(len(str(message)) for message in messages)
     for _ in range(5):
@@ -215,7 +215,7 @@ def test_nothing_is_hashed_before_a_record_is_made(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("compaction_hooks.history.history.run_digest", refuse)
     hooks, messages = controller(HUGE_WINDOW), conversation(400)
-    seen(hooks, messages)
+    show_growing(hooks, messages)
     assert hooks.transform_context_sync(messages) is messages
 
 
@@ -227,14 +227,14 @@ def test_a_call_with_nothing_due_allocates_less_than_four_kilobytes(is_compacted
     if is_compacted:
         hooks.compact_sync(messages, keep_recent_tokens=1_000)
     view = hooks.transform_context_sync(messages)
-    _, peak = allocated(lambda: hooks.transform_context_sync(messages))
+    _, peak = measure_allocated(lambda: hooks.transform_context_sync(messages))
     assert peak - (sys.getsizeof(view) if is_compacted else 0) <= 4_096
 
 
 def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
     messages = conversation(5_000)
     hooks = controller(HUGE_WINDOW)
-    left, _ = allocated(lambda: seen(hooks, messages))
+    left, _ = measure_allocated(lambda: show_growing(hooks, messages))
     assert left / len(messages) <= 400
 
 
@@ -243,15 +243,15 @@ def test_a_covered_message_takes_no_more() -> None:
     settings = CompactionSettings(clear_tool_results=False)
     sizes: list[int] = []
     for length in (1_000, 5_000):
-        messages = counted_rows(length)
+        messages = rows_without_files(length)
         hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=lambda _: "- so far", settings=settings)
 
         def compact(hooks: Controller = hooks, messages: list[Chat] = messages) -> None:
-            seen(hooks, messages)
+            show_growing(hooks, messages)
             hooks.compact_sync(messages, keep_recent_tokens=1_000)
             hooks.transform_context_sync(messages)
 
-        sizes.append(allocated(compact)[0])
+        sizes.append(measure_allocated(compact)[0])
     ((few, many),) = pairwise(sizes)
     assert (many - few) / 4_000 <= 400
 
@@ -265,15 +265,15 @@ def test_a_compaction_takes_at_most_twice_the_transcript_that_its_summariser_rea
         lengths.append(len(getattr(request, read)))
         return "- so far"
 
-    def opened() -> Controller:
+    def open_controller() -> Controller:
         hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=summarise)
         hooks.transform_context_sync(messages)
         return hooks
 
     messages: list[Chat] = [*grow(400)]
-    opened().compact_sync(messages)  # objects made once per process do not count
-    hooks = opened()
+    open_controller().compact_sync(messages)  # objects made once per process do not count
+    hooks = open_controller()
     lengths.clear()
-    _, peak = allocated(lambda: hooks.compact_sync(messages))
+    _, peak = measure_allocated(lambda: hooks.compact_sync(messages))
     assert lengths[0] > 100_000
     assert peak <= 2 * lengths[0], peak / lengths[0]

@@ -35,7 +35,7 @@ SUMMARISING = CompactionSettings(clear_tool_results=False)
 MODEL = "gpt-9"
 
 
-def named_otherwise(count: int) -> list[Chat]:
+def answers_of_another_name(count: int) -> list[Chat]:
     """Answers that carry usage under another name than the call's: a router's alias, say."""
     counted = {**assistant("Noted."), "model": "a-router", "usage": {"prompt_tokens": 900, "completion_tokens": 3}}
     return [message for number in range(count) for message in (user(f"and {number}?"), {**counted})]
@@ -46,12 +46,12 @@ def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
 
 
 def plain(**more: Any) -> Controller:
-    """A controller with a large window, so that no compaction is due."""
+    """Return a controller with a large window, so that no compaction is due."""
     return controller(200_000, summarizer=Scripted(), settings=SUMMARISING, model=MODEL, **more)
 
 
-def compacted(messages: list[Chat], keep: int = 500, **more: Any) -> Controller:
-    """A controller after `compact()` of this list, with a window large enough for the whole list."""
+def after_compaction(messages: list[Chat], keep: int = 500, **more: Any) -> Controller:
+    """Return a controller after `compact()` of this list, with a window large enough for the whole list."""
     hooks = plain(**more)
     hooks.transform_context_sync(messages)
     hooks.compact_sync(messages, keep_recent_tokens=keep)
@@ -67,14 +67,14 @@ def tokens(hooks: Controller) -> int:
 # -- nothing is due
 
 
-def stored_view() -> tuple[Controller, list[Chat]]:
-    """A host that goes on with what `compact` gave it."""
+def view_as_list() -> tuple[Controller, list[Chat]]:
+    """Return a controller and a list that begins with the view of its `compact()`."""
     hooks = plain()
     return hooks, hooks.compact_sync(conversation(), keep_recent_tokens=300).messages
 
 
 def beyond(settings: CompactionSettings) -> tuple[Controller, list[Chat]]:
-    """A list above the threshold of a controller that does not compact at the threshold."""
+    """Return a list above the threshold of a controller that does not compact at the threshold."""
     return controller(8_192, summarizer=Scripted(), settings=settings), conversation(26, 300)
 
 
@@ -87,8 +87,8 @@ def with_usage() -> tuple[Controller, list[Chat]]:
     "begun",
     [
         pytest.param(lambda: (plain(), conversation()), id="nothing was ever compacted"),
-        pytest.param(lambda: (compacted(conversation()), conversation()), id="compacted"),
-        pytest.param(stored_view, id="a list that begins with a summary"),
+        pytest.param(lambda: (after_compaction(conversation()), conversation()), id="compacted"),
+        pytest.param(view_as_list, id="a list that begins with a summary"),
         pytest.param(lambda: (plain(store=MemoryStore()), conversation()), id="a store that was asked"),
         pytest.param(lambda: beyond(CompactionSettings(auto_compact=False)), id="no automatic compaction"),
         pytest.param(lambda: beyond(CompactionSettings(is_subagent=True)), id="a subagent"),
@@ -122,7 +122,7 @@ def test_while_nothing_is_due_a_list_goes_on_as_it_was(begun: Callable[[], tuple
 def test_a_cache_mark_that_the_host_moves_on_changes_nothing(is_compacted: bool) -> None:
     """It is written in place, and says nothing."""
     messages = conversation()
-    hooks = compacted(messages) if is_compacted else plain()
+    hooks = after_compaction(messages) if is_compacted else plain()
     texts = [{"type": "text", "text": f"Question {number}"} for number in range(4)]
     messages += [{"role": "user", "content": [text]} for text in texts]
     view = hooks.transform_context_sync(messages)
@@ -139,7 +139,7 @@ def test_a_cache_mark_that_the_host_moves_on_changes_nothing(is_compacted: bool)
 # -- counted
 
 
-def counted_view(hooks: Controller, messages: list[Chat]) -> int:
+def report_less(hooks: Controller, messages: list[Chat]) -> int:
     """Report usage for the view of a list, less than estimated, and return it."""
     hooks.transform_context_sync(messages)
     report = tokens(hooks) - 300
@@ -150,8 +150,8 @@ def counted_view(hooks: Controller, messages: list[Chat]) -> int:
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_a_list_that_was_counted_stays_counted(is_compacted: bool) -> None:
     messages = conversation()
-    hooks = compacted(messages) if is_compacted else plain()
-    report = counted_view(hooks, messages)
+    hooks = after_compaction(messages) if is_compacted else plain()
+    report = report_less(hooks, messages)
     view = hooks.transform_context_sync(messages)
     hooks.transform_context_sync(messages)
     assert (hooks.state().context_tokens, hooks.state().is_estimate) == (report, False)
@@ -162,10 +162,10 @@ def test_a_list_that_was_counted_stays_counted(is_compacted: bool) -> None:
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_a_view_that_was_counted_can_be_grown_from(is_compacted: bool, options: Mapping[str, Any]) -> None:
     messages = conversation()
-    hooks = compacted(messages) if is_compacted else plain()
+    hooks = after_compaction(messages) if is_compacted else plain()
     hooks.transform_context_sync(messages)
     grown = [*messages, user("one thing more")]
-    report = counted_view(hooks, grown)
+    report = report_less(hooks, grown)
     assert tokens(hooks) == report
     more = [*grown, user("and another")]
     hooks.transform_context_sync(more, **options)
@@ -176,7 +176,7 @@ def test_a_view_that_was_counted_can_be_grown_from(is_compacted: bool, options: 
 
 
 def small(**more: Any) -> tuple[Controller, list[Chat]]:
-    """A list of some three quarters of what triggers."""
+    """Return a list of some three quarters of the threshold."""
     hooks = controller(8_192, summarizer=Scripted("- so far"), settings=SUMMARISING, model=MODEL, **more)
     messages = conversation(12, 300)
     for _ in range(3):
@@ -230,7 +230,7 @@ def test_usage_that_a_new_answer_carries_makes_the_list_due() -> None:
 
 def test_a_kept_message_that_was_made_anew_is_shown_as_the_host_holds_it() -> None:
     messages = conversation()
-    hooks = compacted(messages)
+    hooks = after_compaction(messages)
     for _ in range(2):
         view = hooks.transform_context_sync(messages)
         messages[-2] = dict(messages[-2])
@@ -241,7 +241,7 @@ def test_a_kept_message_that_was_made_anew_is_shown_as_the_host_holds_it() -> No
 def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_another() -> None:
     """The record was made while another request was the current one."""
     messages = [*conversation(), user("Now the lexer."), *steps(1, 100, first=20)]
-    hooks = compacted(messages, keep=400)
+    hooks = after_compaction(messages, keep=400)
     assert messages[1] not in hooks.transform_context_sync(messages)
     back = messages[:-3]
     for _ in range(2):
@@ -257,7 +257,7 @@ def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_
 def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> None:
     """It would be an orphan behind the summary."""
     messages = [system(), user("go"), assistant(None, call("slow")), user("hurry"), *steps(10, 100)]
-    hooks = compacted(messages)
+    hooks = after_compaction(messages)
     view = hooks.transform_context_sync(messages)
     assert len(view) < len(messages)
     hooks.transform_context_sync(messages)
@@ -268,7 +268,7 @@ def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> Non
 def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goes_on() -> None:
     """At that very length the record would cover the whole list, so it does not apply."""
     messages = conversation()
-    hooks = compacted(messages)
+    hooks = after_compaction(messages)
     shown = set(map(id, hooks.transform_context_sync(messages)))
     end = next(index for index in range(2, len(messages)) if id(messages[index]) in shown)
     for kept in range(end - 3, end + 3):
@@ -302,7 +302,7 @@ def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is
     store = MemoryStore()
     hooks, messages = plain(store=store), conversation()
     hooks.transform_context_sync(messages)
-    records = compacted(messages).session("default").export_records()
+    records = after_compaction(messages).session("default").export_records()
     assert hooks.session("default").import_records(records) == 1
     assert store.load("default") == []
     hooks.transform_context_sync(messages)
@@ -319,7 +319,7 @@ def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() 
             return super().load(session_id)
 
     store, messages, seconds = Failing(), conversation(), [0.0]
-    for record in compacted(messages).session("default").export_records():
+    for record in after_compaction(messages).session("default").export_records():
         store.append("default", str(record["id"]), json.dumps(record))
     hooks = plain(store=store, clock=lambda: Instant(datetime(2026, 1, 1, tzinfo=UTC), seconds[0]))
     for _ in range(3):
@@ -337,11 +337,11 @@ def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPat
         return same_model(one, other)
 
     monkeypatch.setattr("compaction_hooks.engine.learning.same_model", noted)
-    hooks, messages = controller(10_000_000), named_otherwise(200)
+    hooks, messages = controller(10_000_000), answers_of_another_name(200)
     hooks.transform_context_sync(messages, model=MODEL)
     assert len(weighed) == 200
     for number in range(1, 4):
-        messages = [*messages, *named_otherwise(1)]
+        messages = [*messages, *answers_of_another_name(1)]
         hooks.transform_context_sync(messages, model=MODEL)
         assert len(weighed) == 200 + number
 

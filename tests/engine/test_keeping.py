@@ -375,7 +375,7 @@ OF_VERSION_1: dict[str, object] = {
 
 
 def then() -> list[Chat]:
-    """The conversation the old record was made of."""
+    """Return the conversation the old record was made of."""
     return [
         system(),
         user("Port the parser to Rust."),

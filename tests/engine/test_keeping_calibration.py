@@ -24,7 +24,7 @@ def estimated(view: Sequence[Mapping[str, object]]) -> int:
     return sum(estimate(piece) for message in view for piece in format.read(message))
 
 
-def counted(view: Sequence[Mapping[str, object]]) -> int:
+def count(view: Sequence[Mapping[str, object]]) -> int:
     return HIDDEN + round(RATIO * estimated(view))
 
 
@@ -34,26 +34,26 @@ def of_model(store: RecordStore | None = None, model: str = MODEL, **more: Any) 
 
 
 def agent(hooks: Controller) -> list[Chat]:
-    """A conversation with usage for every request, until its second compaction."""
+    """Return a conversation with usage for every request, until its second compaction."""
     messages = [system(), user("Port the parser.")]
     while hooks.state().compaction_count < 2:
         messages += steps(1, 700, first=len(messages))
         view = hooks.transform_context_sync(messages)
-        hooks.report_usage(Usage(input_tokens=counted(view)), view)
+        hooks.report_usage(Usage(input_tokens=count(view)), view)
     return messages
 
 
-def expected(hooks: Controller, messages: list[Chat]) -> tuple[float, float]:
+def compare_expected(hooks: Controller, messages: list[Chat]) -> tuple[float, float]:
     """Return the expected size of the next request, divided by its counted size and by the bare estimate."""
     view = hooks.transform_context_sync(messages)
     assert len(view) < len(messages)
     tokens = hooks.state().context_tokens
     assert tokens is not None
-    return tokens / counted(view), tokens / estimated(view)
+    return tokens / count(view), tokens / estimated(view)
 
 
 def with_calibration(store: MemoryStore, **changes: object) -> MemoryStore:
-    """The same records, with what usage taught changed."""
+    """Return the same records with these changes of their calibration."""
     changed = MemoryStore()
     for text in store.load("default"):
         record: dict[str, Any] = json.loads(text)
@@ -67,7 +67,7 @@ def test_a_restarted_process_knows_the_next_request_before_any_report(model: str
     """Within the 5 % of a first request after a compaction; the bare estimate is off by a third. Other names of a model are it."""
     store = MemoryStore()
     messages = agent(of_model(store))
-    assert expected(of_model(store, model), messages)[0] == pytest.approx(1.0, abs=0.05)
+    assert compare_expected(of_model(store, model), messages)[0] == pytest.approx(1.0, abs=0.05)
 
 
 def test_what_usage_taught_travels_with_exported_records() -> None:
@@ -77,13 +77,13 @@ def test_what_usage_taught_travels_with_exported_records() -> None:
     there.session("elsewhere").import_records(here.session("default").export_records())
     there.session("elsewhere").transform_context_sync(messages)
     tokens = there.session("elsewhere").state().context_tokens
-    assert tokens == pytest.approx(counted(here.transform_context_sync(messages)), rel=0.05)
+    assert tokens == pytest.approx(count(here.transform_context_sync(messages)), rel=0.05)
 
 
 def test_another_model_is_not_touched_by_what_was_learned_of_one() -> None:
     store = MemoryStore()
     messages = agent(of_model(store))
-    assert expected(of_model(store, "gpt-9-mini"), messages)[1] == 1.0
+    assert compare_expected(of_model(store, "gpt-9-mini"), messages)[1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_another_model_is_not_touched_by_what_was_learned_of_one() -> None:
 def test_what_does_not_hold_here_is_as_if_nothing_was_learned(changes: dict[str, object]) -> None:
     store = MemoryStore()
     messages = agent(of_model(store))
-    assert expected(of_model(with_calibration(store, **changes)), messages)[1] == 1.0
+    assert compare_expected(of_model(with_calibration(store, **changes)), messages)[1] == 1.0
 
 
 def test_in_another_framework_the_ratio_holds_and_the_hidden_prefix_does_not() -> None:
     store = MemoryStore()
     messages = agent(of_model(store))
-    ratio = expected(of_model(with_calibration(store, format="another")), messages)[1]
+    ratio = compare_expected(of_model(with_calibration(store, format="another")), messages)[1]
     assert ratio == pytest.approx(RATIO, abs=0.05)
 
 

@@ -25,7 +25,7 @@ class Paid:
         return f"## Goal\n- summary number {self.count}"
 
 
-def rejected(limit: int, counted: int) -> RuntimeError:
+def reject(limit: int, counted: int) -> RuntimeError:
     return RuntimeError(
         f"This model's maximum context length is {limit} tokens. However, your messages resulted in {counted} tokens."
     )
@@ -47,7 +47,7 @@ async def test_a_rejection_that_comes_after_another_call_compacted_sends_what_th
             await both_sent.wait()
             if is_late:
                 await first_is_done.wait()
-            raise rejected(32_000, 48_000)
+            raise reject(32_000, 48_000)
         views.append(texts(view))
         first_is_done.set()
         return "fine"
@@ -68,7 +68,7 @@ def test_a_rejection_that_comes_after_another_worker_compacted_sends_what_that_o
 
     def send(view: list[Chat]) -> int:
         if len(view) == len(messages):
-            raise rejected(32_000, 48_000)
+            raise reject(32_000, 48_000)
         return len(view)
 
     assert one.call_sync(messages, send) == other.call_sync(messages, send)

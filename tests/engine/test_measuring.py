@@ -279,8 +279,8 @@ def test_usage_in_a_list_that_begins_with_an_unknown_summary_is_not_believed() -
     assert tokens(fresh) < 4_000
 
 
-def counted(tokens: int) -> Chat:
-    """An answer that carries its usage."""
+def answer_with_usage(tokens: int) -> Chat:
+    """Return an answer that carries its usage."""
     return {**assistant("Noted."), "usage": {"prompt_tokens": tokens, "completion_tokens": 3}}
 
 
@@ -290,12 +290,19 @@ def test_usage_of_a_compacted_view_is_not_taken_for_the_whole_list() -> None:
     whole = controller(200_000)
     whole.transform_context_sync(before)
     size = tokens(whole)
-    messages = [*before, counted(size), user("on"), *steps(4, 300, first=20), counted(size // 3), user("and on")]
+    messages = [
+        *before,
+        answer_with_usage(size),
+        user("on"),
+        *steps(4, 300, first=20),
+        answer_with_usage(size // 3),
+        user("and on"),
+    ]
     hooks = controller(200_000)
     for _ in range(3):
         hooks.transform_context_sync(messages)
         assert tokens(hooks) > size  # nor when the same list is looked at again
-    hooks.transform_context_sync([*messages, counted(size + 2_000), user("and on")])
+    hooks.transform_context_sync([*messages, answer_with_usage(size + 2_000), user("and on")])
     assert size + 2_000 < tokens(hooks) < size + 2_100
 
 
@@ -305,16 +312,16 @@ def test_usage_of_a_view_that_another_worker_compacted_is_not_taken_for_this_wor
     hooks = controller(200_000)
     hooks.transform_context_sync(messages)
     size = tokens(hooks)
-    messages = [*messages, counted(size), user("on")]
+    messages = [*messages, answer_with_usage(size), user("on")]
     hooks.transform_context_sync(messages)
-    messages = [*messages, *steps(4, 300, first=20), counted(size // 3), user("and on")]
+    messages = [*messages, *steps(4, 300, first=20), answer_with_usage(size // 3), user("and on")]
     hooks.transform_context_sync(messages)
     assert tokens(hooks) > size
 
 
 def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
     """The usage of answers from before the cut counted messages that are gone."""
-    messages = [user("go"), counted(90_000), *steps(4, 300), counted(1_900), user("on")]
+    messages = [user("go"), answer_with_usage(90_000), *steps(4, 300), answer_with_usage(1_900), user("on")]
     hooks = controller(100_000)
     assert hooks.transform_context_sync(messages) is messages
     assert tokens(hooks) < 2_000
@@ -322,12 +329,12 @@ def test_usage_of_a_list_the_host_cut_short_is_taken_as_it_is() -> None:
 
 def test_usage_from_before_an_edit_of_the_past_is_not_of_the_present_list() -> None:
     """Another hook clears old results: the earlier answers' usage counted results that are gone."""
-    large = [user("go"), *steps(20, 300), counted(6_500), user("on")]
+    large = [user("go"), *steps(20, 300), answer_with_usage(6_500), user("on")]
     hooks = controller(200_000)
     hooks.transform_context_sync(large)
     assert tokens(hooks) >= 6_500
     cleared = [{**message, "content": "(cleared)"} if message["role"] == "tool" else message for message in large[:-2]]
-    hooks.transform_context_sync([*cleared, counted(6_500), user("on")])
+    hooks.transform_context_sync([*cleared, answer_with_usage(6_500), user("on")])
     assert tokens(hooks) < 3_000
 
 
@@ -343,7 +350,7 @@ def test_usage_of_reasoning_that_stands_alone_is_taken_in() -> None:
 
 
 def test_after_a_report_that_cannot_be_true_usage_that_answers_carry_counts_again() -> None:
-    hooks, messages = controller(200_000), [user("go"), counted(5_000), user("on")]
+    hooks, messages = controller(200_000), [user("go"), answer_with_usage(5_000), user("on")]
     for _ in range(2):
         hooks.transform_context_sync(messages)
         assert 5_000 < tokens(hooks) < 5_100
@@ -360,7 +367,7 @@ def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_be
     messages: list[Chat] = [user("go"), answer]
     if seen_before:
         hooks.transform_context_sync(messages)
-    answer.update(counted(5_000))
+    answer.update(answer_with_usage(5_000))
     hooks.transform_context_sync([*messages, user("on")])
     assert 5_000 < tokens(hooks) < 5_100
 
@@ -368,7 +375,7 @@ def test_usage_that_is_filled_in_after_a_call_saw_the_answer_is_taken_in(seen_be
 def test_an_answer_that_comes_first_now_measured_what_stood_before_it() -> None:
     """The host trims the oldest messages, and gives copies of the others, as a checkpoint does."""
     hooks = controller(200_000)
-    messages = [*talk(10), user("more"), counted(6_000), user("and"), counted(6_100), user("next")]
+    messages = [*talk(10), user("more"), answer_with_usage(6_000), user("and"), answer_with_usage(6_100), user("next")]
     hooks.transform_context_sync(messages)
     hooks.transform_context_sync([{**message} for message in messages[-4:]])
     assert tokens(hooks) < 4_000

@@ -28,7 +28,7 @@ class Sent:
     compactions: int
 
     def begins_with(self, earlier: Sent) -> bool:
-        """Whether the whole earlier request is the beginning of this one."""
+        """Return whether the whole earlier request is the beginning of this one."""
         return self.messages[: len(earlier.messages)] == earlier.messages
 
     @property
@@ -51,12 +51,12 @@ def requests(messages: Sequence[Chat], window: int) -> list[Sent]:
 
 
 def calls(messages: Sequence[Chat]) -> list[int]:
-    """The answers of a conversation."""
+    """Return the answers of a conversation."""
     return [index for index, message in enumerate(messages) if index and message["role"] == "assistant"]
 
 
 def pairs(made: list[Sent]) -> list[tuple[Sent, Sent]]:
-    """Each request with the one after it."""
+    """Return each request with the one after it."""
     return list(pairwise(made))
 
 
@@ -106,8 +106,8 @@ def test_compactions_are_far_apart() -> None:
 # -- marks
 
 
-def marked_block(message: Chat) -> Chat:
-    """A copy of an OpenAI message with a mark, as hosts set one on the newest message of a request."""
+def with_mark(message: Chat) -> Chat:
+    """Return a copy of an OpenAI message with a mark, as hosts set one on the newest message of a request."""
     content = message["content"]
     blocks: list[Chat] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
     return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARK}]}
@@ -119,9 +119,9 @@ def marks(view: Sequence[Chat]) -> list[Chat]:
 
 def test_marks_of_kept_messages_survive_every_compaction() -> None:
     """A mark on the system message and one on each request stay as long as their message is sent; then the summary has the last."""
-    messages = [marked_block(system("You are careful. " + prose(200)))]
+    messages = [with_mark(system("You are careful. " + prose(200)))]
     for number in range(40):
-        messages += [marked_block(user(f"Question {number}: {prose(150)}")), *steps(2, 200, first=2 * number)]
+        messages += [with_mark(user(f"Question {number}: {prose(150)}")), *steps(2, 200, first=2 * number)]
     hooks = controller(8_192)
     compacted = 0
     for index in calls(messages):
@@ -141,7 +141,7 @@ def test_a_mark_that_moves_with_every_call_changes_nothing_else() -> None:
     bare: list[Sent] = []
     for index in calls(messages):
         before = hooks.state().compaction_count if index > 2 else 0
-        view = hooks.transform_context_sync([*messages[: index - 1], marked_block(messages[index - 1])])
+        view = hooks.transform_context_sync([*messages[: index - 1], with_mark(messages[index - 1])])
         assert marks(view) == [view[-1]]
         count = hooks.state().compaction_count
         bare.append(Sent(tuple(map(json.dumps, [*view[:-1], messages[index - 1]])), count - before))
@@ -150,13 +150,13 @@ def test_a_mark_that_moves_with_every_call_changes_nothing_else() -> None:
 
 
 def anthropic_history(seed: int) -> list[Chat]:
-    """A generated conversation as Anthropic messages, with a mark on the last block of each message of the user."""
+    """Return a generated conversation as Anthropic messages, with a mark on the last block of each message of the user."""
     messages = as_anthropic(realistic_history(_choices(seed), most_turns=30))
-    return [marked_block(message) if message["role"] == "user" else message for message in messages]
+    return [with_mark(message) if message["role"] == "user" else message for message in messages]
 
 
 def blocks_of(messages: Iterable[Chat]) -> list[Chat]:
-    """All content blocks, in order."""
+    """Return all content blocks, in order."""
     contents: list[str | list[Chat]] = [message["content"] for message in messages]
     return [block for content in contents if not isinstance(content, str) for block in content]
 
@@ -173,7 +173,7 @@ def _choices(seed: int) -> Callable[[int], int]:
 
 
 def result_marks(messages: Iterable[Chat]) -> dict[str, bool]:
-    """Of the tool results in these messages: by call, whether they bear a mark."""
+    """Return for each tool call in these messages whether its result has a mark."""
     results = [block for block in blocks_of(messages) if block["type"] == "tool_result"]
     return {block["tool_use_id"]: "cache_control" in block for block in results}
 

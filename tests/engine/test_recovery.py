@@ -124,12 +124,12 @@ def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
     """Without a compaction the request stays rejected; no error of ours hides the provider's."""
     signal, left, error = threading.Event(), threading.Event(), TooLongError(9_000, 8_000)
 
-    def interrupted(request: SummaryRequest) -> str:
+    def interrupt(request: SummaryRequest) -> str:
         signal.set()
         left.wait(10)
         return "- late"
 
-    hooks = controller(None, summarizer=interrupted)
+    hooks = controller(None, summarizer=interrupt)
     try:
         with pytest.raises(TooLongError) as caught:
             hooks.recover_sync(error, [user("go"), *talk(20)], signal)
@@ -235,7 +235,7 @@ def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call()
 # -- answers cut short
 
 
-def answered(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
+def answer_call(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
 
@@ -256,7 +256,7 @@ async def test_an_answer_cut_short_twice_is_handed_on(
 
     async def send(view: list[Chat]) -> dict[str, object]:
         sent.append(view)
-        return answered("length", prompt_tokens, completion_tokens)
+        return answer_call("length", prompt_tokens, completion_tokens)
 
     hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
     answer = await hooks.call([user("go"), *steps(12, 300)], send, max_output_tokens=max_output_tokens)
@@ -280,7 +280,7 @@ def test_an_answer_cut_short_by_its_own_limit_is_the_answer(
 
     def send(view: list[Chat]) -> dict[str, object]:
         sent.append(view)
-        return answered("length", 4_000, completion_tokens)
+        return answer_call("length", 4_000, completion_tokens)
 
     hooks = controller(8_192, summarizer=Scripted(), settings=settings)
     hooks.call_sync([user("go"), *steps(12, 300)], send, max_output_tokens=max_output_tokens)
@@ -289,7 +289,7 @@ def test_an_answer_cut_short_by_its_own_limit_is_the_answer(
 
 def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
     """A paid answer is not lost to a rate limit of the second try."""
-    short = answered("length", 8_150, 0)
+    short = answer_call("length", 8_150, 0)
     answers: list[object] = [short, RuntimeError("429 rate limit")]
 
     def send(view: list[Chat]) -> object:
@@ -306,19 +306,19 @@ def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
 def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile() -> None:
     signal, left = threading.Event(), threading.Event()
 
-    def interrupted(request: SummaryRequest) -> str:
+    def interrupt(request: SummaryRequest) -> str:
         signal.set()
         left.wait(10)
         return "- late"
 
-    short, sent = answered("length", 8_150, 0), list[list[Chat]]()
+    short, sent = answer_call("length", 8_150, 0), list[list[Chat]]()
 
     def send(view: list[Chat]) -> object:
         sent.append(view)
         return short
 
     settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
-    hooks = controller(8_192, summarizer=interrupted, settings=settings)
+    hooks = controller(8_192, summarizer=interrupt, settings=settings)
     try:
         assert hooks.call_sync([user("go"), *steps(12, 300)], send, signal) is short
     finally:
@@ -341,7 +341,7 @@ def test_an_answer_that_cannot_be_read_is_handed_on(caplog: pytest.LogCaptureFix
 
 def test_usage_of_an_answer_is_reported_by_the_call_itself() -> None:
     hooks = controller(200_000)
-    hooks.call_sync([user("go")], lambda view: answered("stop", 4_321, 5))
+    hooks.call_sync([user("go")], lambda view: answer_call("stop", 4_321, 5))
     assert hooks.state().context_tokens == 4_321
 
 

@@ -45,7 +45,7 @@ LONG = [system(), user("Port the parser."), *steps(20, 400)]
 
 
 def fits() -> list[Chat]:
-    """Above the threshold of 8,192, below the window."""
+    """Return a list above the threshold of 8,192, below the window."""
     return [system(), *talk(15)]
 
 

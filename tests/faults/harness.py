@@ -48,12 +48,12 @@ T = TypeVar("T")
 
 
 def above_threshold() -> list[Chat]:
-    """A list above the threshold of `WINDOW`, and inside the window: it may be handed out as it is."""
+    """Return a list above the threshold of `WINDOW`, and inside the window, so that it may be sent as it is."""
     return [system(), *talk(15)]
 
 
 def over_window() -> list[Chat]:
-    """A list larger than `WINDOW`: it must be compacted, whatever helps."""
+    """Return a list larger than `WINDOW`, which must be compacted."""
     return [system(), user("Port the parser."), *steps(30, 400)]
 
 
@@ -262,7 +262,7 @@ def tokens(messages: Sequence[Chat]) -> int:
 
 
 def is_free(lock: Any) -> bool:
-    """Whether another thread could take a lock at once."""
+    """Return whether another thread could take a lock at once."""
     taken: list[bool] = []
 
     def take() -> None:
@@ -285,7 +285,7 @@ async def no_tasks_left() -> None:
 
 
 def helper_threads() -> list[threading.Thread]:
-    """The threads this package began that still run."""
+    """Return the running threads that this package started."""
     return [thread for thread in threading.enumerate() if thread.name.startswith("compaction-")]
 
 
@@ -359,10 +359,10 @@ def effects_with(flow: Any, at: int, act: Callable[[], None], seen: list[object]
 
 
 def fallback_settings(**more: Any) -> CompactionSettings:
-    """Settings with which every compaction asks for a summary."""
+    """Return settings with which every compaction asks for a summary."""
     return CompactionSettings(clear_tool_results=False, **more)
 
 
 def works(request: SummaryRequest) -> str:
-    """A summariser that does."""
+    """Return a summarizer that works."""
     return "## Goal\n- port the parser"

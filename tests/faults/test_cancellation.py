@@ -70,7 +70,7 @@ async def send_to_a_small_model(view: list[Chat]) -> dict[str, str]:
 
 
 def heavy() -> list[Chat]:
-    """Below our threshold, and too large for `send_to_a_small_model`."""
+    """Return a list below our threshold, and too large for `send_to_a_small_model`."""
     return above_threshold()[:18]
 
 
@@ -90,7 +90,7 @@ WAYS = {
 
 
 def make(kind: str, **keywords: Any) -> Rig:
-    """A controller whose helpers all are coroutine functions, or all plain functions."""
+    """Return a controller whose helpers all are coroutine functions, or all plain functions."""
     if kind == "coroutine helpers":
         helpers: dict[str, Any] = {"summarizer": later, "store": LaterStore(), "on_event": [tell_later]}
     else:
@@ -98,7 +98,7 @@ def make(kind: str, **keywords: Any) -> Rig:
     return rig("async", settings=fallback_settings(), **{**helpers, **keywords})
 
 
-async def cancelled_at(way: Way, kind: str, at: int) -> tuple[Rig, list[Chat], int, bool]:
+async def cancel_at(way: Way, kind: str, at: int) -> tuple[Rig, list[Chat], int, bool]:
     """Run a way, cancelled at its `at`-th wait; return the rig, the list, the waits so far, and whether it was cancelled."""
     driven, messages = make(kind), way.messages()
     driven.handed_in.append((messages, list(messages)))
@@ -121,10 +121,10 @@ def test_a_run_may_be_cancelled_wherever_it_waits(name: str, kind: str) -> None:
     way = WAYS[name]
 
     async def walk() -> int:
-        _, _, waits, was_cancelled = await cancelled_at(way, kind, 0)
+        _, _, waits, was_cancelled = await cancel_at(way, kind, 0)
         assert not was_cancelled
         for at in range(1, waits + 1):
-            driven, messages, _, was_cancelled = await cancelled_at(way, kind, at)
+            driven, messages, _, was_cancelled = await cancel_at(way, kind, at)
             assert was_cancelled, f"cancelled at wait {at} of {waits}, and went on"
             driven.check_idle()
             view = (await driven.session.compact(messages)).messages
@@ -172,7 +172,7 @@ def test_a_cancelled_recovery_leaves_the_session_ready() -> None:
 def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
     """It waits for another caller's compaction, which goes on."""
 
-    async def cancelled(at: int) -> int:
+    async def cancel(at: int) -> int:
         started, release = asyncio.Event(), asyncio.Event()
 
         async def slow(request: SummaryRequest) -> str:
@@ -201,10 +201,10 @@ def test_a_cancelled_waiter_may_be_cancelled_wherever_it_waits() -> None:
         return walk.waits
 
     async def walk_all() -> None:
-        waits = await cancelled(0)
+        waits = await cancel(0)
         assert waits >= 1
         for at in range(1, waits + 1):
-            await cancelled(at)
+            await cancel(at)
 
     asyncio.run(walk_all())
 

@@ -149,7 +149,7 @@ def test_a_store_is_asked_again_although_the_clock_jumped(jump: float, side: Sid
 def test_the_messages_own_timestamps_decide_nothing(side: Side) -> None:
     """Hosts write monotonic milliseconds on one message and epoch milliseconds on the next; usage is found by place."""
 
-    def stamped(messages: list[Chat], stamps: Iterator[float]) -> list[Chat]:
+    def list_stamps(messages: list[Chat], stamps: Iterator[float]) -> list[Chat]:
         return [{**message, "timestamp": next(stamps)} for message in messages]
 
     epoch = 1_770_000_000_000.0
@@ -158,10 +158,10 @@ def test_the_messages_own_timestamps_decide_nothing(side: Side) -> None:
     views: list[list[Chat]] = []
     for stamps in (mixed, itertools.repeat(epoch)):
         driven = rig(side, summarizer=works, settings=fallback_settings())
-        messages = stamped(above_threshold(), stamps)
+        messages = list_stamps(above_threshold(), stamps)
         driven.transform(messages)
         answer: Chat = {**assistant("done"), "usage": usage, "timestamp": next(stamps)}
-        messages = [*messages, answer, *stamped([user("go on")], stamps)]
+        messages = [*messages, answer, *list_stamps([user("go on")], stamps)]
         view = driven.transform(messages)
         views.append([{key: value for key, value in message.items() if key != "timestamp"} for message in view])
         state = driven.hooks.state()

@@ -18,7 +18,7 @@ class Output(str):
 
 
 def conversation(count: int, size: int) -> tuple[list[Chat], list[weakref.ref[Output]]]:
-    """Tool steps whose outputs are watched."""
+    """Return tool steps whose outputs are watched."""
     messages: list[Chat] = [system(), user("Read everything.")]
     watched: list[weakref.ref[Output]] = []
     for n in range(count):

@@ -21,7 +21,7 @@ TEST = re.compile(r"`((?:\w+/)*test_\w+\.py::test_[^`]+)`")
 
 
 def rows() -> list[list[str]]:
-    """The cells of every row of the tables of faults."""
+    """Return the cells of every row of the tables of faults."""
     found: list[list[str]] = []
     is_inside = False
     for line in PAGE.splitlines():
@@ -58,7 +58,7 @@ def collect(*files: str) -> set[str]:
 
 
 def is_collected(name: str, collected: set[str]) -> bool:
-    """Whether a test with this name, and this as the first of its ids, is collected."""
+    """Return whether a test with this name, and this as the first of its ids, is collected."""
     start = name.removesuffix("]")
     return any(test == name or test.startswith((f"{start}[", f"{start}-", f"{start}]")) for test in collected)
 

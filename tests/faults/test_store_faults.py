@@ -124,7 +124,7 @@ FAULTS: dict[str, tuple[Callable[[str], Any], str]] = {
 """By id: the store's fault, and the words that name it in the event."""
 
 
-def told(driven: Rig) -> list[StoreFailed]:
+def list_told(driven: Rig) -> list[StoreFailed]:
     return [event for event in driven.events if isinstance(event, StoreFailed)]
 
 
@@ -138,7 +138,7 @@ def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, sid
         with leaving_threads():
             driven.go(path, messages)
         assert any(isinstance(event, CompactionFinished) for event in driven.events)
-        assert named in " ".join(event.error for event in told(driven))
+        assert named in " ".join(event.error for event in list_told(driven))
 
 
 @crossed(side=SIDES, is_async=[False, True])
@@ -181,10 +181,10 @@ def test_a_store_that_hangs_is_left_alone(is_async: bool, side: Side, short_time
             driven.transform(above_threshold())
         assert calls <= 2, "every call waited for it again"  # one load, and one save of the new record
         assert any(isinstance(event, CompactionFinished) for event in driven.events)
-        assert "the store did not answer within 0.05 seconds" in told(driven)[0].error
+        assert "the store did not answer within 0.05 seconds" in list_told(driven)[0].error
         if not is_async:
             assert hang.calls == 1, "a second thread was begun while the first hangs"
-            assert "the store still hangs in an earlier call" in told(driven)[-1].error
+            assert "the store still hangs in an earlier call" in list_told(driven)[-1].error
     finally:
         hang.release()
 
@@ -231,7 +231,7 @@ def test_a_store_that_hangs_while_saving_loses_nothing(is_async: bool, side: Sid
         with leaving_threads(0 if is_async else 1):
             assert "port the parser" in texts(driven.transform(messages))
             assert "port the parser" in texts(driven.transform(messages))
-        assert [event.action for event in told(driven)] == ["save"]
+        assert [event.action for event in list_told(driven)] == ["save"]
         assert driven.session.export_records()
     finally:
         hang.release()
@@ -264,7 +264,7 @@ def as_garbage(path: FilePath) -> None:
     path.write_bytes(b"not a database at all" * 500)
 
 
-def cut_in_half(path: FilePath) -> None:
+def halve(path: FilePath) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE compaction_records (position INTEGER PRIMARY KEY, record TEXT)")
         connection.executemany("INSERT INTO compaction_records (record) VALUES (?)", [("x" * 900,)] * 50)
@@ -284,7 +284,7 @@ def without_its_folder(path: FilePath) -> None:
 
 
 SPOILED = pytest.mark.parametrize(
-    "spoil", [as_directory, as_garbage, cut_in_half, with_another_table, without_its_folder], ids=lambda f: f.__name__
+    "spoil", [as_directory, as_garbage, halve, with_another_table, without_its_folder], ids=lambda f: f.__name__
 )
 
 
@@ -308,7 +308,7 @@ def test_a_file_that_is_spoiled_later_does_not_fail_the_run(
     spoil(file)
     driven = rig(side, summarizer=works, settings=fallback_settings(), store=store)
     assert "port the parser" in texts(driven.transform(above_threshold()))
-    assert str(file) in told(driven)[0].error
+    assert str(file) in list_told(driven)[0].error
     store.close()
 
 
@@ -337,4 +337,4 @@ def read_only() -> Iterator[SQLiteStore]:
 def test_a_read_only_file_does_not_fail_the_run(side: Side, read_only: SQLiteStore) -> None:
     driven = rig(side, summarizer=works, settings=fallback_settings(), store=read_only)
     assert "port the parser" in texts(driven.transform(above_threshold()))
-    assert "make the file and its folder writable" in told(driven)[-1].error
+    assert "make the file and its folder writable" in list_told(driven)[-1].error

@@ -116,7 +116,7 @@ FAULTS = {
 """By id: everything that gives no usable summary."""
 
 
-def made(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
+def make(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
     if not is_async:
         return fault.answer
 
@@ -135,7 +135,7 @@ def test_a_summariser_that_fails_does_not_fail_the_run(name: str, is_async: bool
     """What fits goes out as it is, what does not is compacted without a model, and an event says why."""
     fault = FAULTS[name]
     for path in PATHS:
-        driven = rig(side, summarizer=made(fault, is_async), settings=fallback_settings())
+        driven = rig(side, summarizer=make(fault, is_async), settings=fallback_settings())
         messages = list_for(path)
         with leaving_threads():
             driven.go(path, messages)

@@ -53,7 +53,7 @@ def test_a_damaged_message_is_read_or_refused(format_: Any, samples: list[dict[s
 
 
 def places(node: Any) -> list[tuple[Any, Any]]:
-    """Every (container, key) inside a message."""
+    """Return every (container, key) inside a message."""
     keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
     return [(node, key) for key in keys] + [place for key in keys for place in places(node[key])]
 

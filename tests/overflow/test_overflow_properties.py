@@ -89,7 +89,7 @@ excesses = st.integers(min_value=1, max_value=10_000_000)
 
 @st.composite
 def sentences(draw: st.DrawFn, templates: tuple[str, ...]) -> tuple[str, int, int]:
-    """A sentence, the limit it states and the actual count it states."""
+    """Return a sentence, the limit it states and the actual count it states."""
     limit = draw(limits)
     actual = limit + draw(excesses)
     text = draw(st.sampled_from(templates)).format(

@@ -54,7 +54,7 @@ TELL_BOTH = message("tool", result("a"), result("b"))
 THOUGHT = message("assistant", Thinking("hm", 8))
 
 
-def found(messages: Sequence[Message], provider: Provider | None) -> list[tuple[str, int | None, str]]:
+def find_breaches(messages: Sequence[Message], provider: Provider | None) -> list[tuple[str, int | None, str]]:
     return [(problem.rule, problem.index, problem.call_id) for problem in find_problems(messages, provider)]
 
 
@@ -196,11 +196,11 @@ def test_each_rule_is_found_for_the_providers_that_have_it(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
     """The list covers every rule that a cut can break."""
-    seen = {provider: found(messages, provider) for provider in ALL}
+    seen = {provider: find_breaches(messages, provider) for provider in ALL}
     assert {provider: expected in breaches for provider, breaches in seen.items()} == {
         provider: provider in providers for provider in ALL
     }
-    assert found(messages, None) == [expected]
+    assert find_breaches(messages, None) == [expected]
     others = {rule for breaches in seen.values() for rule, _, _ in breaches} - {expected[0]}
     assert others <= LEFT_TO_CLIENTS
 
@@ -290,8 +290,10 @@ LEFT_TO_CLIENTS = {rule.id for rule in RULES if rule.left_to_clients}
 def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
     messages: list[Message], expected: tuple[str, int | None, str], providers: Sequence[Provider]
 ) -> None:
-    assert [provider for provider in (*ALL, TEMPLATE) if expected in found(messages, provider)] == list(providers)
-    assert expected[0] not in {rule for rule, _, _ in found(messages, None)}
+    assert [provider for provider in (*ALL, TEMPLATE) if expected in find_breaches(messages, provider)] == list(
+        providers
+    )
+    assert expected[0] not in {rule for rule, _, _ in find_breaches(messages, None)}
     assert expected[0] in LEFT_TO_CLIENTS
 
 
@@ -304,7 +306,7 @@ def test_a_rule_left_to_clients_holds_where_the_provider_is_named(
 )
 def test_reasoning_needs_what_it_led_to(messages: list[Message], expected: tuple[str, int, str]) -> None:
     for provider in (RESPONSES, ANTHROPIC, None):
-        assert found(messages, provider) == [expected]
+        assert find_breaches(messages, provider) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -316,21 +318,21 @@ def test_reasoning_needs_what_it_led_to(messages: list[Message], expected: tuple
 )
 def test_openai_chat_wants_the_results_behind_the_very_message_with_the_calls(messages: list[Message]) -> None:
     expected = ("split_step", len(messages) - 1, "a")
-    assert found(messages, CHAT) == found(messages, None) == [expected]
+    assert find_breaches(messages, CHAT) == find_breaches(messages, None) == [expected]
     assert find_problems(messages, RESPONSES) == []
 
 
 def test_a_second_answer_is_one_too_many_wherever_it_stands() -> None:
     messages = [USER, ASK_A, TELL_A, TELL_A]
     for provider in (*ALL, None):
-        assert ("duplicate_result", 3, "a") in found(messages, provider)
+        assert ("duplicate_result", 3, "a") in find_breaches(messages, provider)
 
 
 def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_of_a_step() -> None:
     before = [USER, message("assistant", call("a", 0)), TELL_A, ANSWER]
     signed = [SAID, message("assistant", call("b"), call("c", 0)), message("tool", result("b"), result("c"))]
     assert find_problems([*before, *signed], GEMINI) == []
-    assert found([*signed, message("assistant", call("d", 0)), message("tool", result("d"))], GEMINI) == [
+    assert find_breaches([*signed, message("assistant", call("d", 0)), message("tool", result("d"))], GEMINI) == [
         ("unsigned_call", 3, "d")
     ]
 
@@ -346,8 +348,8 @@ def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_
 def test_a_system_message_between_call_and_result_detaches_it() -> None:
     """A developer message inside a pair."""
     messages = [USER, ASK_A, SYSTEM, TELL_A]
-    assert found(messages, CHAT) == [("detached_result", 3, "a")]
-    assert found(messages, ANTHROPIC) == [("system_inside", 2, ""), ("detached_result", 3, "a")]
+    assert find_breaches(messages, CHAT) == [("detached_result", 3, "a")]
+    assert find_breaches(messages, ANTHROPIC) == [("system_inside", 2, ""), ("detached_result", 3, "a")]
 
 
 def test_the_last_word_of_the_assistant_may_be_empty() -> None:
@@ -358,12 +360,12 @@ def test_the_last_word_of_the_assistant_may_be_empty() -> None:
 def test_a_result_answers_the_newest_call_with_its_id() -> None:
     """An id left open by a crash and used again must not make the later, whole pair look broken."""
     messages = [USER, ASK_A, USER, ASK_A, TELL_A, ANSWER]
-    assert found(messages, CHAT) == [("unanswered_call", 1, "a")]
+    assert find_breaches(messages, CHAT) == [("unanswered_call", 1, "a")]
 
 
 def test_problems_come_in_the_order_of_the_messages() -> None:
     messages = [TELL_A, message("user", ""), ASK_B]
-    assert [index for _, index, _ in found(messages, None)] == [0, 1, 2]
+    assert [index for _, index, _ in find_breaches(messages, None)] == [0, 1, 2]
 
 
 def test_every_rule_has_a_source_for_each_of_its_providers() -> None:
@@ -398,7 +400,7 @@ def test_text_before_a_tool_result_in_one_message_is_rejected_by_anthropic() -> 
         return [piece for each in host for piece in AnthropicFormat().read(each)]
 
     assert find_problems(read([block, text]), ANTHROPIC) == []
-    assert found(read([text, block]), ANTHROPIC) == [("detached_result", 3, "a")]
+    assert find_breaches(read([text, block]), ANTHROPIC) == [("detached_result", 3, "a")]
 
 
 BROKEN = [USER, ASK_A, USER, TELL_B, USER, ASK_BOTH, TELL_BOTH]

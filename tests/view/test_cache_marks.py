@@ -18,17 +18,17 @@ SHORT = {"type": "ephemeral"}
 FORMATS = [AnthropicFormat(), OpenAIChatFormat()]
 
 
-def said(role: str, text: str, mark: Mapping[str, str] | None = None) -> dict[str, Any]:
+def list_texts(role: str, text: str, mark: Mapping[str, str] | None = None) -> dict[str, Any]:
     block = {"type": "text", "text": text}
     return {"role": role, "content": [{**block, "cache_control": mark} if mark else block]}
 
 
 def conversation(*marked: int, system: bool = False) -> list[Any]:
-    """Ten messages, some with a mark; the first mark lives an hour, the others the usual five minutes."""
-    messages: list[Any] = [said("system", "Be careful.", HOUR)] if system else []
+    """Return ten messages, some with a mark; the first mark lives an hour, the others the usual five minutes."""
+    messages: list[Any] = [list_texts("system", "Be careful.", HOUR)] if system else []
     for number in range(10):
         mark = None if number not in marked else HOUR if number == min(marked) else SHORT
-        messages.append(said("user" if number % 2 == 0 else "assistant", f"{number}: {prose(200)}", mark))
+        messages.append(list_texts("user" if number % 2 == 0 else "assistant", f"{number}: {prose(200)}", mark))
     return messages
 
 
@@ -73,7 +73,11 @@ def test_a_mark_inside_a_tools_result_or_beside_the_content_counts() -> None:
     inside = {"type": "text", "text": "read", "cache_control": HOUR}
     result = {"type": "tool_result", "tool_use_id": "c", "content": [inside]}
     call = {"type": "tool_use", "id": "c", "name": "read", "input": {}}
-    start = [said("user", prose(300)), {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    start = [
+        list_texts("user", prose(300)),
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
     view = hook(AnthropicFormat()).compact_sync([*start, *conversation()], keep_recent_tokens=450).messages
     assert marks(view) == [(0, HOUR)]
     messages = conversation()
@@ -88,7 +92,7 @@ def test_the_view_stays_the_same_between_compactions_and_in_another_process(form
     assert first.record is not None
     record = CompactionRecord.from_json(first.record.to_json())
     for number in range(3):
-        messages = [*messages, said("user", f"Next {number}."), said("assistant", "Yes.")]
+        messages = [*messages, list_texts("user", f"Next {number}."), list_texts("assistant", "Yes.")]
         view = hooks.transform_context_sync(messages)
         assert view[: len(first.messages)] == first.messages
         assert project(json.loads(json.dumps(messages)), record, format=form) == view
@@ -100,7 +104,7 @@ def test_the_next_summary_takes_a_newer_mark_or_keeps_the_old_one(form: Any) -> 
     assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, HOUR)]
     messages = [*messages, *conversation()]
     assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, HOUR)]
-    messages = [*messages, said("user", f"Mind this. {prose(200)}", SHORT), *conversation()[1:]]
+    messages = [*messages, list_texts("user", f"Mind this. {prose(200)}", SHORT), *conversation()[1:]]
     assert marks(hooks.compact_sync(messages, keep_recent_tokens=450).messages) == [(0, SHORT)]
 
 
@@ -109,8 +113,8 @@ def test_a_host_that_moves_its_mark_on_never_sends_one_more_than_it_has(form: An
     """Anthropic takes four; a host that keeps count of its own would be refused."""
     hooks = hook(form)
     assert len(marks(hooks.compact_sync(conversation(4), keep_recent_tokens=450).messages)) == 1
-    moved = [*conversation(), said("user", "Next.", SHORT)]
-    for messages in (moved, [*moved, said("assistant", "Yes.")], copy.deepcopy(moved)):
+    moved = [*conversation(), list_texts("user", "Next.", SHORT)]
+    for messages in (moved, [*moved, list_texts("assistant", "Yes.")], copy.deepcopy(moved)):
         assert len(marks(hooks.transform_context_sync(messages))) == 1
 
 

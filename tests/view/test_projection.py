@@ -16,8 +16,8 @@ from tests.conversations import Scripted, assistant, call, controller, prose, st
 Chat = Mapping[str, object]
 
 
-def compacted(messages: list[Chat], window: int = 8_192, **more: object) -> CompactionRecord:
-    """The record of a compaction of these messages."""
+def record_of(messages: list[Chat], window: int = 8_192, **more: object) -> CompactionRecord:
+    """Return the record of a compaction of these messages."""
     result = controller(window, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=600)
     assert result.record is not None
     return result.record
@@ -28,7 +28,7 @@ CONVERSATION = [system(), user("Port the parser."), *steps(12), assistant("Porte
 
 def test_the_view_is_system_summary_then_the_recent_messages() -> None:
     """A user message replaces the summarized messages; the host's list does not change."""
-    view = project(CONVERSATION, compacted(CONVERSATION))
+    view = project(CONVERSATION, record_of(CONVERSATION))
     assert view[0] is CONVERSATION[0]
     assert view[1]["role"] == "user"
     assert "conversation history before this point was compacted" in texts([view[1]])
@@ -39,7 +39,7 @@ def test_the_view_is_system_summary_then_the_recent_messages() -> None:
 
 def test_the_input_is_not_changed() -> None:
     before = copy.deepcopy(CONVERSATION)
-    project(CONVERSATION, compacted(CONVERSATION))
+    project(CONVERSATION, record_of(CONVERSATION))
     assert before == CONVERSATION
 
 
@@ -50,20 +50,20 @@ def test_without_a_record_the_view_is_the_list() -> None:
 
 def test_the_same_record_gives_the_same_view_anywhere() -> None:
     """The record travels as JSON; another process with equal messages sees the same bytes."""
-    record = compacted(CONVERSATION)
+    record = record_of(CONVERSATION)
     elsewhere = project(json.loads(json.dumps(CONVERSATION)), CompactionRecord.from_json(record.to_json()))
     assert json.dumps(elsewhere) == json.dumps(project(CONVERSATION, record))
 
 
 def test_messages_added_later_follow_the_same_prefix() -> None:
-    record = compacted(CONVERSATION)
+    record = record_of(CONVERSATION)
     short, long = project(CONVERSATION, record), project([*CONVERSATION, user("next")], record)
     assert json.dumps(long[:-1]) == json.dumps(short)
 
 
 def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
     """A rewind before the cut, or an edit of a summarized message."""
-    record = compacted(CONVERSATION)
+    record = record_of(CONVERSATION)
     rewound = CONVERSATION[:4]
     edited = [CONVERSATION[0], user("Port the lexer."), *CONVERSATION[2:]]
     assert project(rewound, record) == rewound
@@ -72,7 +72,7 @@ def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
 
 def test_a_list_that_begins_with_the_summary_is_its_own_view() -> None:
     """A host that stored `compact().messages` gets the very same view from the trimmed list as from the full one."""
-    record = compacted(CONVERSATION)
+    record = record_of(CONVERSATION)
     trimmed = project(CONVERSATION, record)
     assert project([*trimmed, user("next")], record) == [*trimmed, user("next")]
 
@@ -88,7 +88,7 @@ def test_every_system_message_stays() -> None:
         assistant("done"),
         *talk(3),
     ]
-    view = project(messages, compacted(messages))
+    view = project(messages, record_of(messages))
     assert [m["content"] for m in view if m["role"] == "system"] == ["first", "second"]
 
 
@@ -130,7 +130,7 @@ def test_a_reduction_of_what_is_covered_changes_nothing() -> None:
     hooks = controller(16_384, summarizer=Scripted())
     hooks.transform_context_sync(messages)
     cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
-    summed = compacted(messages)
+    summed = record_of(messages)
     assert min(item.run for item in cleared.reductions) < summed.covered_runs
     left_in = [item for item in cleared.reductions if item.run < summed.covered_runs]
     both = replace(summed, reductions=(*summed.reductions, *left_in))
@@ -224,12 +224,12 @@ def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() ->
 def test_parallel_calls_survive_as_one_step() -> None:
     calls = [call(str(n), path=f"{n}.py") for n in range(4)]
     messages = [user("go"), *steps(10), assistant(None, *calls), *[tool(str(n), prose(50)) for n in range(4)]]
-    view = project(messages, compacted(messages))
+    view = project(messages, record_of(messages))
     assert [m.get("tool_call_id") for m in view[-4:]] == ["0", "1", "2", "3"]
 
 
-def shortened_words() -> tuple[list[Chat], CompactionRecord]:
-    """A list whose older message was shortened, and the record that says so."""
+def shorten_words() -> tuple[list[Chat], CompactionRecord]:
+    """Return a list whose older message was shortened, and the record that says so."""
     messages = [system(), user("Old. " + prose(10_000)), user("Now this.")]
     result = controller(8_192).compact_sync(messages)
     assert result.record is not None
@@ -237,7 +237,7 @@ def shortened_words() -> tuple[list[Chat], CompactionRecord]:
 
 
 def test_a_shortened_text_is_a_copy_and_the_request_is_the_hosts() -> None:
-    messages, record = shortened_words()
+    messages, record = shorten_words()
     view = project(messages, record)
     assert "characters left out" in str(view[1]["content"])
     assert (view[0], view[2]) == (messages[0], messages[2])
@@ -245,20 +245,20 @@ def test_a_shortened_text_is_a_copy_and_the_request_is_the_hosts() -> None:
 
 
 def test_a_text_that_changed_since_is_not_shortened() -> None:
-    messages, record = shortened_words()
+    messages, record = shorten_words()
     edited = [messages[0], user("Other. " + prose(8_000)), messages[2]]
     assert project(edited, record) == edited
 
 
 def test_a_rewind_makes_a_shortened_text_the_request_again_and_whole() -> None:
     """The current request is never shortened."""
-    messages, record = shortened_words()
+    messages, record = shorten_words()
     assert project(messages[:2], record)[1] is messages[1]
 
 
 def test_a_conversation_shows_a_shortened_text_whole_while_it_is_the_request() -> None:
     """After a rewind, call after call: copies in the views of earlier calls cannot be reused."""
-    messages, record = shortened_words()
+    messages, record = shorten_words()
     hooks = controller(200_000, settings=CompactionSettings(auto_compact=False))
     hooks.session("default").import_records([record.to_dict()])
     gone_on = [*messages[:2], assistant("hm"), user("And?")]
@@ -268,7 +268,7 @@ def test_a_conversation_shows_a_shortened_text_whole_while_it_is_the_request() -
 
 
 def test_a_list_stored_with_a_shortened_text_is_its_own_view() -> None:
-    messages, record = shortened_words()
+    messages, record = shorten_words()
     stored = project(messages, record)
     assert project([*stored, assistant("Done."), user("next")], record) == [*stored, assistant("Done."), user("next")]
 
@@ -339,6 +339,6 @@ def test_of_parallel_calls_the_one_whose_arguments_are_too_large_is_shortened() 
 
 def test_a_request_that_was_sent_twice_is_kept_once() -> None:
     messages = [*talk(3), user("once more"), user("once more"), *steps(12)]
-    view = project(messages, compacted(messages))
+    view = project(messages, record_of(messages))
     assert [message["content"] for message in view].count("once more") == 1
     assert any(message is messages[7] for message in view)

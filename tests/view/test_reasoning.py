@@ -126,7 +126,7 @@ def conversation(answer: Any, result: Any, steps: int) -> list[Any]:
     return [{"role": "user", "content": "Read all parts."}, *said]
 
 
-def compacted(messages: list[Any], format: Any) -> CompactionRecord:
+def compact(messages: list[Any], format: Any) -> CompactionRecord:
     controller = CompactionController(format=format, context_window=8_000)
     result = controller.session("s").compact_sync(messages, keep_recent_tokens=1_500)
     assert result.record is not None
@@ -144,7 +144,7 @@ def test_a_view_for_a_binding_model_holds_the_reasoning_made_behind_it_and_no_ot
     format: Any, answer: Any, result: Any
 ) -> None:
     messages = conversation(answer, result, 12)
-    record = compacted(messages[:-4], format)
+    record = compact(messages[:-4], format)
     view = project(messages, record, format=format, model=BINDING)
     for word in ("thought", "sealed"):
         assert words(view, word) == [10, 11]
@@ -157,7 +157,7 @@ def test_a_view_for_a_binding_model_holds_the_reasoning_made_behind_it_and_no_ot
 @pytest.mark.parametrize(("format", "answer", "result"), KINDS)
 def test_a_view_for_any_other_model_is_what_it_was(format: Any, answer: Any, result: Any) -> None:
     messages = conversation(answer, result, 12)
-    record = compacted(messages[:-4], format)
+    record = compact(messages[:-4], format)
     plain = project(messages, record, format=format)
     view = project(messages, record, format=format, model=OTHER)
     assert all(one is other for one, other in zip(view[1:], plain[1:], strict=True))
@@ -166,7 +166,7 @@ def test_a_view_for_any_other_model_is_what_it_was(format: Any, answer: Any, res
 
 def test_a_record_that_does_not_tell_when_it_was_made_leaves_no_reasoning() -> None:
     messages = conversation(anthropic_thoughts, anthropic_result, 12)
-    fields = compacted(messages[:-4], AnthropicFormat()).to_dict()
+    fields = compact(messages[:-4], AnthropicFormat()).to_dict()
     old = CompactionRecord.from_dict({key: value for key, value in fields.items() if key != "seen_runs"})
     assert words(project(messages, old, format=AnthropicFormat(), model=BINDING), "sealed") == []
 
@@ -175,7 +175,7 @@ def test_a_message_of_reasoning_alone_goes_with_it() -> None:
     messages = conversation(anthropic_thoughts, anthropic_result, 12)
     lone = {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "sealed lone"}]}
     messages[-4:-4] = [lone, {"role": "user", "content": "Go on."}]
-    record = compacted(messages[:-4], AnthropicFormat())
+    record = compact(messages[:-4], AnthropicFormat())
     assert lone in project(messages, record, format=AnthropicFormat())
     view = project(messages, record, format=AnthropicFormat(), model=BINDING)
     assert "sealed lone" not in repr(view)

@@ -29,7 +29,7 @@ READ_OTHERWISE = ("hosted_anthropic", "hosted_anthropic_pinned", "hosted_respons
 
 
 def session(written: dict[str, Any], summarizer: Scripted) -> CompactionSession[Any]:
-    """A session of this version for a conversation of 0.1.0, at whose size nothing is due."""
+    """Return a session of this version for a conversation of 0.1.0, at whose size nothing is due."""
     hooks = CompactionController[Any](
         context_window=1_000_000,
         format=FORMATS[written["format"]],
@@ -40,7 +40,7 @@ def session(written: dict[str, Any], summarizer: Scripted) -> CompactionSession[
 
 
 def new_records(written: dict[str, Any]) -> list[Any]:
-    """The record of the same summary by this version."""
+    """Return the record of the same summary by this version."""
     worker = session(written, Scripted())
     worker.compact_sync(written["messages"], keep_recent_tokens=10)
     return worker.export_records()
