@@ -240,10 +240,10 @@ def _previous_summary(snapshot: Snapshot[M], foreign: int | None) -> str | None:
 
 def _reduced_results(snapshot: Snapshot[M]) -> list[tuple[str, str]]:
     """Return the tool of the newest results that the active view shows smaller, and the text in their place."""
-    in_force = {(item.run, item.ordinal): item for item in snapshot.reductions if item.kind == "result"}
-    if not in_force:
+    active = {(item.run, item.ordinal): item for item in snapshot.reductions if item.kind == "result"}
+    if not active:
         return []
-    first = sorted(run for run, _ in in_force)[-MAX_LISTED:][0]
+    first = sorted(run for run, _ in active)[-MAX_LISTED:][0]
     parts = reducible_parts(snapshot.history, max(snapshot.covered_runs, first - 1), lambda _: 0, results_only=True)
-    hidden = [(part, in_force.get((part.run, part.ordinal))) for part in parts]
+    hidden = [(part, active.get((part.run, part.ordinal))) for part in parts]
     return [(part.tool, by.apply(part.text)) for part, by in hidden if by]

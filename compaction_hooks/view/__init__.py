@@ -1,1 +1,1 @@
-"""From messages and a record to the list that is sent."""
+"""Records, and the view: the list to send, made from messages and a record."""

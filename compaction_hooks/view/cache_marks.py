@@ -1,4 +1,4 @@
-"""The mark of a prompt cache on a message that is summarised: the summary takes it over, so that the host's caching goes on."""
+"""The cache mark of a message that is summarized: the summary gets it, so that the host's prompt caching goes on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from compaction_hooks.messages import CachingFormat, M, MessageFormat
 
 
 class MovedMark(NamedTuple, Generic[M]):
-    """A mark that a summary has from a message it covers.
+    """A cache mark that a summary has from a message that it covers.
 
     Attributes:
         host: Index of that message.
         mark: The mark.
-        find: Finds the mark of a message: a host that moves it on counts one less there.
+        find: Returns the mark of a message, to see whether the host has moved it since.
         marked, unmarked: The summary with the mark and without it.
     """
 
@@ -27,7 +27,7 @@ class MovedMark(NamedTuple, Generic[M]):
 
 
 def move_mark(history: History[M], format: MessageFormat[M], summary: M, hosts: Iterable[int]) -> MovedMark[M] | None:
-    """Return a summary with the first mark found in host messages; None if they have none, or the format knows no marks."""
+    """Return a summary with the first mark found in host messages; None without a mark, or if the format has none."""
     if not isinstance(format, CachingFormat):
         return None
     for host in hosts:

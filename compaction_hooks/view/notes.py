@@ -1,7 +1,7 @@
-"""Records of what was done by hand: they cover no message, and keep what no compaction has recorded.
+"""Notes: records of pins and undone compactions, which cover no message.
 
-A note has the shape of a record, so that it lives wherever records do. Version 0.1.0 reads it as a record that is never true of a
-list, and takes its pins over.
+A note has the form of a record, so that every store keeps it. Version 0.1.0 reads it as a record that is true of no list, and uses
+its pins.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def pin_note(pins: Sequence[Pin]) -> CompactionRecord:
 
 
 def undo_note(record_ids: Iterable[str], cooldown_tokens: int, cooldown_window: int) -> CompactionRecord:
-    """Return a note of records that were taken back.
+    """Return a note of records that were undone.
 
     Args:
-        cooldown_tokens: While the context is smaller than this (tokens), there is no threshold compaction; 0: no rest. The note has
-            it as `tokens_before`.
-        cooldown_window: The window for which that holds (tokens), as `tokens_after`.
+        cooldown_tokens: While the context is smaller than this (tokens), there is no threshold compaction; 0: no cooldown. The note
+            has it as `tokens_before`.
+        cooldown_window: The window for which the cooldown applies (tokens), as `tokens_after`.
     """
     return _note((), tuple(sorted(record_ids)), cooldown_tokens, cooldown_window)
 

@@ -1,4 +1,4 @@
-"""(messages, record) to the list to send: a pure function, the same in every process and framework."""
+"""The projection: a pure function from messages and a record to the view, the same in every process and framework."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from compaction_hooks.view.reductions import (
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 
 OF_A_REQUEST: Final[Collection[PartKind]] = ("text", "media")
-"""The kinds of parts that the current request may have: those it has are always shown in full."""
+"""The kinds of parts that the current request may have; the view always shows them in full."""
 
 
 def is_true(history: History[M], record: CompactionRecord) -> bool:
-    """Whether the history begins with exactly what the record covers, and goes on after it."""
+    """Return whether the history begins with exactly the messages that the record covers, and goes on after them."""
     if not FIRST_RULE <= record.digest_rule <= DIGEST_RULE:
-        return False  # made by a later version, and not checked by it here
+        return False  # a later version made it, with a digest that this one cannot compute
     if history.digest_before(record.covered_runs, record.digest_rule) != record.covered_digest:
         return False
     # A late result after the cut that answers a call before it would be an orphan.
@@ -43,23 +43,23 @@ def is_true(history: History[M], record: CompactionRecord) -> bool:
 
 
 class Projection(NamedTuple, Generic[M]):
-    """One record applied to one history, for that history and for all that grow from it.
+    """One record applied to one history; true of that history and of all that grow from it.
 
     Attributes:
-        prefix: What the view begins with: system messages, summary, pins, and the kept messages up to the last one that
-            is not simply the host's object.
+        prefix: The beginning of the view: system messages, summary, pins, and the kept messages up to the last one that is
+            not the host's own object.
         tail_start: Index of the host message from which on the view is the host's list.
         prefix_tokens: Estimate of `prefix` in tokens, before calibration.
         pinned: Indexes of the pieces that stay from before the cut.
-        cut: Index of the first piece that is kept because it is recent.
+        cut: Index of the first of the recent pieces, which are kept.
         reused: Indexes of the host messages that the prefix holds, or holds copies of.
         unpinned_request: Index of a piece that is shown, or shown in full, only while it is the current request; None without one.
             It was not current when the record was made: the conversation was rewound to it since.
         rewritten: By index, the kept host messages that are shown smaller.
-        is_settled: Whether all that the record shows smaller, and all stale reasoning, could be there; not in a list that was cut
-            off before its end, and that may grow again.
-        stale_runs: Before this run the view leaves out reasoning; 0 where it shows all of it.
-        moved_mark: The cache mark that the summary has from a message it covers; None if none of them has one.
+        is_settled: Whether the list holds all reduced parts and all stale reasoning; not if it was cut off before them, and may
+            grow again.
+        stale_runs: The run before which the view leaves out reasoning; 0 if it shows all reasoning.
+        moved_mark: The cache mark that the summary has from a message it covers, or None.
     """
 
     prefix: Sequence[M]
@@ -80,7 +80,7 @@ class Projection(NamedTuple, Generic[M]):
         return not self.prefix and self.tail_start == 0
 
     def view(self, messages: Sequence[M]) -> list[M]:
-        """Return the list to send for the list that the history was read from, which may hold copies of the same messages."""
+        """Return the view of the list that the history was read from, or of a list with copies of the same messages."""
         prefix, moved = self.prefix, self.moved_mark
         # Providers allow few cache marks: the summary has one only while the covered message still has it.
         if moved is not None and moved.find(messages[moved.host]) != moved.mark:
@@ -89,7 +89,7 @@ class Projection(NamedTuple, Generic[M]):
 
     @property
     def reductions(self) -> list[Reduction]:
-        """Return the reductions that the view shows."""
+        """The reductions that the view shows."""
         return [item for shown in self.rewritten.values() for item in shown.reductions]
 
     def tokens(self, history: History[M]) -> int:
@@ -98,7 +98,7 @@ class Projection(NamedTuple, Generic[M]):
 
 
 class _ViewBuilder(Generic[M]):
-    """Host messages chosen piece by piece, with their size."""
+    """Builds a view message by message, and counts its tokens."""
 
     def __init__(self, history: History[M], format: MessageFormat[M], stale: StaleReasoning[M]) -> None:
         self.history = history
@@ -125,12 +125,12 @@ class _ViewBuilder(Generic[M]):
     def add_summary(
         self, record: CompactionRecord, estimate: Callable[[Message], int], earlier: Projection[M] | None
     ) -> tuple[int, tuple[int, ...]]:
-        """Add what stands for the covered pieces; return the first piece behind them, and those that are pinned."""
+        """Add system messages, summary and pins; return the first piece after the cut, and the pinned pieces."""
         history = self.history
         if record.covered_runs <= history.base:
             return 0, ()
         cut = history.run_start(record.covered_runs)
-        # After a rewind the current request may stand before the cut.
+        # After a rewind the current request may lie before the cut.
         asked = {index for index in (history.request,) if index is not None and index < cut}
         pinned = tuple(sorted({*pin_pieces(history, record.pins, cut), *asked}))
         self.add(history.systems(cut))
@@ -142,7 +142,10 @@ class _ViewBuilder(Generic[M]):
         return cut, pinned
 
     def _hosts_with_marks(self, cut: int, pinned: Iterable[int], earlier: Projection[M] | None) -> Iterator[int]:
-        """Yield the covered host messages that may have a cache mark, the newest first; before an earlier cut its view knows."""
+        """Yield the covered host messages that may have a cache mark, the newest first.
+
+        Those before an earlier cut are not searched again: the earlier view knows their mark.
+        """
         history = self.history
         known = (
             earlier if earlier is not None and 0 < earlier.cut <= cut and earlier.cut < history.piece_count else None
@@ -183,9 +186,9 @@ def apply_record(
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
-        earlier: Another record applied to this history, or to one that it grew from: what both show alike is not made anew.
-        stale_runs: Before this run reasoning is left out.
-        made_here: Reductions of parts of this very history: the parts need not be hashed to see that they are meant.
+        earlier: Another record applied to this history, or to one that it grew from; its rewritten messages are reused.
+        stale_runs: The run before which reasoning is left out.
+        made_here: Reductions that were made of this history, so that their parts need not be hashed again.
     """
     if record is None and not stale_runs:
         return Projection((), 0, 0, (), 0)
@@ -193,10 +196,10 @@ def apply_record(
     builder = _ViewBuilder(history, format, stale)
     cut, pinned = builder.add_summary(record, estimate, earlier) if record else (0, ())
     wanted = by_place(record.reductions if record else ())
-    held: Mapping[int, Rewritten[M]] = earlier.rewritten if earlier else {}
+    reusable: Mapping[int, Rewritten[M]] = earlier.rewritten if earlier else {}
     known = {*made_here, *(earlier.reductions if earlier else ())}
     rewritten = {
-        host: _rewrite(history, host, new, format, estimate, held.get(host))
+        host: _rewrite(history, host, new, format, estimate, reusable.get(host))
         for host, new in _new_texts(history, wanted, cut, known).items()
     }
     first = history.piece(cut).host if cut < history.piece_count else history.host_count
@@ -252,9 +255,9 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
 
 
 def whole_step(history: History[M], index: int) -> set[int]:
-    """Return a piece alone, or with all calls and results it cannot be shown without, and those that these cannot.
+    """Return a piece with all tool calls and results that belong to it, directly or through others.
 
-    One message may answer the calls of several (Anthropic's results of a step that was split).
+    One message may answer the calls of several messages (Anthropic's results of a step that was split).
     """
     step, waiting = {index}, [index]
     while waiting:
@@ -289,7 +292,7 @@ def _rewrite(
     estimate: Callable[[Message], int],
     earlier: Rewritten[M] | None,
 ) -> Rewritten[M]:
-    """A kept message with new texts; if an earlier view shows the same, what that shows."""
+    """Return a kept message with new texts; the earlier view's message if its texts are the same."""
     reductions = tuple([item for _, item in new.values()])
     if earlier is not None and earlier.reductions == reductions:
         return earlier
@@ -307,9 +310,9 @@ def _rewrite(
 def _new_texts(
     history: History[M], wanted: Mapping[tuple[PartKind, int, int], Reduction], cut: int, known: Container[Reduction]
 ) -> dict[int, dict[PartAddress, tuple[str, Reduction]]]:
-    """The new texts by host message and address. A part that is not what was reduced stays.
+    """Return the new texts by host message and address; none for a part whose content is not the one that was reduced.
 
-    A part of the `known` needs no digest to be seen to be one, unless a second result answers the same call.
+    A part with a `known` reduction needs no digest, unless a second result answers the same call.
     """
     texts: dict[int, dict[PartAddress, tuple[str, Reduction]]] = {}
     runs = {run for _, run, _ in wanted}
@@ -319,7 +322,7 @@ def _new_texts(
     times = Counter(name for _, name in found)
     for place, name in found:
         reduction = wanted.get(name)
-        # After a rewind the request that is current may be one that was shortened when a later one was.
+        # After a rewind the current request may be one that was shortened while a later one was current.
         is_request = place.piece == history.request and place.kind in OF_A_REQUEST
         if reduction is None or place.piece < cut or is_request:
             continue
@@ -327,7 +330,7 @@ def _new_texts(
         address = piece.number, place.number
         is_known = reduction in known and times[name] == 1
         is_there = is_known or part_digest(place.kind, place.text) == reduction.digest
-        # A result that is shown smaller has lost its media already; its own reduction comes first.
+        # The reduction of a result comes before that of its media: it has dropped them already.
         if is_there and address not in texts.get(piece.host, ()):
             texts.setdefault(piece.host, {})[address] = place.text_under(reduction), reduction
     return texts
@@ -343,12 +346,12 @@ def project(
     """Return the view of a list under a record: system messages, summary, pins, then the recent messages.
 
     Kept messages are the same objects; the input is not changed. Without a record, or with one that is not true of these
-    messages (a rewind before the cut, an edit of what it covers), the view is a copy of the list as it came.
+    messages (a rewind before the cut, an edit of a covered message), the view is a copy of the list as it came.
 
     Args:
-        format: How the messages are written; None: as their parts tell, OpenAI chat, Responses or Anthropic.
-        model: The model that the view is for. For one that binds reasoning to what stood before it, reasoning from before the
-            compaction is left out.
+        format: The format of the messages; None: found by their parts, OpenAI chat, Responses or Anthropic.
+        model: The model of the view. If it binds reasoning to the messages before it, the view leaves out reasoning from before
+            the compaction.
 
     Raises:
         ConfigurationError: an argument is of the wrong kind.

@@ -1,4 +1,4 @@
-"""The reasoning that a view leaves out, because the model made it behind another beginning of the conversation."""
+"""The reasoning that a view leaves out, because the model made it after other messages than those of the view."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from compaction_hooks.view.record import CompactionRecord
 
 
 def stale_runs_of(record: CompactionRecord | None) -> int:
-    """Return the run before which a record makes reasoning stale: that of the messages there were when it was made.
+    """Return the run before which a record makes reasoning stale: the end of the history when the record was made.
 
-    Where a record does not tell (one of an older version), all reasoning is stale; without a record none is.
+    If the record does not have it (an older version), all reasoning is stale; without a record none is.
     """
     return 0 if record is None else record.seen_runs or sys.maxsize
 
 
 class BoundReasoning:
-    """What one conversation knows, beside its records, of the reasoning that is refused.
+    """The state of one conversation's refused reasoning that its records do not have.
 
     Attributes:
-        models: Those whose provider refused reasoning here; None is the controller's own.
-        stale_runs: The reasoning of the runs before this one is stale, whatever the record says.
-        is_rewritten: Whether the view's beginning has changed since one was handed out, so that all reasoning there is by the next
-            is stale.
+        models: Models whose provider refused reasoning; None is the controller's own.
+        stale_runs: The run before which reasoning is stale in addition to the record's.
+        is_rewritten: Whether the view's beginning has changed since the last view was returned: then all reasoning before the next
+            one is stale.
     """
 
     def __init__(self) -> None:
@@ -45,20 +45,20 @@ class BoundReasoning:
         return max(stale_runs_of(record), history.run_count if self.is_rewritten else self.stale_runs)
 
     def record_refusal(self, model: str | None) -> None:
-        """Note that this model's provider refused the reasoning that there is."""
+        """Record that this model's provider refused the reasoning in the history."""
         self.models.add(model)
         self.is_rewritten = True
 
     def remember_sent(self, history: History[M]) -> None:
-        """Note that a view was handed out: what the model answers belongs to it."""
+        """Record that a view was returned: the model's next reasoning belongs to it."""
         if self.is_rewritten:
             self.stale_runs, self.is_rewritten = history.run_count, False
 
 
 class StaleReasoning(NamedTuple, Generic[M]):
-    """The reasoning in the runs before `runs` of a history; with `runs` 0 there is none.
+    """The reasoning in the runs of a history before `runs`; none if that is 0.
 
-    Of a message all reasoning is left out, copies of it in other fields included: parts of it would be refused too.
+    A message loses all its reasoning, copies in other fields included: the provider would refuse a part of it too.
 
     Attributes:
         estimate: Size of one neutral message in tokens, before calibration.
@@ -71,7 +71,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether none of it can still come: the list goes on behind it."""
+        """Whether the list cannot get more of it: it goes on after these runs."""
         return not self.runs or self.runs < self.history.run_count
 
     def hosts(self, first: int, end: int) -> list[int]:
@@ -82,11 +82,11 @@ class StaleReasoning(NamedTuple, Generic[M]):
         return [*dict.fromkeys(piece.host for piece in pieces if _has_reasoning(piece.message))]
 
     def leave_out(self, message: M, pieces: Sequence[int]) -> tuple[M | None, int]:
-        """Return a shown message without its reasoning, None if it says nothing else; and the tokens that this saves.
+        """Return a shown message without its reasoning, or None if it has nothing else; and the tokens that this saves.
 
         Args:
             message: A host message, or a copy with some of its pieces or with shorter parts.
-            pieces: Indexes of the pieces it shows.
+            pieces: Indexes of the pieces in the message.
         """
         if not any(index < self._end and _has_reasoning(self.history.piece(index).message) for index in pieces):
             return message, 0
@@ -108,7 +108,7 @@ class StaleReasoning(NamedTuple, Generic[M]):
         return self.history.run_start(max(self.runs, self.history.base)) if self.runs else 0
 
     def _tokens_saved(self, index: int) -> int:
-        """Tokens that a piece takes less without its reasoning."""
+        """Return the tokens that a piece saves without its reasoning."""
         piece = self.history.piece(index)
         left = tuple(part for part in piece.message.parts if not is_reasoning(part))
         if len(left) == len(piece.message.parts):

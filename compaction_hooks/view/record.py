@@ -1,4 +1,4 @@
-"""What is known of one compaction: plain JSON, versioned, portable between frameworks and machines."""
+"""The record of one compaction: plain JSON, versioned, portable between frameworks and machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compaction_hooks.view.reductions import PartKind, Reduction
 T = TypeVar("T")
 
 RECORD_VERSION = 1
-"""Raised when a reader of the old version could misread a new record. New optional fields do not raise it."""
+"""The version of the record format. It changes if an old reader could misread a new record; not for new optional fields."""
 
 
 UNKNOWN_RUN = -1
@@ -27,7 +27,7 @@ UNKNOWN_RUN = -1
 
 
 class CompactionReason(StrEnum):
-    """Why a compaction happened."""
+    """The occasion of a compaction."""
 
     THRESHOLD = "threshold"
     OVERFLOW = "overflow"
@@ -40,7 +40,7 @@ class Pin(NamedTuple):
     Attributes:
         run: The run it is in; `UNKNOWN_RUN` if the host pinned a message that was not in the list.
         digest: The digest of its content (`history.message_digest`).
-        is_users: Whether the host pinned it for good; otherwise it is the request that was current.
+        is_users: Whether the host pinned it for good; otherwise it was the current request.
     """
 
     run: int
@@ -49,15 +49,15 @@ class Pin(NamedTuple):
 
 
 class ParentSummary(NamedTuple):
-    """The earlier summary that stood at the head of the list a record was made from.
+    """The earlier summary at the head of the list that a record was made from.
 
-    With it the record alone is enough to read such a list: what that summary covers, and which reduced texts follow it.
+    With it the record alone is enough to read such a list: the runs that the summary covers, and the reduced texts after it.
 
     Attributes:
         text_digest: Digest of the earlier summary's rendered text.
         runs, digest: Runs it covers, and the chain after them.
         pins: Digests of the messages that follow it and repeat what it covers.
-        reductions: The reductions in force then.
+        reductions: The reductions that were active then.
     """
 
     text_digest: str
@@ -75,28 +75,28 @@ class CompactionRecord:
         id: Names the record; derived from its content.
         parent: `id` of the record this one builds on, or None.
         prompt_version: Version of the summariser's instructions.
-        reason: What triggered it.
-        summary: What the summariser wrote, all rounds merged; empty when results were only cleared.
+        reason: The occasion.
+        summary: The summarizer's text, all rounds merged; empty if results were only cleared.
         previous_summary: The summary this one replaced, or None.
-        rendered: The text of the message that stands for what is covered; empty when nothing is.
+        rendered: The text of the message in place of the covered messages; empty if none are covered.
         compacted_message_count: Host messages covered.
-        unseen_message_count: Of these, messages that no summariser was shown, because its window, its time or its answers did not
-            suffice: they are summarised by rule. Records of version 0.1.0 do not count them.
+        unseen_message_count: The part of these that no summarizer read, because its window, its time or its answers did not
+            suffice: they are summarized by rule. Records of version 0.1.0 do not count them.
         covered_runs: Runs covered, from the start of the conversation.
         covered_digest: Digest chain after them.
-        digest_rule: The rule by which it was made; 1 in records of 0.1.0, which do not name it.
-        seen_runs: Runs there were at the time; what a provider counted for an earlier one measured another view.
+        digest_rule: The rule of that digest; 1 in records of 0.1.0, which do not name it.
+        seen_runs: Runs in the history at the time; a provider's count of an earlier run measured another view.
         tokens_before, tokens_after: Estimated size of the context in tokens.
-        compaction_count: How many compactions led here, this one included.
+        compaction_count: Compactions in the chain of parents, this one included.
         last_compacted_at: UTC, ISO 8601, as in "2026-02-10T21:30:00Z".
         pins: Messages before the cut that stay.
         reductions: Parts after the cut that are shown smaller, and media that are left out.
-        base: The earlier summary at the head of the list this was made from; None for a whole list.
+        base: The earlier summary at the head of the list that the record was made from; None for a whole list.
         read_files, modified_files: Paths, in the order they were last touched; cumulative.
-        digest: What the covered part did, as plain JSON (`files.digest`).
-        usage: What the summary cost, or None.
-        calibration: What usage had taught when it was made: `Calibration.to_dict()`, with the names of the estimator, the format
-            and the model it is true of; empty when it had taught nothing.
+        digest: The actions in the covered messages, as plain JSON (`files.digest`).
+        usage: The tokens that the summary cost, or None.
+        calibration: The calibration learned from usage when it was made: `Calibration.to_dict()`, with the names of its
+            estimator, format and model; empty if nothing was learned.
         takes_back: Ids of records that were undone; only a note has them.
         extra: Fields of a later version, kept as they came.
     """
@@ -131,18 +131,18 @@ class CompactionRecord:
 
     @property
     def is_note(self) -> bool:
-        """Whether it is true of no list and only keeps what was done by hand: pins, or which records were undone."""
+        """Whether it is true of no list and only keeps pins or the ids of undone records."""
         return not self.covered_digest
 
     @property
     def origin(self) -> Origin:
-        """Where the chain of a list begins that starts with this record's summary."""
+        """The beginning of the digest chain of a list that starts with this record's summary."""
         return Origin(self.covered_runs, self.covered_digest, tuple(pin.digest for pin in self.pins))
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
         left_out = [item for item in self.reductions if item.kind == "media"]
-        # Media left out are listed apart: a reader that does not know them shows them in full, and reads the rest.
+        # Media that are left out have a field of their own: an older reader shows them in full, and reads the other reductions.
         reductions = [item for item in self.reductions if item.kind != "media"]
         usage = None if self.usage is None else dataclasses.asdict(self.usage)
         given = {"reason": self.reason.value, "usage": usage, "reductions": reductions}
@@ -172,7 +172,7 @@ class CompactionRecord:
 
     @staticmethod
     def from_dict(fields: Mapping[str, object]) -> CompactionRecord:
-        """Read what `to_dict` gave, also in an earlier version; absent optional fields get their defaults.
+        """Read a dict of `to_dict`, also of an earlier version; absent optional fields get their defaults.
 
         Raises:
             RecordError: a field is missing or of the wrong type, or the version is newer than this reader.
@@ -213,7 +213,7 @@ class CompactionRecord:
             modified_files=_texts(fields, "modified_files"),
             digest=_mapping(fields.get("digest") or {}, "digest"),
             usage=_optional(fields, "usage", _usage),
-            # Nonsense is as if usage had taught nothing: the record is true without it.
+            # A damaged calibration is dropped: the record is true without it.
             calibration=_mapping(fields["calibration"], "calibration") if isinstance(learned, Mapping) else {},
             takes_back=_texts(fields, "takes_back"),
             unseen_message_count=_field(fields, "unseen_message_count", int, 0),
@@ -304,25 +304,25 @@ def _usage(fields: Mapping[str, object]) -> Usage:
 
 
 def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
-    """Return the name of a record with this content: the same content has the same name on every machine."""
+    """Return the id of a record with this content; the same content has the same id on every machine."""
     listed = ", ".join([reduction.to_json() for reduction in reductions])
     content = f"[{json.dumps(covered_digest)}, {json.dumps(rendered)}, [{listed}], {json.dumps(parent)}]"
     return text_digest(content)[:24]
 
 
 def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
-    """Return what orders the records of one conversation: of those that are true of a list, the greatest is in force.
+    """Return the sort key of a conversation's records: the greatest of those that are true of a list is active.
 
-    By content alone, so that all workers on one store agree: what covers most, then what was made of the other.
+    It is the content alone, so that all workers on one store agree: the most runs covered first, then the most compactions.
     """
     return record.covered_runs, record.compaction_count, record.last_compacted_at, record.id
 
 
 def collect_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
-    """Return what a reader must know of these records to read lists that hold their products.
+    """Collect the digests by which a reader recognises the summaries and reduced texts of these records in a list.
 
     Args:
-        onto: The same of earlier records, which is known too.
+        onto: The collection of earlier records, to extend (a new one is returned).
     """
     origins: dict[str, Origin] = dict(onto.origins) if onto else {}
     originals: dict[tuple[str, int, int, str], str] = dict(onto.originals) if onto else {}

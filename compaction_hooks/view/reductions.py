@@ -1,4 +1,4 @@
-"""Shrinking without a model: which tool results to clear, which parts to shorten, and what stands in their place.
+"""Reductions: tool results that are cleared, parts that are shortened, and the texts in their place. No model is asked.
 
 Every reduction names its part by its place in the conversation (run, ordinal) and by its content, so that it is applied to
 exactly that part in any list, and it says how the new text is made, so that the view is the same each time.
@@ -23,7 +23,7 @@ from compaction_hooks.tokens.media import describe_left_out, find_media
 PartKind: TypeAlias = Literal["result", "arguments", "text", "media"]
 Estimate: TypeAlias = Callable[[Message], int]
 ToolRule: TypeAlias = Literal["never", "first"] | int
-"""What may happen to the results of one tool: never cleared, cleared first, or the newest n kept."""
+"""The rule for the results of one tool: never cleared, cleared first, or the newest n kept."""
 
 MINIMUM_KEPT_CHARS = 400
 """Shortening leaves at least this many characters: enough for an error message and its last line."""
@@ -36,11 +36,11 @@ class Reduction(NamedTuple):
     that text and were made from the full list: the newest older record applies to it.
 
     Attributes:
-        run: The run the part stands in, counted from the start of the conversation.
-        ordinal: Of a call, its place among the calls of its run; of a result, the place of its call; of a text, its place among
-            the texts of its run that are not empty; of media, their place among the parts of the run that are or hold media.
-        digest: SHA-256 of the part's full text (arguments in canonical form); of media, of what identifies them.
-        shown_digest: The same of the text in its place; of media the same as `digest`.
+        run: The run of the part, counted from the start of the conversation.
+        ordinal: For a call, its place among the calls of its run; for a result, the place of its call; for a text, its place among
+            the texts of its run that are not empty; for media, their place among the parts of the run that are or hold media.
+        digest: SHA-256 of the part's full text (arguments in canonical form); for media, of their identities.
+        shown_digest: The digest of the text in its place; for media the same as `digest`.
         head_chars: Characters kept from the beginning; 0 together with `tail_chars` 0 is a cleared result.
         tail_chars: Characters kept from the end.
     """
@@ -54,11 +54,11 @@ class Reduction(NamedTuple):
     tail_chars: int = 0
 
     def apply(self, text: str) -> str:
-        """Return what stands in the place of `text`."""
+        """Return the text in the place of `text`."""
         return _reduce_text(self.kind, text, self.head_chars, self.tail_chars)
 
     def to_json(self) -> str:
-        """Return plain JSON as `json.dumps` writes it, in a fifth of the time: every record names all that are in force."""
+        """Return plain JSON as `json.dumps` writes it, in a fifth of the time: every record names all active reductions."""
         return (
             f'{{"kind": "{self.kind}", "run": {self.run}, "ordinal": {self.ordinal}, "digest": {_quoted(self.digest)}, '
             f'"shown_digest": {_quoted(self.shown_digest)}, "head_chars": {self.head_chars}, "tail_chars": {self.tail_chars}}}'
@@ -74,12 +74,12 @@ def _reduce_text(kind: PartKind, text: str, head_chars: int, tail_chars: int) ->
 
 
 def by_place(reductions: Iterable[Reduction]) -> dict[tuple[PartKind, int, int], Reduction]:
-    """Return the reductions by kind, run and ordinal; of several for one part the last."""
+    """Return the reductions by kind, run and ordinal; the last of several for one part."""
     return {(item.kind, item.run, item.ordinal): item for item in reductions}
 
 
 def with_text(part: Part, text: str) -> Part:
-    """Return a result without its media, a call or a text as a view shows it whose reduction reads `text`."""
+    """Return the reduced part with this text: a result (without its media), a call or a text."""
     if isinstance(part, ToolResult):
         return ToolResult(part.call_id, text, part.name, part.is_error)
     return ToolCall(part.id, part.name, text, part.opaque_chars) if isinstance(part, ToolCall) else Text(text)
@@ -138,7 +138,7 @@ class Reducible(NamedTuple):
         tool: The tool whose call or result it is; empty for a text.
         text: Its full text.
         tokens: Its estimate in tokens, before calibration, as the view shows it now.
-        shown_chars: Characters of what the view shows of it now.
+        shown_chars: Its characters in the view now.
     """
 
     kind: PartKind
@@ -171,7 +171,7 @@ class Place(NamedTuple):
     Attributes:
         piece: Index of its piece.
         number: Index into that piece's parts.
-        text: Of media, what identifies them.
+        text: For media, their identities.
     """
 
     piece: int
@@ -190,11 +190,10 @@ class Rewritten(NamedTuple, Generic[M]):
     """A host message as a view shows it.
 
     Attributes:
-        pieces: What the format reads from it.
+        pieces: The format's reading of it.
         reductions: The parts of it that are shown smaller.
         saved: The tokens they save, before calibration.
-        alone: What it takes, in tokens before calibration, and in characters, where its one reduced part is all it holds;
-            else None.
+        alone: Its size in tokens before calibration, and in characters, if its one reduced part is its whole content; else None.
     """
 
     message: M
@@ -207,10 +206,8 @@ class Rewritten(NamedTuple, Generic[M]):
 def places(history: History[M], runs: Collection[int]) -> Iterator[tuple[int, Place]]:
     """Yield the results, call arguments and texts of these runs in order, as far as the history has them, each with its run.
 
-    A result whose call is not there has ordinal -1.
-
-    Texts of what no digest covers (system messages, our own summary and its pins) are left out, empty ones too: frameworks
-    differ in whether they write them.
+    A result without its call has ordinal -1. Texts without a digest (system messages, our own summary and its pins) are left out,
+    and so are empty texts: some frameworks write them and others do not.
     """
     first, end = min(runs, default=0), min(max(runs, default=-1) + 1, history.run_count)
     return (
@@ -272,11 +269,11 @@ def reducible_parts(
 
     Args:
         estimate: Size of one neutral message in tokens, before calibration.
-        reductions: Those already in force; what a cleared part still weighs is the weight of its marker.
+        reductions: The active reductions; a cleared part has the size of its marker.
         results_only: Whether to leave the arguments out.
         rewritten: By index, the host messages that the view is known to show smaller.
     """
-    in_force = by_place(reductions)
+    active = by_place(reductions)
     found: list[Reducible] = []
     tools: dict[str, str] = {}
     for run, start, pieces, ordinals in _runs(history, first_run, history.run_count):
@@ -297,7 +294,7 @@ def reducible_parts(
                 whole = rewritten.get(piece.host)
                 shown = whole.alone if whole is not None else None
                 if shown is None:
-                    shown = _size_in_view(piece, number, text, in_force.get((kind, run, ordinal)), estimate)
+                    shown = _size_in_view(piece, number, text, active.get((kind, run, ordinal)), estimate)
                 found.append(Reducible(kind, run, ordinal, index, number, tool, text, *shown))
     return found
 
@@ -310,11 +307,11 @@ def reducible_texts(
     *,
     excluded: Collection[int] = (),
 ) -> list[Reducible]:
-    """Return what users and the assistant said from run `first_run` on, oldest first, as the view shows it.
+    """Return the texts of users and the assistant from run `first_run` on, oldest first, as the view shows them.
 
     Never the current request, and never the pieces in `excluded`. The other arguments are those of `reducible_parts`.
     """
-    in_force = by_place(reductions)
+    active = by_place(reductions)
     return [
         Reducible("text", run[0], place.ordinal, place.piece, place.number, "", place.text, *shown)
         for run in _runs(history, first_run, history.run_count)
@@ -322,13 +319,13 @@ def reducible_texts(
         if place.kind == "text" and place.piece not in excluded and place.piece != history.request
         if (piece := history.piece(place.piece)).message.role in ("user", "assistant")
         for shown in [
-            _size_in_view(piece, place.number, place.text, in_force.get(("text", run[0], place.ordinal)), estimate)
+            _size_in_view(piece, place.number, place.text, active.get(("text", run[0], place.ordinal)), estimate)
         ]
     ]
 
 
 def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Reduction, ...]:
-    """Return the reductions of texts that stand in this history: in full, or as they are shown."""
+    """Return the reductions whose texts are in this history, in full or as the view shows them."""
     texts = {
         (place.kind, run, place.ordinal): part_digest(place.kind, place.text)
         for run, place in places(history, {item.run for item in reductions})
@@ -343,10 +340,10 @@ def still_true(history: History[M], reductions: Sequence[Reduction]) -> tuple[Re
 def _size_in_view(
     piece: Piece, number: int, text: str, applied: Reduction | None, estimate: Estimate
 ) -> tuple[int, int]:
-    """What the view shows of a part, in tokens before calibration and in characters."""
+    """Return a part's size in the view, in tokens before calibration and in characters."""
     part = piece.message.parts[number]
     if applied is None or part_digest(applied.kind, text) != applied.digest:
-        # None, or one for another text, which stood here before a rewind or an edit.
+        # No reduction, or one of another text, which was here before a rewind or an edit.
         is_alone = len(piece.message.parts) == 1
         return piece.tokens if is_alone else estimate(Message(role="other", parts=(part,))), len(text)
     shown = applied.apply(text)

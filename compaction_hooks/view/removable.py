@@ -1,4 +1,4 @@
-"""Which media a view could leave out, and what that saves."""
+"""Media that a view could leave out, and the size that this saves."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def removable_media(
 ) -> list[Removable]:
     """Return the media of users and tools that a view shows from run `first_run` on, oldest first.
 
-    Never those of the current request, and none of a result that is shown smaller: it has lost them. The other arguments are
+    Never media of the current request, nor of a reduced result: it has dropped them. The other arguments are
     those of `reducible_texts`.
     """
-    in_force = by_place(reductions)
+    active = by_place(reductions)
     found: list[Removable] = []
     reduced: set[tuple[int, int]] = set()
     for run, place in places(history, range(first_run, history.run_count)):
-        if (place.kind, run, place.ordinal) in in_force:
+        if (place.kind, run, place.ordinal) in active:
             reduced.add((place.piece, place.number))
         is_free = place.piece != history.request and place.piece not in excluded
         is_assistants = history.piece(place.piece).message.role == "assistant"

@@ -1,4 +1,4 @@
-"""A conversation at one moment, as one value: triggers, strategies and checks read nothing else."""
+"""The snapshot: a conversation at one moment. Triggers, strategies and checks read nothing else."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from compaction_hooks.view.reductions import Reduction, still_true
 
 
 class ViewKey(NamedTuple):
-    """Which view a number of tokens belongs to.
+    """The identity of the view that a number of tokens belongs to.
 
     Attributes:
-        log: The facts its history was read into; a history that grows keeps them, an edited one gets new ones.
+        log: The log of its history; a history that grows keeps it, an edited one gets a new one.
         piece_count: Pieces of that history.
-        record_id: The record in force, or None.
+        record_id: The active record, or None.
         estimated: The view's estimate, system prompt and tools included, before calibration.
-        model: The model it was for, or None for the controller's own.
-        stale_runs: Before this run it left out reasoning.
+        model: The model of the call, or None for the controller's own.
+        stale_runs: The run before which it left out reasoning.
     """
 
     log: object
@@ -49,25 +49,25 @@ class ViewKey(NamedTuple):
 
 
 class Snapshot(NamedTuple, Generic[M]):
-    """One conversation at one moment: its history, the active record, the view and how large that is.
+    """One conversation at one moment: its history, the active record, the view and its size.
 
     Attributes:
         messages: The list of the call; with `repair`, the repaired list.
         record: The newest record that is true of the history, or None.
         projection: That record applied.
-        key: Names the view, with its estimate before calibration.
-        tokens: Size of the view in tokens of the model: counted as far as the provider counted it, estimated beyond.
+        key: The identity of the view, with its estimate before calibration.
+        tokens: Size of the view in tokens of the model: the provider's count, plus an estimate of newer messages.
         budget: The budget of the model's window, or None while the window is unknown.
-        cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it did not report any.
-        seconds_since_last_call: Seconds since the last call began, or None if that is not known.
+        cached_tokens: Tokens of the view that the provider read from its cache in the last call, or None if it reported none.
+        seconds_since_last_call: Seconds since the last call began, or None if unknown.
         ratio: The model's tokens per estimated token, as learned from usage.
         overhead_tokens: Tokens of every request that no message shows (a hidden prefix), as learned.
         fixed_tokens: Estimated tokens of the system prompt and tools that are not in the list.
         tools_tokens: The tools' part of `fixed_tokens`.
         estimator: Sizes texts and messages, before calibration.
-        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` when that is not known.
-        learned: What usage taught of the model, as a record keeps it; empty when nothing.
-        binds_reasoning: Whether the model refuses reasoning that it made behind another beginning.
+        user_pins: By digest, the run of each message that the host pinned; `UNKNOWN_RUN` if that is not known.
+        learned: The calibration learned from usage, as a record keeps it; empty without one.
+        binds_reasoning: Whether the model refuses reasoning that it made after other messages.
     """
 
     messages: list[M]
@@ -91,7 +91,7 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def view(self) -> list[M]:
-        """The view, its user messages unmerged: the very list that came in while nothing is compacted."""
+        """The view, before user messages are merged: the host's own list while nothing is compacted."""
         return self.messages if self.projection.is_identity else self.projection.view(self.messages)
 
     @property
@@ -134,7 +134,7 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        """The parts that the active view shows smaller; not those that it showed before a rewind or an edit."""
+        """The reductions that the active view shows; not those of before a rewind or an edit."""
         if self.record is None:
             return ()
         shown = {*self.projection.reductions}
@@ -153,12 +153,12 @@ class Snapshot(NamedTuple, Generic[M]):
         return self.model_tokens(self.estimated)
 
     def is_pinned_by_user(self, piece: int) -> bool:
-        """Whether the host pinned this piece: word for word, so neither cleared nor shortened."""
+        """Return whether the host pinned this piece, so that it is neither cleared nor shortened."""
         if not self.user_pins:
             return False
         names = message_names(self.history.piece(piece).message)
         found = [(name, self.user_pins[name]) for name in names if name in self.user_pins][:1]
-        # Messages after a summary at the head of a list, or after an edit, have lost their place: there the content alone decides.
+        # After a summary at the head of a list, or after an edit, runs have other numbers: there the content alone decides.
         return any(self.history.run_of(piece) == run or not self._is_in_run(run, name) for name, run in found)
 
     def _is_in_run(self, run: int, name: str) -> bool:
@@ -177,7 +177,7 @@ class Snapshot(NamedTuple, Generic[M]):
         return [index for index in range(self.history.piece_count) if self.is_pinned_by_user(index)]
 
     def neutral_view(self, projection: Projection[M]) -> list[Message]:
-        """Return the neutral messages of a view: the host's as they were read, and new ones read now."""
+        """Return the neutral messages of a view; those of the host's objects are not read again."""
         history = self.history
         known = {id(history.host(index)): index for index in projection.reused}
         found: list[Message] = []

@@ -1,16 +1,16 @@
-"""The text of the message that stands for the messages it summarises, written and read."""
+"""The text of a summary's message, written and read."""
 
 from __future__ import annotations
 
 PROMPT_VERSION = 3
-"""Of the texts here and of all that a summariser is told; records carry it."""
+"""The version of the texts here and of a summarizer's prompts; every record has it."""
 
 SUMMARY_MARKER = "[Conversation summary]"
-"""What every rendered summary begins with."""
+"""The beginning of every rendered summary."""
 
 
 TURN_PREFIX_HEADING = "Turn Context (split turn)"
-"""The heading under which the summary of a turn's first part stands."""
+"""The heading of the summary of a turn's first part."""
 
 
 _PREFACE = (
@@ -31,21 +31,21 @@ _PREFIXES = (
     "Another language model started to solve this problem and produced a summary",
     "Here is a summary of the conversation to date:",
 )
-"""How summaries begin: ours, Opal's and many more; pi's and klaude-code's; Claude Code's; Codex's; LangChain's."""
+"""The beginnings of summaries: ours, Opal's and many more; pi's and klaude-code's; Claude Code's; Codex's; LangChain's."""
 
 
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 
 
 def render_summary(summary: str, *, file_tags: str, continuation: bool, covered: int, unseen: int) -> str:
-    """Return the text of the message that stands for what was compacted.
+    """Return the text of a summary's message.
 
     Args:
         summary: Escaped here, so that it can neither close its tag nor pose as another summary.
         file_tags: The lists of read and modified files, appended as they are; empty for none.
         continuation: Whether to end with a line that tells the model to go on.
         covered: Host messages that it covers.
-        unseen: Of these, messages that no summariser was shown; mentioned when above zero.
+        unseen: The part of these that no summarizer read; mentioned if above zero.
     """
     from compaction_hooks.text.escaping import neutralize  # its patterns are long to compile
 
@@ -63,7 +63,7 @@ def parse_summary(text: str) -> str | None:
     """Return the summary inside a rendered one, or inside one that another system rendered; None for any other text.
 
     The summary comes back stripped and escaped, as it was shown to the model; rendering it again changes nothing more.
-    Of another system's text without `<summary>` tags everything after its first line comes back, or all of a single line.
+    For another system's text without `<summary>` tags, return the text after its first line, or a single line whole.
     """
     if not text.startswith(_PREFIXES):
         return None
