@@ -38,7 +38,7 @@ class Attempts(Generic[M]):
         """Return a snapshot of the list in a call."""
         return take_snapshot(self.conversation, self.shared, call)
 
-    def budget(self, snapshot: Snapshot[M]) -> Budget:
+    def find_budget(self, snapshot: Snapshot[M]) -> Budget:
         """Return the budget of the model's window, or of a window as large as the context if the window is unknown."""
         return snapshot.budget or self.shared.find_settings(snapshot.model).budget(max(snapshot.tokens, 1))
 
@@ -55,7 +55,7 @@ class Attempts(Generic[M]):
         """Run one attempt; other callers of this conversation wait for it."""
         self.conversation.drop_missing()
         snapshot = self.take_snapshot(call)
-        budget = self.budget(snapshot)
+        budget = self.find_budget(snapshot)
 
         flight = self.conversation.flight = InFlight()
         end: Outcome = "aborted"
@@ -63,7 +63,7 @@ class Attempts(Generic[M]):
             start: Instant = yield Now()
             yield Emit(_build_started_event(self.conversation.id, snapshot, order))
             # Read again only now: the event handlers may have taken time, in which the host wrote into its messages.
-            attempt = self.compaction(call, snapshot, budget, order)
+            attempt = self.new_compaction(call, snapshot, budget, order)
             result = yield from attempt.run(start)
             end = _END.get(result.outcome, "failed")
         except ContextOverflowError:
@@ -75,7 +75,7 @@ class Attempts(Generic[M]):
             flight.done.set_result(end)
         return attempt, result
 
-    def compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
+    def new_compaction(self, call: Call[M], snapshot: Snapshot[M], budget: Budget, order: Order) -> Compaction[M]:
         """Return an attempt to compact that has not begun."""
         from compaction_hooks.engine.compaction import Compaction  # a third of the package
 

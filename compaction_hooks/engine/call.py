@@ -78,11 +78,11 @@ def budget_for(conversation: Conversation[M], shared: SharedState, call: Call[M]
     terms = (call.settings, window, requested, call.cut_at)
     held = conversation.sizes.budget
     if held is None or held[0] != terms:
-        held = conversation.sizes.budget = terms, _budget(*terms)
+        held = conversation.sizes.budget = terms, _compute_budget(*terms)
     return held[1]
 
 
-def _budget(
+def _compute_budget(
     settings: CompactionSettings, window: ModelWindow | None, requested: int | None, cut_at: int | None
 ) -> Budget | None:
     """Return the budget for a window; the smaller one if the window cut an answer short at `cut_at`."""

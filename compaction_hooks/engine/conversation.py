@@ -82,6 +82,7 @@ class Conversation(Generic[M]):
         found = format_of(messages[self._count_known_head(messages) :]) if self.is_format_open else None
         if found is None:
             return
+
         self.is_format_open = False
         if found.name != self.format.name:
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
@@ -110,6 +111,7 @@ class Conversation(Generic[M]):
             self.records.add(kept)
             self._learn_from_records()
             self.history = None
+
         for note in (record for record in new.values() if record.takes_back):
             self._undo({*note.takes_back})
             if note.tokens_before and self.cooldown.window is None:
@@ -186,19 +188,19 @@ class Conversation(Generic[M]):
         """
         from compaction_hooks.repair import repaired  # most histories are valid
 
-        mended = repaired(messages, self.format)
-        if mended is not messages:
+        result = repaired(messages, self.format)
+        if result is not messages:
             hosts = set(map(id, messages))
-            made = ((place, message) for place, message in enumerate(mended) if id(message) not in hosts)
+            made = ((place, message) for place, message in enumerate(result) if id(message) not in hosts)
             known = self.repair_cache
             self.repair_cache = {}
             for place, message in made:
                 name = tuple(self.format.read(message))
                 old = known.get(name, message)
                 if are_equal(old, message):
-                    mended[place] = message = old
+                    result[place] = message = old
                 self.repair_cache[name] = message
-        return mended
+        return result
 
     def find_current(self) -> CompactionRecord | None:
         """Return the active record of the list last read, or None; before the first list, the record made last."""
@@ -216,9 +218,11 @@ class Conversation(Generic[M]):
         """
         history = self.history = self.reader.sync(self.history, messages, self.records.known)
         record = self.records.find_active(history)
+
         if record is not None and record.id != self.records.active_id:
             history = self.history = self.reader.verify(history, messages, self._first_unverified(history, record))
             record = self.records.find_active(history)
+
         self.records.active_id = record.id if record else None
         return history, record
 
@@ -249,6 +253,7 @@ class Conversation(Generic[M]):
             estimate = self.estimator.estimate_message_tokens
             projection = apply_record(history, record, self.format, estimate, earlier, stale_runs=stale_runs)
             self.projected = name, projection
+
         if projection.reused is not history.log.shown:
             history.log.show(projection.reused)
         return projection

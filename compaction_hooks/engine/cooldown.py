@@ -10,10 +10,10 @@ from compaction_hooks.view.snapshot import Snapshot
 
 
 class KnownOverflow(NamedTuple):
-    """A history that no strategy made fit. Another summary of it would cost money and not fit either.
+    """A history that no strategy made fit. Another summary would cost money and not fit either.
 
     Attributes:
-        log: The log of that history; an edited history has a new log.
+        log: The log of the history; an edited history has a new log.
         until: The history counts as the same while the context is smaller than this, in tokens of the model.
         window: The window that it did not fit, in tokens.
     """

@@ -42,7 +42,7 @@ class ConversationFlow(Attempts[M]):
 
         may_ask = True
         may_wait = True
-        # Each effect lets other callers run, who may compact: after a wait, everything is decided anew.
+        # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
         while True:
             snapshot = self.take_snapshot(call)
             reason, due = self._find_reason(snapshot, call)

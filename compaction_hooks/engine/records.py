@@ -112,7 +112,7 @@ class Records:
         return [old for old in siblings if is_true(history, old)]
 
     def undo(self, ids: Set[str]) -> bool:
-        """Remove records for good; return whether any of them was here."""
+        """Remove records for good; return whether any one was here."""
         self.undone |= ids
         kept = [old for old in self.all if old.id not in ids]
         if len(kept) == len(self.all):

@@ -66,7 +66,7 @@ class SendingFlow(ConversationFlow[M]):
         learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
         snapshot = self.take_snapshot(call)
         order = Order(reason=CompactionReason.OVERFLOW)
-        raise self.compaction(call, snapshot, self.budget(snapshot), order).overflow_error() from second.error
+        raise self.new_compaction(call, snapshot, self.find_budget(snapshot), order).overflow_error() from second.error
 
     def recover(self, call: Call[M], error: BaseException) -> Flow[LastSent[M]]:
         """Return a view to send after an error that the host caught. Raise `error` itself if another view is no cure.
@@ -82,13 +82,13 @@ class SendingFlow(ConversationFlow[M]):
         """Send a view; if the provider refuses its reasoning, send once more without. Return the answer and the view last sent."""
         answer: Success | Failure = yield Send(sent.view)
         if isinstance(answer, Failure) and is_reasoning_refusal(answer.error):
-            bare = self._without_reasoning(call, sent)
+            bare = self._drop_reasoning(call, sent)
             if bare is not None:
                 sent = bare
                 answer = yield Send(bare.view)
         return answer, sent
 
-    def _without_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
+    def _drop_reasoning(self, call: Call[M], refused: LastSent[M] | None) -> LastSent[M] | None:
         """Leave out all reasoning so far, from now on. Return the view, or None if the refused one held no reasoning."""
         before = refused.unmerged if refused else self.take_snapshot(call).view
         self.conversation.reasoning.record_refusal(call.model or self.shared.model)
@@ -103,7 +103,7 @@ class SendingFlow(ConversationFlow[M]):
     def _recover_view(self, call: Call[M], error: BaseException, sent: LastSent[M] | None) -> Flow[LastSent[M]]:
         """Return a view that cures `error`: compacted harder, or without reasoning. Raise `error` if neither is a cure."""
         if is_reasoning_refusal(error):
-            bare = self._without_reasoning(call, sent)
+            bare = self._drop_reasoning(call, sent)
             if bare is None:
                 raise error
             return bare
@@ -121,7 +121,7 @@ class SendingFlow(ConversationFlow[M]):
             learn_from_overflow(self.conversation, self.shared, call, self.take_snapshot(call), sent, info)
 
         snapshot = self.take_snapshot(call)
-        budget = self.budget(snapshot)
+        budget = self.find_budget(snapshot)
         if (others_end == "settled" or _is_another_view(snapshot, sent)) and snapshot.tokens <= budget.trigger:
             return self.conversation.hand_out(snapshot)
 

@@ -156,7 +156,7 @@ class Log(Generic[M]):
         self.shown = hosts
         self.shown_hosts = tuple(map(self.hosts.__getitem__, hosts))
 
-    def begins(self, messages: list[M]) -> bool:
+    def is_prefix_of(self, messages: list[M]) -> bool:
         """Whether a list begins with these very objects, in one fast comparison of lists.
 
         Equal objects pass if the oldest, the newest and those that are `shown` are the same.
@@ -165,7 +165,7 @@ class Log(Generic[M]):
         count = len(known)
         if not known or len(messages) < count or messages[0] is not known[0] or messages[count - 1] is not known[-1]:
             return False
-        return _begins(messages, known) and all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
+        return _starts_with(messages, known) and all(map(is_, self.shown_hosts, map(messages.__getitem__, self.shown)))
 
     def replace_hosts(self, messages: Sequence[M], count: int) -> None:
         """Replace the first `count` messages by equal ones from a list."""
@@ -177,7 +177,7 @@ class Log(Generic[M]):
         return (index for index in reversed(self.answers) if index < end)
 
 
-def _begins(messages: list[M], known: list[M]) -> bool:
+def _starts_with(messages: list[M], known: list[M]) -> bool:
     """Whether a list begins with the known messages. Lists compare by identity first, so this is faster than a slice."""
     count = len(known)
     known.extend(messages[count:])

@@ -53,7 +53,7 @@ class HistoryReader(Generic[M]):
         count = previous.host_count
         listed: list[M] = cast("list[M]", messages) if type(messages) is list else list(messages)
         is_longest = log.host_count == count
-        if is_longest and log.begins(listed) and self._are_unchanged(previous, listed, log.watched_from):
+        if is_longest and log.is_prefix_of(listed) and self._are_unchanged(previous, listed, log.watched_from):
             is_same = len(listed) == count and known is previous.known
             return previous if is_same else self._extend(log, listed, count, known)
 
@@ -91,12 +91,12 @@ class HistoryReader(Generic[M]):
         return count
 
     def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int) -> bool:
-        return all(map(self._still_gives, messages[start : history.host_count], history.readings(start)))
+        return all(map(self._still_reads_as, messages[start : history.host_count], history.readings(start)))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
-        return self._still_gives(message, [history.piece(place).message for place in history.host_pieces(index)])
+        return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])
 
-    def _still_gives(self, message: M, pieces: Sequence[Message]) -> bool:
+    def _still_reads_as(self, message: M, pieces: Sequence[Message]) -> bool:
         """Whether a message still reads as these pieces."""
         return self._is_read_as(message, pieces) or [*pieces] == [*self._format.read(message)]
 

@@ -217,6 +217,7 @@ class CompactionController(ConversationMethods[M]):
         """
         if self._merges:
             _check_merging(format)
+
         with self._lock:
             held = self._sessions.setdefault(id, {})
             own = None if held else self._format
@@ -234,6 +235,7 @@ class CompactionController(ConversationMethods[M]):
             self._sessions.move_to_end(id)
             evicted = self._evict() if len(self._sessions) > MAX_SESSIONS else []
             by_hand = self._manual_records.pop(id, [])
+
         for old in evicted:
             self._keep_manual_records(old)
         session.engine.import_records(by_hand)

@@ -92,16 +92,16 @@ class ConversationMethods(Generic[M]):
             FormatError: a message cannot be read.
         """
         engine = self.engine
-        flow = engine.transform(_call(engine, messages, options))
-        return (await engine.driver.run(flow, _caller(signal, options))).view
+        flow = engine.transform(_check_call(engine, messages, options))
+        return (await engine.driver.run(flow, _build_caller(signal, options))).view
 
     def transform_context_sync(
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
-        flow = engine.transform(_call(engine, messages, options))
-        return engine.driver.run_sync(flow, _caller(signal, options)).view
+        flow = engine.transform(_check_call(engine, messages, options))
+        return engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
     async def call(
         self,
@@ -127,8 +127,8 @@ class ConversationMethods(Generic[M]):
             Exception: any other error of `send`, unchanged.
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
-        flow = self.engine.call(_call(self.engine, messages, options), _reader(answer))
-        return cast("R", await self.engine.driver.run(flow, _caller(signal, options, send)))  # what `send` gave
+        flow = self.engine.call(_check_call(self.engine, messages, options), _guard_reader(answer))
+        return cast("R", await self.engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
         self,
@@ -145,8 +145,8 @@ class ConversationMethods(Generic[M]):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        flow = self.engine.call(_call(self.engine, messages, options), _reader(answer))
-        return cast("R", self.engine.driver.run_sync(flow, _caller(signal, options, send)))  # what `send` gave
+        flow = self.engine.call(_check_call(self.engine, messages, options), _guard_reader(answer))
+        return cast("R", self.engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
         self,
@@ -166,8 +166,8 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
-        return await self.engine.driver.run(flow, _caller(signal, options))
+        flow = self.engine.compact(_check_call(self.engine, messages, options), keep_recent_tokens, focus)
+        return await self.engine.driver.run(flow, _build_caller(signal, options))
 
     def compact_sync(
         self,
@@ -179,8 +179,8 @@ class ConversationMethods(Generic[M]):
     ) -> CompactionResult[T]:
         """As `compact`, for callers without an event loop."""
         arguments.check(_KINDS, {"keep_recent_tokens": keep_recent_tokens, "focus": focus})
-        flow = self.engine.compact(_call(self.engine, messages, options), keep_recent_tokens, focus)
-        return self.engine.driver.run_sync(flow, _caller(signal, options))
+        flow = self.engine.compact(_check_call(self.engine, messages, options), keep_recent_tokens, focus)
+        return self.engine.driver.run_sync(flow, _build_caller(signal, options))
 
     async def recover(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
@@ -193,16 +193,16 @@ class ConversationMethods(Generic[M]):
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.recover(_call(self.engine, messages, options), error)
-        return (await self.engine.driver.run(flow, _caller(signal, options))).view
+        flow = self.engine.recover(_check_call(self.engine, messages, options), error)
+        return (await self.engine.driver.run(flow, _build_caller(signal, options))).view
 
     def recover_sync(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
         arguments.check(_KINDS, {"error": error})
-        flow = self.engine.recover(_call(self.engine, messages, options), error)
-        return self.engine.driver.run_sync(flow, _caller(signal, options)).view
+        flow = self.engine.recover(_check_call(self.engine, messages, options), error)
+        return self.engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
     # -- usage, pins, undo, state
 
@@ -346,14 +346,14 @@ class CompactionSession(ConversationMethods[M]):
         # Without a format M is the dicts of providers, and OpenAI's reads plain text until a list tells the format.
         first = format or cast("MessageFormat[M]", OpenAIChatFormat())
 
-        def make() -> Engine[M]:
+        def make_engine() -> Engine[M]:
             sizes = LearnedMedia(estimator)
             reader = HistoryReader(first, sizes.estimate_message_tokens, SUMMARY_MARKER)
             conversation = Conversation(id, first, sizes, reader, StoreQueue(id), is_format_open=format is None)
             return Engine(conversation, shared, services)
 
-        self._make_engine = make
-        self._own = make()
+        self._make_engine = make_engine
+        self._own = make_engine()
 
     def __repr__(self) -> str:
         """Return the id and how full the context is."""
@@ -415,7 +415,7 @@ class CompactionSession(ConversationMethods[M]):
             self._own.conversation.keep(cast("M", message))
 
     def export_records(self) -> list[dict[str, object]]:
-        """Return all records of this conversation as plain JSON, with its pins and what was undone.
+        """Return all records of this conversation as plain JSON, with its pins and undos.
 
         Raises:
             RecordError: the records of the store are not loaded yet.
@@ -444,7 +444,7 @@ class CompactionSession(ConversationMethods[M]):
         return self._own.import_records(readable)
 
 
-def _call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
+def _check_call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
     """Check the messages and options of a call, and return it.
 
     Raises:
@@ -477,7 +477,9 @@ def _find_settings(shared: SharedState, options: CallOptions) -> CompactionSetti
     return replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
 
 
-def _caller(signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None) -> CallContext:
+def _build_caller(
+    signal: Signal | None, options: CallOptions, send: Callable[[Any], object] | None = None
+) -> CallContext:
     guarded = None
     if signal is not None:
         arguments.check(_KINDS, {"signal": signal})
@@ -503,5 +505,5 @@ def _is_known(conversation: Conversation[M], fields: object) -> bool:
     )
 
 
-def _reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
+def _guard_reader(answer: Callable[[R], Message | None] | None) -> Callable[[object], Message | None]:
     return guard_reader(cast("Callable[[object], object]", answer or read_answer))  # it reads the responses of `send`
