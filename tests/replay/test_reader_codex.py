@@ -11,7 +11,7 @@ from compaction_hooks.messages import Usage
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import RecordedCompaction
-from tests.replay.samples import Json, assert_calls_are_answered, blocks, read_one, shape, write
+from tests.replay.samples import Json, Read, assert_calls_are_answered, blocks, read_one, shape, write
 
 HEADER = {"type": "session_meta", "payload": {"id": "s1", "base_instructions": {"text": "You are Codex."}}}
 TURN = {"type": "turn_context", "payload": {"model": "gpt-x"}}
@@ -47,9 +47,8 @@ def token_count(tokens: int, total: int = 0, *, cached: int = 0) -> Json:
     return event("token_count", info=info)
 
 
-def test_what_is_logged_item_by_item_becomes_whole_messages(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "rollout.jsonl",
+def test_what_is_logged_item_by_item_becomes_whole_messages(read: Read) -> None:
+    session = read(
         HEADER,
         TURN,
         event("user_message", message="look"),
@@ -68,7 +67,6 @@ def test_what_is_logged_item_by_item_becomes_whole_messages(tmp_path: Path) -> N
         answer("Done."),
         item("ghost_snapshot", ghost_commit={}),
     )
-    session = read_one(path)
     assert (session.id, session.format_name, session.model) == ("s1", "Codex rollout", "gpt-x")
     assert session.system == "You are Codex."
     assert shape(session) == [
@@ -161,9 +159,8 @@ def test_a_sum_over_several_calls_is_no_calls_usage(tmp_path: Path) -> None:
     assert session.calls == ()
 
 
-def test_a_compaction_starts_the_context_anew(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "r.jsonl",
+def test_a_compaction_starts_the_context_anew(read: Read) -> None:
+    session = read(
         HEADER,
         user("one"),
         answer("1"),
@@ -172,15 +169,13 @@ def test_a_compaction_starts_the_context_anew(tmp_path: Path) -> None:
         answer("2"),
         token_count(70),
     )
-    session = read_one(path)
     assert session.compactions == (RecordedCompaction(index=2, summary="Said 1."),)
     assert [(each.index, each.context_start) for each in session.calls] == [(3, 2)]
 
 
-def test_a_compaction_in_the_middle_of_a_turn_ends_the_answer_before_it(tmp_path: Path) -> None:
+def test_a_compaction_in_the_middle_of_a_turn_ends_the_answer_before_it(read: Read) -> None:
     """The count of the compaction's own call does not belong to an answer."""
-    path = write(
-        tmp_path / "r.jsonl",
+    session = read(
         HEADER,
         user("one"),
         answer("1"),
@@ -190,7 +185,6 @@ def test_a_compaction_in_the_middle_of_a_turn_ends_the_answer_before_it(tmp_path
         answer("2"),
         token_count(70, 280),
     )
-    session = read_one(path)
     assert shape(session) == ["user:text", "assistant:text", "assistant:text"]
     assert [(each.index, each.usage.input_tokens, each.context_start) for each in session.calls] == [
         (1, 100, 0),
@@ -198,9 +192,8 @@ def test_a_compaction_in_the_middle_of_a_turn_ends_the_answer_before_it(tmp_path
     ]
 
 
-def test_turns_that_were_taken_back_are_left_out(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "r.jsonl",
+def test_turns_that_were_taken_back_are_left_out(read: Read) -> None:
+    session = read(
         HEADER,
         user("one"),
         answer("1"),
@@ -211,7 +204,6 @@ def test_turns_that_were_taken_back_are_left_out(tmp_path: Path) -> None:
         user("three"),
         answer("3"),
     )
-    session = read_one(path)
     assert [blocks(message)[0]["text"] for message in session.messages] == ["one", "1", "three", "3"]
     assert session.skipped == ("line 7: took back 3 lines before it",)
 

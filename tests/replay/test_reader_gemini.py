@@ -11,7 +11,7 @@ from compaction_hooks.messages import Usage
 from compaction_hooks.replay.errors import ReplayError
 from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Fields
-from tests.replay.samples import Json, assert_calls_are_answered, blocks, read_one, shape, write
+from tests.replay.samples import Json, Read, assert_calls_are_answered, blocks, read_one, shape, write
 
 HEADER = {"sessionId": "g1", "projectHash": "p", "startTime": "t", "lastUpdated": "t"}
 TOKENS = {"input": 100, "output": 7, "cached": 60, "thoughts": 3, "tool": 10, "total": 120}
@@ -130,10 +130,9 @@ def test_a_notice_that_came_between_does_not_split_an_answer_from_its_calls(tmp_
     assert shape(session) == ["user:text", "assistant:text,tool_use", "user:tool_result"]
 
 
-def test_lines_are_read_as_they_count_in_the_end(tmp_path: Path) -> None:
+def test_lines_are_read_as_they_count_in_the_end(read: Read) -> None:
     """In the form of version 0.40 and later: a message is written again after its tool calls have run."""
-    path = write(
-        tmp_path / "session-1.jsonl",
+    session = read(
         {**HEADER, "kind": "main"},
         user("one", "u1"),
         answer("Reading.", message_id="a1"),
@@ -147,7 +146,6 @@ def test_lines_are_read_as_they_count_in_the_end(tmp_path: Path) -> None:
         {"$rewindTo": "nowhere"},
         {"odd": 1},
     )
-    session = read_one(path)
     said = [block["text"] for message in session.messages for block in blocks(message) if "text" in block]
     assert said == ["one", "Reading.", "three", "3"]
     assert_calls_are_answered(session.messages)
@@ -225,10 +223,9 @@ def qwen(uuid: str, parent: str | None, role: str, *parts: Json, **more: object)
     return {"uuid": uuid, "parentUuid": parent, "sessionId": "q1", "type": kind, "message": message, **more}
 
 
-def test_the_path_to_the_last_line_is_the_conversation(tmp_path: Path) -> None:
+def test_the_path_to_the_last_line_is_the_conversation(read: Read) -> None:
     counted = {"promptTokenCount": 90, "candidatesTokenCount": 4, "cachedContentTokenCount": 50}
-    path = write(
-        tmp_path / "q.jsonl",
+    session = read(
         qwen("1", None, "user", {"text": "go"}),
         qwen("2", "1", "model", {"text": "left"}),
         {"uuid": "3", "parentUuid": "1", "sessionId": "q1", "type": "system", "subtype": "rewind"},
@@ -238,7 +235,6 @@ def test_the_path_to_the_last_line_is_the_conversation(tmp_path: Path) -> None:
         qwen("6", "5", "user", {"functionResponse": {"id": "c1", "name": "read", "response": {"output": "A"}}}),
         qwen("7", "6", "model", {"text": "Done."}, model="qwen-x"),
     )
-    session = read_one(path)
     assert (session.id, session.format_name, session.model) == ("q1", "Qwen Code session", "qwen-x")
     assert shape(session) == [
         "user:text",
@@ -255,16 +251,14 @@ def test_the_path_to_the_last_line_is_the_conversation(tmp_path: Path) -> None:
     )
 
 
-def test_a_broken_tree_costs_no_message(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "q.jsonl",
+def test_a_broken_tree_costs_no_message(read: Read) -> None:
+    session = read(
         qwen("1", None, "user", {"text": "go"}),
         qwen("2", "1", "model", {"text": "1"}) | {"parentUuid": 7},
         '{"uuid": "3", "parentU',
         qwen("4", "3", "user", {"text": "on"}),
         qwen("5", "4", "model", {"text": "2"}),
     )
-    session = read_one(path)
     assert [blocks(message)[0]["text"] for message in session.messages] == ["go", "1", "on", "2"]
     assert session.skipped == (
         'line 3: not JSON: \'{"uuid": "3", "parentU\'',

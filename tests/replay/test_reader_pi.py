@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from compaction_hooks.messages import Usage
 from compaction_hooks.replay.recorded import RecordedCompaction
-from tests.replay.samples import Json, assert_calls_are_answered, blocks, read_one, shape, text, write
+from tests.replay.samples import Json, Read, assert_calls_are_answered, blocks, shape, text
 
 HEADER = {"type": "session", "id": "p1", "cwd": "/x", "provider": "anthropic", "modelId": "m1"}
 USAGE = {"input": 3, "output": 9, "cacheRead": 40, "cacheWrite": 7}
@@ -42,10 +40,9 @@ def result(call_id: str, **more: object) -> Json:
     }
 
 
-def test_a_list_without_a_version_is_read_in_its_order(tmp_path: Path) -> None:
+def test_a_list_without_a_version_is_read_in_its_order(read: Read) -> None:
     thinking = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
-    path = write(
-        tmp_path / "s.jsonl",
+    session = read(
         HEADER,
         entry(user("read")),
         {"type": "thinking_level_change", "thinkingLevel": "low"},
@@ -54,7 +51,6 @@ def test_a_list_without_a_version_is_read_in_its_order(tmp_path: Path) -> None:
         entry(result("c2", isError=True)),
         entry(answer(text("Done."))),
     )
-    session = read_one(path)
     assert (session.id, session.format_name, session.model) == ("p1", "pi session", "m1")
     assert shape(session) == [
         "user:text",
@@ -69,10 +65,9 @@ def test_a_list_without_a_version_is_read_in_its_order(tmp_path: Path) -> None:
     assert session.skipped == ("lines without messages: thinking_level_change 1",)
 
 
-def test_usage_is_the_whole_input_of_calls_that_ended_well(tmp_path: Path) -> None:
+def test_usage_is_the_whole_input_of_calls_that_ended_well(read: Read) -> None:
     """The input does not include the cached part; failed calls and zeros have no usage."""
-    path = write(
-        tmp_path / "s.jsonl",
+    session = read(
         HEADER,
         entry(user("hello")),
         entry(answer(text("part of an"), stop="aborted")),
@@ -81,15 +76,14 @@ def test_usage_is_the_whole_input_of_calls_that_ended_well(tmp_path: Path) -> No
         entry(user("more")),
         entry(answer(text("well"))),
     )
-    (recorded,) = read_one(path).calls
+    (recorded,) = session.calls
     assert recorded.index == 5
     assert recorded.usage == Usage(input_tokens=50, output_tokens=9, cache_read_tokens=40, cache_write_tokens=7)
 
 
-def test_only_the_path_to_the_last_entry_counts(tmp_path: Path) -> None:
+def test_only_the_path_to_the_last_entry_counts(read: Read) -> None:
     """Abandoned branches do not belong to the conversation."""
-    path = write(
-        tmp_path / "s.jsonl",
+    session = read(
         {**HEADER, "version": 3},
         entry(user("hello"), "e1"),
         entry(answer(text("hi")), "e2", "e1"),
@@ -99,35 +93,30 @@ def test_only_the_path_to_the_last_entry_counts(tmp_path: Path) -> None:
         entry(user("right way"), "e6", "e5"),
         entry(answer(text("better")), "e7", "e6"),
     )
-    session = read_one(path)
     assert shape(session) == ["user:text", "assistant:text", "user", "user:text", "assistant:text"]
     assert "tried the wrong way" in str(session.messages[2]["content"])
     assert session.skipped == ("2 entries on branches the user went back from",)
 
 
 @pytest.mark.parametrize("lost", [pytest.param({"id": None}, id="null"), pytest.param({"id": 7}, id="a-number")])
-def test_an_entry_that_lost_its_id_and_its_parent_follows_the_one_before(tmp_path: Path, lost: Json) -> None:
-    path = write(
-        tmp_path / "s.jsonl",
+def test_an_entry_that_lost_its_id_and_its_parent_follows_the_one_before(read: Read, lost: Json) -> None:
+    session = read(
         {**HEADER, "version": 3},
         entry(user("hello"), "e1"),
         {**entry(answer(text("hi")), "e2"), **lost},
     )
-    session = read_one(path)
     assert shape(session) == ["user:text", "assistant:text"]
     assert session.skipped == ("line 3: it has neither an id nor a parent, the entry before it is taken",)
 
 
-def test_a_lost_line_does_not_lose_what_stood_before_it(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "s.jsonl",
+def test_a_lost_line_does_not_lose_what_stood_before_it(read: Read) -> None:
+    session = read(
         {**HEADER, "version": 3},
         entry(user("hello"), "e1"),
         entry(answer(text("hi")), "e2", "e1"),
         '{"type": "message", "id": "e3", "parentId": "e2", "mess',
         entry(answer(text("well")), "e4", "e3"),
     )
-    session = read_one(path)
     assert shape(session) == ["user:text", "assistant:text", "assistant:text"]
     assert session.skipped == (
         'line 4: not JSON: \'{"type": "message", "id": "e3", "parentI\'',
@@ -135,14 +124,13 @@ def test_a_lost_line_does_not_lose_what_stood_before_it(tmp_path: Path) -> None:
     )
 
 
-def test_an_entry_that_is_its_own_parent_ends_no_reading(tmp_path: Path) -> None:
-    path = write(tmp_path / "s.jsonl", HEADER, entry(user("hello"), "e1", "e1"), entry(answer(text("hi")), "e2", "e1"))
-    assert shape(read_one(path)) == ["user:text", "assistant:text"]
+def test_an_entry_that_is_its_own_parent_ends_no_reading(read: Read) -> None:
+    session = read(HEADER, entry(user("hello"), "e1", "e1"), entry(answer(text("hi")), "e2", "e1"))
+    assert shape(session) == ["user:text", "assistant:text"]
 
 
-def test_a_compaction_leaves_the_whole_conversation(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "s.jsonl",
+def test_a_compaction_leaves_the_whole_conversation(read: Read) -> None:
+    session = read(
         {**HEADER, "version": 3},
         entry(user("one"), "e1"),
         entry(answer(text("1")), "e2", "e1"),
@@ -159,15 +147,13 @@ def test_a_compaction_leaves_the_whole_conversation(tmp_path: Path) -> None:
         entry(user("three"), "e6", "e5"),
         entry(answer(text("3")), "e7", "e6"),
     )
-    session = read_one(path)
     assert len(session.messages) == 6
     assert session.compactions == (RecordedCompaction(index=4, tokens_before=90, summary="one"),)
     assert [recorded.context_start for recorded in session.calls] == [0, 0, 2]
 
 
-def test_version_one_names_the_first_kept_entry_by_its_place(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "s.jsonl",
+def test_version_one_names_the_first_kept_entry_by_its_place(read: Read) -> None:
+    session = read(
         HEADER,
         entry(user("one")),
         entry(answer(text("1"))),
@@ -177,13 +163,12 @@ def test_version_one_names_the_first_kept_entry_by_its_place(tmp_path: Path) -> 
         entry(user("three")),
         entry(answer(text("3"))),
     )
-    assert [recorded.context_start for recorded in read_one(path).calls] == [0, 0, 2]
+    assert [recorded.context_start for recorded in session.calls] == [0, 0, 2]
 
 
-def test_images_commands_and_notes_of_extensions_are_told(tmp_path: Path) -> None:
+def test_images_commands_and_notes_of_extensions_are_told(read: Read) -> None:
     picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    path = write(
-        tmp_path / "s.jsonl",
+    session = read(
         HEADER,
         entry({"role": "user", "content": [picture]}),
         entry({"role": "bashExecution", "command": "ls", "output": "a.py", "exitCode": 0}),
@@ -192,7 +177,6 @@ def test_images_commands_and_notes_of_extensions_are_told(tmp_path: Path) -> Non
         entry(answer(text("ok"), {"type": "thinking", "thinking": "", "thinkingSignature": "xyz", "redacted": True})),
         entry(answer(stop="error")),
     )
-    session = read_one(path)
     assert blocks(session.messages[0]) == [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     ]
