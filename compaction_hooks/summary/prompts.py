@@ -1,4 +1,4 @@
-"""The instructions to a summariser model.
+"""The instructions to a summarizer model.
 
 Every text here is data of the product: a change of one raises `PROMPT_VERSION`, which records carry.
 """

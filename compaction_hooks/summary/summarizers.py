@@ -1,4 +1,4 @@
-"""The request to a summariser, its answer, and the reasons to refuse the answer."""
+"""The request to a summarizer, its answer, and the reasons to refuse the answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Filling:
         return len(self._blank.messages) - self.excerpt.shown_messages
 
     def count_shown(self) -> int:
-        """Return the number of messages a summariser saw: those in the text it read; all of them if it read no text."""
+        """Return the number of messages a summarizer saw: those in the text it read; all of them if it read no text."""
         return len(self._blank.messages) if self._shown is None else self._shown.shown_messages
 
 
@@ -62,13 +62,13 @@ class _Fillable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest(_Fillable):
-    """One question to a summariser. A model needs `system`, `prompt` and `max_tokens` only.
+    """One question to a summarizer. A model needs `system`, `prompt` and `max_tokens` only.
 
-    `prompt`, `transcript` and `omitted_items` are made at their first access: never for a summariser that is no model and reads
+    `prompt`, `transcript` and `omitted_items` are made at their first access: never for a summarizer that is no model and reads
     `messages`.
 
     Attributes:
-        system: The system prompt that makes the model a summariser.
+        system: The system prompt that makes the model a summarizer.
         prompt: The whole user prompt: instructions, previous summary, transcript in tags, focus.
         transcript: The transcript alone: labelled, escaped, bounded.
         previous_summary: The summary to update, or None the first time.
@@ -76,7 +76,7 @@ class SummaryRequest(_Fillable):
         kind: Which of the three kinds of summary is asked for.
         max_tokens: The most the answer may hold, in tokens.
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
-        messages: The messages to summarise, uncut, oldest first; for summarisers that are not models.
+        messages: The messages to summarize, uncut, oldest first; for summarizers that are not models.
         form: Says how the summary is written, in place of our headings; None: with them.
         omitted_items: Of those messages, the newest ones that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
@@ -116,7 +116,7 @@ def _filling_of(request: SummaryRequest) -> _Filling | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A summariser's answer with the facts needed to judge it.
+    """A summarizer's answer with the facts needed to judge it.
 
     Attributes:
         text: The summary, as Markdown.
@@ -141,7 +141,7 @@ class Summarizer(Protocol):
 # -- asking
 
 MINIMUM_TRANSCRIPT_TOKENS = 512
-"""The least a summariser is shown, even if its window seems to have no room: the window may be larger than known."""
+"""The least a summarizer is shown, even if its window seems to have no room: the window may be larger than known."""
 
 
 def summary_request(
@@ -187,7 +187,7 @@ def summary_request(
 
 
 def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryRequest | None:
-    """Return the same question with a transcript of half the size, for a summariser whose own window overflowed.
+    """Return the same question with a transcript of half the size, for a summarizer whose own window overflowed.
 
     Results are cut harder first, then the newest items go, a call with its results. None when nothing would be left.
     """
@@ -199,7 +199,7 @@ def halve(request: SummaryRequest, estimate: Callable[[str], int]) -> SummaryReq
 
 
 def count_shown_messages(request: SummaryRequest) -> int:
-    """Return the number of messages, from the oldest on, that a request's summariser saw: all if it read no transcript."""
+    """Return the number of messages, from the oldest on, that a request's summarizer saw: all if it read no transcript."""
     filling = _filling_of(request)
     return len(request.messages) - request.omitted_items if filling is None else filling.count_shown()
 
@@ -321,7 +321,7 @@ def refusal(answer: object, request: SummaryRequest, estimate: Callable[[str], i
     """Return why an answer must not be used, in words without its text; None when it may be.
 
     Args:
-        answer: The summariser's return value; anything but `str` and `Summary` is refused.
+        answer: The summarizer's return value; anything but `str` and `Summary` is refused.
         estimate: Size of a text in tokens.
     """
     if (why := _unreadable(answer, request)) is not None:
@@ -371,7 +371,7 @@ def _too_long(text: str, request: SummaryRequest) -> str:
 
 
 def _asks_for_headings(request: SummaryRequest) -> bool:
-    """Return whether the summariser was asked for our headings: it read the prompt, and the host gave no form of its own."""
+    """Return whether the summarizer was asked for our headings: it read the prompt, and the host gave no form of its own."""
     if request.form is not None:
         return False
     try:

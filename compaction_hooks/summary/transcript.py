@@ -1,4 +1,4 @@
-"""Messages as labelled text for a summariser: escaped, so that no content can pose as a turn, and never above a bound.
+"""Messages as labelled text for a summarizer: escaped, so that no content can pose as a turn, and never above a bound.
 
 A transcript is blocks separated by an empty line, each begun by a label: `[User]:`, `[Assistant]:`, `[Tool Call]:`,
 `[Tool Result]:` (also for tools that the provider ran). System messages, thinking and reminders are left out, media are named and

@@ -1,4 +1,4 @@
-"""The default summariser: deterministic, no model, no network."""
+"""The default summarizer: deterministic, no model, no network."""
 
 from compaction_hooks.summary.extractive.summarizer import ExtractiveSummarizer
 

@@ -1,4 +1,4 @@
-"""The summariser that needs no model: its findings, and their shares of a summary."""
+"""The summarizer that needs no model: its findings, and their shares of a summary."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TRIES, MOST_TRIES = 6, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveSummarizer:
-    """A summariser that chooses and does not write: the same messages give the same summary, without a model or a network.
+    """A summarizer that chooses and does not write: the same messages give the same summary, without a model or a network.
 
     It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, the
     assistant's decisions, and the identifiers that later steps are likely to need. Its own earlier summary is
