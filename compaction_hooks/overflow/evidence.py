@@ -151,7 +151,7 @@ class _Reader:
 
     def _add_text(self, text: str) -> None:
         """Add a text; one that is JSON is parsed instead, so that conversation texts quoted in it are skipped by their keys."""
-        parsed = _parsed(text)
+        parsed = _parse_json(text)
         if parsed is not None:
             self.queue.append((_ROOT_KEY, parsed))
         elif text and text not in self.evidence.texts and len(self.evidence.texts) < _TEXTS:
@@ -184,7 +184,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     """Return the value of a JSON object or array; None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > 2 * READ_CHARS:
         return None

@@ -68,7 +68,7 @@ def tokens(hooks: Controller) -> int:
 
 
 def view_as_list() -> tuple[Controller, list[Chat]]:
-    """Return a controller and a list that begins with the view of its `compact()`."""
+    """Return a controller, and the view of its `compact()` as the host's new list."""
     hooks = plain()
     return hooks, hooks.compact_sync(conversation(), keep_recent_tokens=300).messages
 
