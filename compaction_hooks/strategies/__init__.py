@@ -1,7 +1,7 @@
 """The ways to make a view smaller, and the protocol for one of your own.
 
 `CompactionSettings(strategies=...)` takes them in the order in which they are tried. Each proposes a candidate; the first that
-reaches the target is taken, else the best of those that may be sent. One check finds out which of them may.
+reaches the target is used, else the best of those that may be sent. One check decides which may be sent.
 """
 
 from typing import TypeAlias

@@ -21,14 +21,14 @@ from compaction_hooks.view.summary_message import PROMPT_VERSION
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate(Generic[M]):
-    """A record that is not active yet, and the view that it would give. The view is made when it is first asked for.
+    """A record that is not active yet, and the view that it would give. The view is computed at its first use.
 
     Attributes:
         snapshot: The conversation that it is for.
         record: The record, without the size of its view.
-        made_here: Reductions of the record that were made of this very snapshot.
-        least_tokens: The least that its view may have, in tokens of the model, as far as that is known without making it.
-        is_enough: Whether to send it although it is above the target: what is left is the step that the agent is at.
+        made_here: Reductions of the record that were made of this snapshot.
+        least_tokens: A lower bound of its view's size, in tokens of the model, known without computing the view.
+        is_enough: Whether to send it although it is above the target, because only the agent's present step is left.
     """
 
     snapshot: Snapshot[M]
@@ -39,7 +39,7 @@ class Candidate(Generic[M]):
 
     @cached_property
     def projection(self) -> Projection[M]:
-        """The view, as the record gives it."""
+        """The record, applied to the history of the snapshot."""
         now = self.snapshot
         estimate = now.estimator.estimate_message_tokens
         stale_runs = stale_runs_of(self.record) if now.binds_reasoning else 0
@@ -53,7 +53,7 @@ class Candidate(Generic[M]):
     def record_with_size(self) -> CompactionRecord:
         """Return the record with the size of its view.
 
-        That is in proportion to the provider's count of the view before, so that the two numbers can be compared.
+        The size is in proportion to the provider's count of the view before, so that the two numbers can be compared.
         """
         after = round(self.tokens * self.snapshot.tokens / self.snapshot.estimated_tokens)
         return replace(self.record, tokens_after=after)
@@ -70,9 +70,9 @@ class Goal(Generic[M]):
         at: When the compaction began: UTC, ISO 8601.
         start: The last candidate of the strategies before this one; None: the active view.
         may_send_start: Whether that candidate may be sent as it is.
-        tool_rules: By tool name, what may happen to its results.
+        tool_rules: By tool name, the rule for its results.
         host_files: Files that the host itself keeps track of.
-        limit_bytes: The most bytes that the provider takes, if it refused a request for its bytes and says so.
+        limit_bytes: The provider's limit in bytes, if it refused a request for its bytes and named the limit.
     """
 
     reason: CompactionReason
@@ -90,9 +90,9 @@ class Strategy(Protocol):
     """One way to make a view smaller. It may be asked at the same time for several conversations: it keeps no state."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
-        """Return a smaller view, made of `goal.start` or of the active view; None when there is nothing to gain.
+        """Return a smaller view, made of `goal.start` or of the active view; None if there is nothing to gain.
 
-        The candidate is checked afterwards: a strategy need not know whether it fits, or which rules a provider has.
+        The candidate is checked afterwards: a strategy need not know whether it fits, or the rules of providers.
         """
         ...
 
@@ -103,7 +103,7 @@ def reduce(
     """Return the candidate so far, or the active view, with more of its parts shown smaller; None without reductions.
 
     Args:
-        most_saved: The most tokens that they save of the active view, by estimate before calibration; None: not known.
+        most_saved: An upper bound of the tokens that they save, by estimate before calibration; None: unknown.
     """
     chosen = [*reductions]
     if not chosen:
@@ -117,7 +117,7 @@ def reduce(
 def unpinned_parts(snapshot: Snapshot[M], goal: Goal[M], *, results_only: bool = False) -> list[Reducible]:
     """Return the tool results and call arguments that may be shown smaller, oldest first, as `goal.start` shows them.
 
-    Those that the host pinned are left out.
+    Parts that the host pinned are left out.
     """
     record = start_record(snapshot, goal)
     projection = goal.start.projection if goal.start else snapshot.projection

@@ -11,9 +11,9 @@ from compaction_hooks.view.snapshot import Snapshot
 
 
 def rejection(snapshot: Snapshot[M], candidate: Candidate[M], *, limit: int, window: int) -> str | None:
-    """Return why a candidate may not be sent; None when it fits `limit`, is smaller by 10 % and breaks no rule of the provider.
+    """Return why a candidate may not be sent; None if it fits `limit`, is smaller by 10 % and breaks no rule of the provider.
 
-    The 10 % are waived when the present view does not fit the window and the candidate does. All sizes in tokens of the model.
+    The 10 % are waived if the present view does not fit the window and the candidate does. All sizes in tokens of the model.
     """
     if candidate.tokens > limit:
         return "too large"
@@ -28,7 +28,7 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     if _only_shortens(snapshot, candidate.projection) and not snapshot.binds_reasoning:
         return None
     provider, after = provider_of(snapshot.format), snapshot.neutral_view(candidate.projection)
-    # The model has not answered behind this beginning yet: all reasoning there is was made behind another.
+    # The model has not answered this view yet: all reasoning in it was made after other messages.
     stale_until = len(after) if snapshot.binds_reasoning else 0
     if not find_problems(after, provider, stale_until=stale_until):
         return None
@@ -37,9 +37,9 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
 
 
 def _only_shortens(snapshot: Snapshot[M], projection: Projection[M]) -> bool:
-    """Whether a view is the active one with other words in some of its parts: what a provider takes there, it takes here.
+    """Return whether a view is the active one with other texts in some parts: a provider that accepts one accepts the other.
 
-    Only messages that are shown anew are looked at.
+    Only newly rewritten messages are compared.
     """
     history, active = snapshot.history, snapshot.projection
     if (projection.cut, projection.pinned) != (active.cut, active.pinned):

@@ -21,16 +21,16 @@ class ClearToolResults:
     """Clear tool results: not the newest ones, not those that the model has not seen yet, and none against their tool's rule.
 
     Attributes:
-        protect_tokens: The newest results are not cleared, up to so many tokens; None: 40,000, at most 20 % of the window.
-        minimum_gain_tokens: Nothing is cleared that saves less, because the provider's prompt cache is lost by it; None: 20,000, at
-            most 10 % of the window.
+        protect_tokens: The tokens of newest results that are not cleared; None: 40,000, at most 20 % of the window.
+        minimum_gain_tokens: The least tokens to save, because a change costs the provider's prompt cache; None: 20,000, at most
+            10 % of the window.
     """
 
     protect_tokens: int | None = None
     minimum_gain_tokens: int | None = None
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
-        """Return the view with old results cleared; None when that gains too little to be worth a new prefix."""
+        """Return the view with old results cleared; None if that gains too little to be worth a new prefix."""
         protect = goal.budget.protect_results if self.protect_tokens is None else self.protect_tokens
         minimum = goal.budget.minimum_clear if self.minimum_gain_tokens is None else self.minimum_gain_tokens
         chosen = results_to_clear(
@@ -50,8 +50,8 @@ def results_to_clear(
 ) -> list[Reducible]:
     """Choose the tool results to clear, oldest first.
 
-    Protected are the newest `protect_tokens` of results, the results of run `last_run` (the model has not seen them yet),
-    and what the tools' rules say. A result the size of its marker is not worth clearing.
+    Not the newest `protect_tokens` of results, nor the results of run `last_run` (the model has not seen them yet), nor
+    those that their tool's rule keeps. A result the size of its marker is not worth clearing.
     """
     results = [part for part in parts if part.kind == "result"]
     chosen: list[Reducible] = []
@@ -65,7 +65,7 @@ def results_to_clear(
         if is_kept or is_protected or part.run >= last_run or part.ordinal < 0:
             continue
         marker_chars = len(clearing_marker(part.text))
-        # What is shown as its marker was cleared before; short results and few tokens gain nothing.
+        # A result of its marker's size was cleared before; short results gain nothing.
         if part.shown_chars > marker_chars and len(part.text) > 2 * marker_chars and part.tokens > marker_chars // 2:
             chosen.append(part)
     return chosen[::-1]

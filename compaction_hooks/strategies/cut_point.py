@@ -10,16 +10,16 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import M
 
 TURN_SLACK_RATIO = 0.25
-"""The part of the kept tokens that may be given up so that the kept messages begin with a user's words. KDCube does so too."""
+"""The part of the kept tokens that may be lost so that the kept messages begin with a user's message, as in KDCube."""
 
 
 def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callable[[int], bool]) -> int | None:
     """Choose the first run to keep.
 
-    Walks from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may
-    begin a context: one where the speaker changes and no call is open, so never a tool result, and that is not an answer cut
-    short. From there on forward to the first run with which the view `fits`; a run that a user opens is preferred when it
-    costs little of what is kept. When none fits, the last step is kept alone.
+    Walk from the newest message back until `keep_tokens` is reached (inclusive), then forward to the next run that may begin a
+    context: the speaker changes and no tool call is open (so never a tool result), and it is no answer cut short. Then go forward
+    to the first run with which the view `fits`, and prefer a run that a user opens if it loses few of the kept tokens. If none
+    fits, keep the last step alone.
 
     Args:
         after: Runs that earlier records cover; the cut lies above them.
@@ -27,12 +27,12 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
         fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
 
     Returns:
-        The run; None when nothing could be summarised: no run above `after` may begin a context.
+        The run; None if nothing can be summarized: no run above `after` may begin a context.
     """
     runs = range(max(after, history.base) + 1, history.run_count)
     newest = bisect_left(range(1, history.piece_count + 1), True, key=lambda piece: history.tokens(piece) < keep_tokens)
     first = bisect_left(runs, newest, key=history.run_start)
-    # No more is looked at than is kept, however much lies before it.
+    # Search only the kept messages: the covered ones may be many times more.
     candidates = [run for run in runs[first:] if _may_begin(history, run)]
     candidates = candidates or [*islice((run for run in reversed(runs[:first]) if _may_begin(history, run)), 1)]
     if not candidates:
@@ -44,13 +44,13 @@ def find_cut(history: History[M], *, after: int, keep_tokens: int, fits: Callabl
 
 
 def _may_begin(history: History[M], run: int) -> bool:
-    """Whether the kept messages may begin with a run: not with an answer that was aborted or failed, which is half of one."""
+    """Return whether the kept messages may begin with a run: not with an answer that was aborted or failed."""
     stop_reason = history.piece(history.run_start(run)).message.stop_reason
     return history.is_boundary(run) and stop_reason not in ("aborted", "error")
 
 
 def turns_tokens(history: History[M], turns: int) -> int:
-    """Return the tokens, before calibration, of the user's last turns and all that follows them; 0 for no turns."""
+    """Return the tokens, before calibration, from the user's last turns on; 0 for no turns."""
     if not turns:
         return 0
     roles = [piece.message.role for piece in history.pieces()]

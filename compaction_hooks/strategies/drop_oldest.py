@@ -16,18 +16,18 @@ from compaction_hooks.view.snapshot import Snapshot
 @arguments.validate({"add_continuation": arguments.SWITCH})
 @dataclass(frozen=True, slots=True)
 class DropOldest:
-    """Drop all but the recent messages, when no summary of them is to be had.
+    """Drop all but the recent messages, if a summary of them failed.
 
-    It begins at the active view, and proposes nothing when the candidate so far covers as much and may be sent.
+    It begins at the active view, and proposes nothing if the candidate so far covers as much and may be sent.
 
     Attributes:
-        add_continuation: Whether the extract ends with a line telling the model to go on, where no user message follows.
+        add_continuation: Whether the extract ends with a line telling the model to go on, if no user message follows.
     """
 
     add_continuation: bool = True
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
-        """Return the plan of an extract; None when the candidate so far covers as much, or nothing may be left out."""
+        """Return the plan of an extract; None if the candidate so far covers as much, or nothing may be left out."""
         plan = plan_summary(snapshot, goal)
         if plan is None or (goal.start and goal.may_send_start and goal.start.record.covered_runs >= plan.cut):
             return None

@@ -14,7 +14,7 @@ from compaction_hooks.view.removable import Removable, removable_media
 from compaction_hooks.view.snapshot import Snapshot
 
 BYTES_SLACK = 0.1
-"""Of a limit in bytes, left for what the neutral messages do not show: JSON's own characters, tools, reasoning."""
+"""The part of a limit in bytes for the content that neutral messages do not have: JSON's own characters, tools, reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class LeaveOutMedia:
         excess = 0
         if goal.limit_bytes is not None:
             excess = view_chars(snapshot, snapshot.projection) - chars_within(goal.limit_bytes)
-        if excess <= 0:  # no limit is known, or what exceeds it is not seen here
+        if excess <= 0:  # no limit is known, or the excess is not in the messages
             excess = sum(media.chars for media in found) // 2
         return reduce(snapshot, goal, _choose_first(((media.reduction, media.chars) for media in found), excess))
 

@@ -20,7 +20,7 @@ from compaction_hooks.view.reductions import (
 from compaction_hooks.view.snapshot import Snapshot
 
 LEAST_KEPT_CHARS = 80
-"""The same when nothing else makes it fit: one line, so that a reader can tell its subject."""
+"""The least characters of a part in the last resort: one line, so that a reader can tell its subject."""
 MARKER_TOKENS = 19
 """Estimate of the marker in a shortened text of a million characters; shorter texts have a shorter one."""
 HEAD_RATIO = 0.6
@@ -32,24 +32,24 @@ SHORTENING_SLACK = 0.03
 @arguments.validate({"least_chars": arguments.whole("characters")})
 @dataclass(frozen=True, slots=True)
 class ShortenParts:
-    """Shorten tool results and arguments until the view fits the target, the largest first, and no more than is needed.
+    """Shorten tool results and arguments until the view fits the target, the largest first, and no more than needed.
 
     Texts of users and the assistant and the system prompt stay as they are.
 
     Attributes:
-        least_chars: Of each part at least so many characters stay.
+        least_chars: The least characters of each part that stay.
     """
 
     least_chars: int = MINIMUM_KEPT_CHARS
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> Candidate[M] | None:
-        """Return the candidate so far, or the active view, with its largest parts shortened; None when none can be."""
+        """Return the candidate so far, or the active view, with its largest parts shortened; None if none can be shortened."""
         parts = unpinned_parts(snapshot, goal)
         return _shorten(snapshot, goal, parts, goal.budget.target, self.least_chars)
 
 
 def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
-    """Yield the candidate so far, or the active view, shortened until the trigger fits, for a view that nothing gentler made fit.
+    """Yield the candidate so far, or the active view, shortened until it fits the trigger, after all strategies failed.
 
     First by media alone; then by tool results and arguments down to `LEAST_KEPT_CHARS`, media, and texts of users and the
     assistant too: never the current request, pinned messages, system messages and the summary.
@@ -104,9 +104,9 @@ def choose_shortened(
 ) -> list[Reduction]:
     """Choose how much of each part to keep so that together they lose at least `excess_tokens`, the largest first.
 
-    All that are shortened end up about equally long: the smallest cap, in characters, that gains enough. Parts of tools
-    whose rule is "never", and parts shown with `least_chars` or less, stay as they are. When even that floor does not gain
-    enough, the reductions to the floor come back: the caller checks the size.
+    All shortened parts get about the same length: the largest cap, in characters, that gains enough. Parts of tools whose rule
+    is "never", and parts shown with `least_chars` or less, stay as they are. If even `least_chars` does not gain enough, return
+    the reductions to that: the caller checks the size.
     """
     able = [p for p in parts if p.shown_chars > least_chars and p.ordinal >= 0 and rules.get(p.tool) != "never"]
     caps = range(least_chars + 1, max((part.shown_chars for part in able), default=least_chars) + 1)
@@ -117,7 +117,7 @@ def choose_shortened(
 
 
 def _gain(parts: Iterable[Reducible], cap_chars: int) -> int:
-    """Tokens saved by a cap on characters, each part's density taken as even."""
+    """Return the tokens that a cap on characters saves, if each part has an even density."""
     return sum(
         int(p.tokens * (1 - cap_chars / p.shown_chars)) - MARKER_TOKENS for p in parts if p.shown_chars > cap_chars
     )

@@ -20,13 +20,13 @@ class SummaryStrategy(Protocol):
     """A strategy whose candidate needs a summary: it is asked twice."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
-        """Return the plan of a summary; None when there is nothing to summarise."""
+        """Return the plan of a summary; None if there is nothing to summarize."""
         ...
 
     def from_summary(
         self, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, summary: Summarized, /
     ) -> Candidate[M] | None:
-        """Return the candidate that a summary of its plan gives; None when it is of no use."""
+        """Return the candidate that a summary of its plan gives; None if the summary is of no use."""
         ...
 
 
@@ -38,16 +38,16 @@ class Summarize:
     It begins at the active view: messages that it covers need not be cleared or shortened before.
 
     Attributes:
-        split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part when that has at least this many
+        split_turn_min_prefix: A turn cut in two gets a summary of its own for its first part if that has at least this many
             messages.
-        add_continuation: Whether the summary ends with a line telling the model to go on, where no user message follows.
+        add_continuation: Whether the summary ends with a line telling the model to go on, if no user message follows.
     """
 
     split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
     add_continuation: bool = True
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
-        """Return the plan of a summary; None when nothing that may be left out lies before the recent messages."""
+        """Return the plan of a summary; None if no message before the recent ones may be left out."""
         return plan_summary(snapshot, goal, split_turn_min_prefix=self.split_turn_min_prefix)
 
     def from_summary(
@@ -62,7 +62,7 @@ def summary_candidate(
 ) -> Candidate[M]:
     """Return the candidate of a summary, with those reductions of the active view that lie in the kept messages."""
     covered_digest = snapshot.history.digest_before(plan.cut)
-    assert covered_digest is not None  # a cut lies between runs of this very history
+    assert covered_digest is not None  # a cut lies between runs of this history
     unseen = plan.host_count(summary.unseen) + (snapshot.record.unseen_message_count if snapshot.record else 0)
     rendered = render_summary(
         summary.text,

@@ -22,9 +22,9 @@ from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.summary_message import parse_summary, render_summary
 
 FILE_TAGS_RATIO = 0.2
-"""Of a summary's allowance, the most the file lists may take."""
+"""The part of a summary's allowance that the file lists may take."""
 MINIMUM_SUMMARY_TOKENS = 160
-"""A summary is allowed this much however little is left: below, it says nothing that a marker would not."""
+"""The least allowance of a summary: a shorter one is no better than a marker."""
 RENDERING_RATIO = 0.25
 """The part by which a summary may grow when it is escaped, put next to the file lists, and sized as a whole, by samples."""
 CRAMPED_RATIO = 0.3
@@ -40,18 +40,18 @@ class SummaryPlan:
     Attributes:
         cut: The first run that is kept.
         reaches_target: Whether the kept messages leave room under the target for a summary of the allowance.
-        pins: Messages before it that stay.
+        pins: Messages before the cut that stay.
         history: The newly covered messages, without a split turn's first part.
-        prefix: The first part of the split turn, when it gets a summary of its own.
-        hosts: The host message of each of these, history first.
+        prefix: The first part of the split turn, if it gets a summary of its own.
+        hosts: The host message of each message in `history` and `prefix`.
         previous_summary: The summary to update, or None.
-        allowance: The most the summary may hold, in estimated tokens, before calibration.
+        allowance: The most estimated tokens of the summary, before calibration.
         tags: The file lists that follow it.
         files: Files read and modified so far.
         digest: The actions in the newly covered messages, as plain JSON.
         host_messages: Host messages covered in all.
-        ends_with_user: Whether a user's message is the last one: then the model need not be told to go on.
-        needs_model: Whether a summarizer is to be asked; otherwise the summary is made by rule.
+        ends_with_user: Whether the last message is a user's: then the summary need not tell the model to go on.
+        needs_model: Whether to call a summarizer; otherwise the summary is made by rule.
     """
 
     cut: int
@@ -76,10 +76,10 @@ class SummaryPlan:
 
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """The summary of a plan, all its parts merged, and what it cost.
+    """The summary of a plan, all its parts merged, and its cost.
 
     Attributes:
-        unseen: How many of the plan's messages, the newest ones, the summariser was not shown: they are summarised by rule.
+        unseen: The number of the plan's newest messages that the summarizer did not read: they are summarized by rule.
     """
 
     text: str
@@ -90,7 +90,7 @@ class Summarized:
 def plan_summary(
     snapshot: Snapshot[M], goal: Goal[M], *, split_turn_min_prefix: int = SPLIT_TURN_MIN_PREFIX
 ) -> SummaryPlan | None:
-    """Choose the cut and gather the messages before it; None when none of them may be left out.
+    """Choose the cut and gather the messages before it; None if none of them may be left out.
 
     Args:
         split_turn_min_prefix: A turn cut in two gets a summary of its own for a first part of at least so many messages.
@@ -113,21 +113,21 @@ def plan_summary(
 
 
 def _tokens_above(snapshot: Snapshot[M], start: int) -> int:
-    """The estimate of the system messages and pins that stay from before piece `start`."""
+    """Return the estimate of the system messages and pins that stay from before piece `start`."""
     return sum(
         snapshot.history.piece(i).tokens for i in (*snapshot.history.systems(start), *find_pinned(snapshot, start))
     )
 
 
 def _spare_tokens(snapshot: Snapshot[M], budget: Budget, cut: int, enough: int) -> int:
-    """What a summary may take beside the parts that cannot shrink: all that is left under the trigger, or what is `enough`.
+    """Return the room for a summary next to the parts that cannot shrink: up to the trigger, but no more than `enough`.
 
-    Where those parts alone pass the trigger, it is a share of what is left under the window: the next steps need the rest.
+    If those parts alone exceed the trigger, it is a share of the room up to the window: the next steps need the other tokens.
     """
     start = snapshot.history.run_start(cut)
     kept = _tokens_above(snapshot, start) + snapshot.history.tokens(start)
     if snapshot.room(budget.trigger) - kept >= enough:
-        return enough  # beside all that is kept as it stands: what of it can shrink need not be known
+        return enough  # there is room without shrinking any part, so they need not be searched
     parts = reducible_parts(snapshot.history, cut, snapshot.estimator.estimate_message_tokens)
     rigid = kept - sum(part.tokens for part in parts)
     spare = snapshot.room(budget.trigger) - rigid
@@ -151,7 +151,7 @@ def _build_plan(
     previous = _previous_summary(snapshot, foreign)
     split = _split_turn(snapshot, cut, covered, split_turn_min_prefix)
     if previous is not None and covered[0] >= split:
-        # The turn began before: an update carries the earlier summary on, a summary of this part alone would lose it.
+        # The turn began before: an update carries on the earlier summary, but a summary of this part alone would lose it.
         split = history.piece_count
     messages = [history.piece(i).message for i in covered]
     calls = read_calls(messages)
@@ -179,7 +179,7 @@ def _build_plan(
 
 
 def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_prefix: int) -> int:
-    """The piece from which on the covered part gets a summary of its own; the piece count when the cut splits no turn."""
+    """Return the piece from which on the covered part gets a summary of its own; the piece count if the cut splits no turn."""
     history = snapshot.history
     none = history.piece_count
     if history.starts_turn(cut):
@@ -193,7 +193,7 @@ def _split_turn(snapshot: Snapshot[M], cut: int, covered: Sequence[int], min_pre
 
 
 def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
-    """The pieces before `start` that stay: the current request, and whatever the host pinned, with its calls and results."""
+    """Return the pieces before `start` that stay: the current request, and pinned messages with their calls and results."""
     history = snapshot.history
     request = history.request
     chosen = {request} if request is not None and request < start else set[int]()
@@ -205,7 +205,7 @@ def find_pinned(snapshot: Snapshot[M], start: int) -> list[int]:
 
 
 def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
-    """The pins of these pieces. A pin that an earlier record made keeps its run: a trimmed list no longer shows it."""
+    """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it."""
     history = snapshot.history
     earlier = {pin.digest: pin for pin in snapshot.record.pins} if snapshot.record else {}
     pins: list[Pin] = []
@@ -220,7 +220,7 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int]) -> tuple[Pin, ...]:
 
 
 def _foreign_summary(snapshot: Snapshot[M]) -> int | None:
-    """The piece at the head of a list that is a summary nobody here has a record of, or None."""
+    """Return the piece at the head of a list that is a summary without a record here, or None."""
     if snapshot.history.base or (snapshot.record is not None and snapshot.record.rendered):
         return None
     pieces = enumerate(snapshot.history.pieces())
