@@ -7,7 +7,8 @@ from compaction_hooks.errors import CompactionError, ConfigurationError, Context
 from compaction_hooks.messages import Message, MessageFormat, Usage
 from compaction_hooks.session.controller import CompactionController
 from compaction_hooks.session.options import CallOptions
-from compaction_hooks.session.session import CompactionSession, SessionState
+from compaction_hooks.session.session import CompactionSession
+from compaction_hooks.session.state import SessionState
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view.projection import project

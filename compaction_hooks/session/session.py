@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 from compaction_hooks import arguments
@@ -24,6 +24,7 @@ from compaction_hooks.runtime.drivers import CallContext, Services
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.session.options import CallOptions, check_options
+from compaction_hooks.session.state import SessionState
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.tokens.budget import UNDO_GROWTH_RATIO, Budget
 from compaction_hooks.tokens.estimator import TokenEstimator
@@ -34,31 +35,6 @@ from compaction_hooks.view.summary_message import SUMMARY_MARKER
 R = TypeVar("R")
 T = TypeVar("T")
 """The type of the messages in one list: the host's, a client's or a framework's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
-    """How full the context is, for a status line.
-
-    Attributes:
-        context_tokens: Size of the list last handed out, in tokens; None before the first call.
-        context_window: The model's window in tokens; None when unknown.
-        trigger_tokens: Above this the next call compacts; None when the window is unknown.
-        fraction: `context_tokens / context_window`; None when either is unknown.
-        is_estimate: Whether no usage report has measured that list; right after a compaction it is an estimate.
-        compaction_count: Compactions that led to the present view.
-        breaker: "closed", or "open: " and the reason why the summarizer is not called.
-        is_loaded: Whether the store's records are loaded: after the first call or `load()`; without a store always.
-    """
-
-    context_tokens: int | None
-    context_window: int | None
-    trigger_tokens: int | None
-    fraction: float | None
-    is_estimate: bool
-    compaction_count: int
-    breaker: str
-    is_loaded: bool
 
 
 class ConversationMethods(Generic[M]):
