@@ -11,7 +11,7 @@ from typing import Any
 
 from compaction_hooks.messages import Message, Text, ToolCall
 from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
-from compaction_hooks.validity import find_problems, provider_of
+from compaction_hooks.validity import problems, provider_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Dialect:
     def problems(self, messages: Sequence[Any]) -> list[tuple[str, str]]:
         """Return the problems that `repaired` repairs."""
         provider = provider_of(self.format)
-        found = [(problem.rule, problem.call_id) for problem in find_problems(self.read(messages), provider)]
+        found = [(problem.rule, problem.call_id) for problem in problems(self.read(messages), provider)]
         left = {"only_system", "empty_list"} if provider else {"only_system", "empty_list", "system_inside"}
         return [(rule, call_id) for rule, call_id in found if rule not in left]
 
@@ -114,7 +114,7 @@ def _check_nothing_is_lost(before: list[Message], after: list[Message], shapes: 
     assert _words(after, "user") == _words(before, "user"), shapes
     assert _words(after, "assistant") == _words(before, "assistant"), shapes
     assert [(c.name, c.arguments) for c in _calls(after)] == [(c.name, c.arguments) for c in _calls(before)], shapes
-    wrong = Counter(problem.rule for problem in find_problems(before, None))
+    wrong = Counter(problem.rule for problem in problems(before, None))
     kept = Counter(result.text for piece in after for result in piece.results)
     synthetic = kept.pop(INTERRUPTED, 0)
     had = Counter(result.text for piece in before for result in piece.results)
@@ -137,7 +137,7 @@ def _calls(pieces: Sequence[Message]) -> list[ToolCall]:
 def check_prefix(dialect: Dialect, shorter: list[Any], added: list[Any]) -> bool:
     """Check that a longer list is repaired like the shorter one; return False if the added messages answer its tool calls."""
     pieces = dialect.read(shorter)
-    open_ids = {problem.call_id for problem in find_problems(pieces, None) if problem.rule == "unanswered_call"}
+    open_ids = {problem.call_id for problem in problems(pieces, None) if problem.rule == "unanswered_call"}
     news = dialect.read(added)
     answers = any(result.call_id in open_ids for piece in news for result in piece.results)
     if answers or not news or news[0].role != "user" or any(piece.role == "system" for piece in news):

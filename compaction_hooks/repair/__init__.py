@@ -17,7 +17,7 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.messages import M, MessageFormat, RepairingFormat, TidyingFormat
 from compaction_hooks.repair.plan import INTERRUPTED, plan_repair
 from compaction_hooks.repair.rebuilding import NO_REQUEST, NO_WORDS, Rebuilder
-from compaction_hooks.validity import RuleId, find_problems, provider_of, rules_of
+from compaction_hooks.validity import RuleId, problems, provider_of, rules_of
 
 __all__ = ["INTERRUPTED", "NO_REQUEST", "NO_WORDS", "repaired"]
 
@@ -49,7 +49,7 @@ def repaired(messages: list[M], format: MessageFormat[Any]) -> list[M]:
     if provider is None:
         rules -= {"system_inside"}  # the place of a system message has a meaning, and most providers accept it there
 
-    found = find_problems([piece for host in pieces for piece in host], provider)
+    found = problems([piece for host in pieces for piece in host], provider)
     if all(problem.rule not in rules for problem in found):
         return messages
     return Rebuilder(messages, pieces, writer, rules, plan_repair(pieces, rules, provider)).run()

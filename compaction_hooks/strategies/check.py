@@ -5,7 +5,7 @@ from __future__ import annotations
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO
-from compaction_hooks.validity import find_new_problems, find_problems, is_alike, provider_of
+from compaction_hooks.validity import is_alike, problems, provider_of, worsened
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -30,9 +30,9 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     provider, after = provider_of(snapshot.format), snapshot.neutral_view(candidate.projection)
     # The model has not answered this view yet: all reasoning in it was made after other messages.
     stale_until = len(after) if snapshot.binds_reasoning else 0
-    if not find_problems(after, provider, stale_until=stale_until):
+    if not problems(after, provider, stale_until=stale_until):
         return None
-    broken = find_new_problems(snapshot.neutral_view(snapshot.projection), after, provider, stale_until=stale_until)
+    broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale_until=stale_until)
     return f"invalid: {broken[0].rule}" if broken else None
 
 

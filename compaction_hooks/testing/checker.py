@@ -36,7 +36,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.testing.list_copies import LastCompaction, ListCopy
 from compaction_hooks.testing.paid_summaries import AskedSummaries
 from compaction_hooks.testing.promises import BrokenPromise, check_view, demand
-from compaction_hooks.validity import RuleId, binds_reasoning, find_problems, provider_of
+from compaction_hooks.validity import RuleId, binds_reasoning, problems, provider_of
 
 R = TypeVar("R")
 
@@ -316,9 +316,7 @@ class CheckedSession(Generic[M]):
         if self._settings.repair:
             shown = self._view_elsewhere(messages, repair=False)
             left = [
-                problem
-                for problem in find_problems(self._read(view), provider_of(self._format))
-                if problem.rule in REPAIRED
+                problem for problem in problems(self._read(view), provider_of(self._format)) if problem.rule in REPAIRED
             ]
             demand(not left, "valid", f"repaired, and still {left[:3]}")
         elif not records and not (self._is_undone and binds_reasoning(self._model)):
@@ -352,7 +350,7 @@ class CheckedSession(Generic[M]):
         window = self.session.state().context_window
         if self._compactions() and binds_reasoning(self._model):
             shown = self._read(self._last_sent)
-            stale = [one for one in find_problems(shown, stale_until=len(shown)) if one.rule == "stale_reasoning"]
+            stale = [one for one in problems(shown, stale_until=len(shown)) if one.rule == "stale_reasoning"]
             demand(not stale, "valid", "reasoning from before the compaction is shown to a model that binds it")
         for event in self._compactions():
             before, after = event.tokens_before, event.tokens_after

@@ -8,7 +8,7 @@ from typing import Final, Generic, Literal, TypeAlias
 
 from compaction_hooks import Message, MessageFormat
 from compaction_hooks.messages import M, Media, Part, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.validity import binds_reasoning, find_new_problems, is_reasoning, provider_of
+from compaction_hooks.validity import binds_reasoning, is_reasoning, provider_of, worsened
 
 Promise: TypeAlias = Literal[
     "fits",
@@ -86,7 +86,7 @@ class _Comparison(Generic[M]):
     def check(self) -> None:
         host = [self.format.read(message) for message in self.messages]
         shown = [self.format.read(message) for message in self.view]
-        broken = find_new_problems(_flat(host), _flat(shown), provider_of(self.format))
+        broken = worsened(_flat(host), _flat(shown), provider_of(self.format))
         demand(not broken, "valid", str(broken[:3]))
         self._check_systems(host, shown)
         request = self._request(host)

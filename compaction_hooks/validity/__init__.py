@@ -1,15 +1,15 @@
 """The rules of providers, as data, and one checker over neutral messages."""
 
-from compaction_hooks.messages import Provider
+from compaction_hooks.messages import Provider, is_blank
 from compaction_hooks.reasoning import binds_reasoning, is_reasoning, is_reasoning_refusal
 from compaction_hooks.validity.checker import (
     Problem,
-    find_new_problems,
-    find_problems,
     foreign_rule,
     is_alike,
     is_server_call,
     is_server_result,
+    problems,
+    worsened,
 )
 from compaction_hooks.validity.rules import RULES, Rule, RuleId, provider_named, provider_of, rules_of, takes_call_id
 
@@ -20,16 +20,17 @@ __all__ = [
     "Rule",
     "RuleId",
     "binds_reasoning",
-    "find_new_problems",
-    "find_problems",
     "foreign_rule",
     "is_alike",
+    "is_blank",
     "is_reasoning",
     "is_reasoning_refusal",
     "is_server_call",
     "is_server_result",
+    "problems",
     "provider_named",
     "provider_of",
     "rules_of",
     "takes_call_id",
+    "worsened",
 ]

@@ -37,9 +37,7 @@ class Problem:
     text: str
 
 
-def find_problems(
-    messages: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0
-) -> list[Problem]:
+def problems(messages: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0) -> list[Problem]:
     """Return the faults for which a provider would reject these messages, in their order; empty if the messages are valid.
 
     Time is linear in the messages. A tool call still open at the end counts as unanswered: check before a request, not within
@@ -52,10 +50,10 @@ def find_problems(
         stale_until: Number of messages at the front whose reasoning was made behind another beginning of the conversation than
             the present one. 0 for a model that does not bind its reasoning (`binds_reasoning`).
     """
-    return _Walk(rules_of(provider), provider).find_problems(messages, stale_until)
+    return _Walk(rules_of(provider), provider).problems(messages, stale_until)
 
 
-def find_new_problems(
+def worsened(
     before: Sequence[Message], after: Sequence[Message], provider: Provider | None = None, *, stale_until: int = 0
 ) -> list[Problem]:
     """Return the problems of `after` that `before` did not have already.
@@ -64,13 +62,13 @@ def find_new_problems(
     many of a kind as there were before are forgiven.
 
     Args:
-        stale_until: As in `find_problems`, for `after`.
+        stale_until: As in `problems`, for `after`.
     """
-    found = find_problems(after, provider, stale_until=stale_until)
+    found = problems(after, provider, stale_until=stale_until)
     if not found:
         return found
 
-    forgiven = Counter((problem.rule, problem.call_id) for problem in find_problems(before, provider))
+    forgiven = Counter((problem.rule, problem.call_id) for problem in problems(before, provider))
     fresh = list[Problem]()
     for problem in found:
         key = (problem.rule, problem.call_id)
@@ -180,7 +178,7 @@ class _Walk:
         self._called_turn = 0
         self._interruptions = 0
 
-    def find_problems(self, messages: Sequence[Message], stale_until: int) -> list[Problem]:
+    def problems(self, messages: Sequence[Message], stale_until: int) -> list[Problem]:
         if not messages:
             self._report("empty_list", None)
         for index, message in enumerate(messages[:stale_until]):

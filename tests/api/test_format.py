@@ -11,7 +11,7 @@ from compaction_hooks import CompactionController, CompactionSettings, MessageFo
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.conversations import prose, steps, user
 
 Dicts = list[Mapping[str, Any]]
@@ -64,9 +64,7 @@ def controller(**keywords: Any) -> CompactionController[Any]:
 def find_breaches(view: list[Any], format: MessageFormat[Any]) -> list[str]:
     """Return the rules that a view breaks."""
     pieces = [piece for message in view for piece in format.read(message)]
-    return [
-        problem.rule for problem in find_problems(pieces, "anthropic" if format.name == "anthropic" else "openai_chat")
-    ]
+    return [problem.rule for problem in problems(pieces, "anthropic" if format.name == "anthropic" else "openai_chat")]
 
 
 @each

@@ -10,7 +10,7 @@ import pytest
 from compaction_hooks import CompactionSettings, Usage
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.conversations import Chat, Scripted, assistant, call, controller, steps, texts, tool, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
@@ -31,7 +31,7 @@ def broken(count: int) -> list[Chat]:
 
 def find_breaches(messages: list[Mapping[str, object]]) -> list[str]:
     """Return the rules of OpenAI that these messages break."""
-    return [problem.rule for problem in find_problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
+    return [problem.rule for problem in problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
 
 
 class Reading:

@@ -29,7 +29,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.validity import find_new_problems
+from compaction_hooks.validity import worsened
 from tests.conversations import steps, system, talk, user
 
 Chat = Mapping[str, Any]
@@ -220,7 +220,7 @@ def check_view(
 ) -> None:
     """Check that the view is as valid as the list, has its pinned parts, and fits or is the host's own list with an event."""
     before, after = read(messages), read(view)
-    assert not find_new_problems(before, after, "openai_chat"), find_new_problems(before, after, "openai_chat")
+    assert not worsened(before, after, "openai_chat"), worsened(before, after, "openai_chat")
     assert view or not messages, "an empty view"
     kept = set(map(id, view))
     assert all(id(m) in kept for m in messages if m["role"] == "system"), "a system message is missing"

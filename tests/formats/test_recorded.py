@@ -11,7 +11,7 @@ import pytest
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.testing import check_format
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.data import DATA, needs_data, sessions
 
 pytestmark = needs_data
@@ -62,7 +62,7 @@ def test_every_message_of_every_session_is_read() -> None:
 def test_recorded_sessions_are_valid_for_openai_chat() -> None:
     """The recordings were checked when they were made: no rule of the chat API may fire on them."""
     for session in sessions():
-        assert find_problems(read_all(OpenAIChatFormat(), session["messages"]), "openai_chat") == [], session["id"]
+        assert problems(read_all(OpenAIChatFormat(), session["messages"]), "openai_chat") == [], session["id"]
 
 
 def test_the_contract_holds_on_a_recorded_session() -> None:

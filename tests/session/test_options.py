@@ -10,7 +10,7 @@ import pytest
 from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
@@ -111,7 +111,7 @@ def broken(count: int) -> list[Chat]:
 
 def found(messages: list[Mapping[str, object]]) -> list[str]:
     """What OpenAI would reject in these messages."""
-    return [problem.rule for problem in find_problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
+    return [problem.rule for problem in problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
 
 
 class Reading:

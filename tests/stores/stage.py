@@ -14,7 +14,7 @@ from typing import Any
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.validity import find_new_problems
+from compaction_hooks.validity import worsened
 from tests.conversations import system, talk, texts, user
 from tests.stores.opened import open_store
 from tests.stores.worker import WINDOW
@@ -93,7 +93,7 @@ def demand_fit_and_valid(view: Chat, messages: Chat) -> None:
     form, estimator = OpenAIChatFormat(), CharacterEstimator()
     pieces = [piece for message in view for piece in form.read(message)]
     assert sum(map(estimator.estimate_message_tokens, pieces)) <= WINDOW
-    assert not find_new_problems([piece for message in messages for piece in form.read(message)], pieces)
+    assert not worsened([piece for message in messages for piece in form.read(message)], pieces)
     assert view[0] == messages[0]
     assert view[-1] == messages[-1]
     assert len(view) < len(messages)

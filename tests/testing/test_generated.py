@@ -25,7 +25,7 @@ from compaction_hooks.testing import (
 from compaction_hooks.testing.edits import EDITS, Edit, through_json
 from compaction_hooks.testing.texts import HOSTILE
 from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
 from tests.conversations import Chat
 
@@ -56,7 +56,7 @@ def test_a_seed_gives_the_same_conversation_in_every_process() -> None:
 
 
 def test_realistic_conversations_are_valid_for_every_provider() -> None:
-    assert [seed for seed in SEEDS if find_problems(realistic(seed))] == []
+    assert [seed for seed in SEEDS if problems(realistic(seed))] == []
 
 
 def test_realistic_conversations_hold_what_agents_do() -> None:
@@ -71,7 +71,7 @@ def test_realistic_conversations_hold_what_agents_do() -> None:
 
 
 def test_hostile_conversations_break_the_rules_of_every_provider() -> None:
-    broken = {problem.rule for seed in SEEDS for problem in find_problems(hostile(seed))}
+    broken = {problem.rule for seed in SEEDS for problem in problems(hostile(seed))}
     assert broken >= {
         "empty_list",
         "only_system",

@@ -24,7 +24,7 @@ from compaction_hooks.testing.strategies import (
     hostile_histories,
     openai_chats,
 )
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.sizes import examples
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
@@ -35,7 +35,7 @@ few = settings(examples(40), suppress_health_check=SLOW)
 @few
 @given(histories())
 def test_histories_are_valid_for_every_provider(messages: list[Message]) -> None:
-    assert find_problems(messages) == []
+    assert problems(messages) == []
     assert any(message.role == "user" for message in messages)
 
 
@@ -49,7 +49,7 @@ def test_histories_shrink_to_what_matters() -> None:
 @pytest.mark.parametrize("rule", ["unanswered_call", pytest.param("split_step", marks=pytest.mark.full)])
 def test_hostile_histories_shrink_to_one_breach(rule: str) -> None:
     def is_broken(messages: list[Message]) -> bool:
-        return any(problem.rule == rule for problem in find_problems(messages))
+        return any(problem.rule == rule for problem in problems(messages))
 
     assert len(find(hostile_histories(most_beats=8), is_broken, settings=SEARCH, random=Random(0))) <= 8
 

@@ -16,7 +16,7 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.messages import Message, Text
 from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.dialects import ALL, ANTHROPIC, CHAT, RESPONSES
 from tests.repairs import Dialect, broken, check_prefix, check_repair, history
 
@@ -467,7 +467,7 @@ def test_reused_ids_by_the_thousand_are_told_apart_in_linear_time() -> None:
     start = time.perf_counter()
     after = repaired([ANTHROPIC.user("hi"), *steps], ANTHROPIC.format)
     assert time.perf_counter() - start < 20
-    assert find_problems(ANTHROPIC.read(after), "anthropic") == []
+    assert problems(ANTHROPIC.read(after), "anthropic") == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_hooks.repair import repaired
-from compaction_hooks.validity import find_problems
+from compaction_hooks.validity import problems
 from tests.dialects import ALL, ANTHROPIC, CHAT
 from tests.provider.validation import anthropic_fault, openai_fault
 from tests.repairs import Dialect, broken, check_prefix, check_repair
@@ -51,7 +51,7 @@ def claude_fault(messages: list[Any]) -> object:
 def test_what_the_chat_provider_rejects_is_found_and_mended(random: Random) -> None:
     """Two judges that know nothing of each other: the checker, and the provider that the adapters' tests talk to."""
     messages = broken(random, CHAT)
-    assert (chat_fault(messages) is None) == (find_problems(CHAT.read(messages), "openai_chat") == [])
+    assert (chat_fault(messages) is None) == (problems(CHAT.read(messages), "openai_chat") == [])
     after = repaired(messages, CHAT.format)
     assert chat_fault(after) is None or after == []
 
@@ -61,5 +61,5 @@ def test_what_the_chat_provider_rejects_is_found_and_mended(random: Random) -> N
 def test_what_the_anthropic_provider_rejects_is_found_and_mended(random: Random) -> None:
     messages = [*broken(random, ANTHROPIC), {"role": "user", "content": "Go on."}]
     if claude_fault(messages) is not None:
-        assert find_problems(ANTHROPIC.read(messages), "anthropic") != []
+        assert problems(ANTHROPIC.read(messages), "anthropic") != []
     assert claude_fault(repaired(messages, ANTHROPIC.format)) is None

@@ -15,10 +15,10 @@ from compaction_hooks.validity import (
     Problem,
     Provider,
     RuleId,
-    find_new_problems,
-    find_problems,
     is_alike,
+    problems,
     provider_named,
+    worsened,
 )
 
 CHAT: Provider = "openai_chat"
@@ -55,7 +55,7 @@ THOUGHT = message("assistant", Thinking("hm", 8))
 
 
 def find_breaches(messages: Sequence[Message], provider: Provider | None) -> list[tuple[str, int | None, str]]:
-    return [(problem.rule, problem.index, problem.call_id) for problem in find_problems(messages, provider)]
+    return [(problem.rule, problem.index, problem.call_id) for problem in problems(messages, provider)]
 
 
 SAID = message("user", "And now?")
@@ -76,7 +76,7 @@ TALK = [USER, ANSWER, SAID]
 )
 @pytest.mark.parametrize("provider", [*ALL, None])
 def test_valid_messages_have_no_problem(messages: list[Message], provider: Provider | None) -> None:
-    assert find_problems(messages, provider) == []
+    assert problems(messages, provider) == []
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_what_clients_put_right_is_no_problem_of_messages_for_anyone(
     messages: list[Message], providers: Sequence[Provider]
 ) -> None:
     """A view may be system, summary as a user message, user message, parallel results one by one: every library joins them."""
-    assert find_problems(messages, None) == []
-    assert [provider for provider in ALL if find_problems(messages, provider) == []] == list(providers)
+    assert problems(messages, None) == []
+    assert [provider for provider in ALL if problems(messages, provider) == []] == list(providers)
 
 
 def opaque(kind: str, call_id: str = "", text: str = "{}") -> Message:
@@ -319,7 +319,7 @@ def test_reasoning_needs_what_it_led_to(messages: list[Message], expected: tuple
 def test_openai_chat_wants_the_results_behind_the_very_message_with_the_calls(messages: list[Message]) -> None:
     expected = ("split_step", len(messages) - 1, "a")
     assert find_breaches(messages, CHAT) == find_breaches(messages, None) == [expected]
-    assert find_problems(messages, RESPONSES) == []
+    assert problems(messages, RESPONSES) == []
 
 
 def test_a_second_answer_is_one_too_many_wherever_it_stands() -> None:
@@ -331,7 +331,7 @@ def test_a_second_answer_is_one_too_many_wherever_it_stands() -> None:
 def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_of_a_step() -> None:
     before = [USER, message("assistant", call("a", 0)), TELL_A, ANSWER]
     signed = [SAID, message("assistant", call("b"), call("c", 0)), message("tool", result("b"), result("c"))]
-    assert find_problems([*before, *signed], GEMINI) == []
+    assert problems([*before, *signed], GEMINI) == []
     assert find_breaches([*signed, message("assistant", call("d", 0)), message("tool", result("d"))], GEMINI) == [
         ("unsigned_call", 3, "d")
     ]
@@ -341,8 +341,8 @@ def test_a_server_tool_may_answer_after_tools_of_the_host_and_wait_for_the_next_
     """Code that calls tools stays open until their results are in; a paused turn ends with an open search."""
     program = opaque("server_tool_use", "s")
     waiting = [USER, program, ASK_A, TELL_A]
-    assert find_problems(waiting, ANTHROPIC) == []
-    assert find_problems([*waiting, opaque("code_execution_tool_result", "s"), SAID], ANTHROPIC) == []
+    assert problems(waiting, ANTHROPIC) == []
+    assert problems([*waiting, opaque("code_execution_tool_result", "s"), SAID], ANTHROPIC) == []
 
 
 def test_a_system_message_between_call_and_result_detaches_it() -> None:
@@ -354,7 +354,7 @@ def test_a_system_message_between_call_and_result_detaches_it() -> None:
 
 def test_the_last_word_of_the_assistant_may_be_empty() -> None:
     """Anthropic documents it; the others refuse it."""
-    assert find_problems([USER, message("assistant")], ANTHROPIC) == []
+    assert problems([USER, message("assistant")], ANTHROPIC) == []
 
 
 def test_a_result_answers_the_newest_call_with_its_id() -> None:
@@ -377,7 +377,7 @@ def test_every_rule_has_a_source_for_each_of_its_providers() -> None:
 
 
 def test_a_problem_says_what_is_wrong_without_the_text_of_the_conversation() -> None:
-    (problem,) = find_problems([message("user", "secret"), ASK_A], CHAT)
+    (problem,) = problems([message("user", "secret"), ASK_A], CHAT)
     assert problem == Problem(rule="unanswered_call", index=1, call_id="a", text="a tool call has no result")
 
 
@@ -399,7 +399,7 @@ def test_text_before_a_tool_result_in_one_message_is_rejected_by_anthropic() -> 
         host: list[dict[str, object]] = [{"role": "user", "content": "hi"}, asked, {"role": "user", "content": content}]
         return [piece for each in host for piece in AnthropicFormat().read(each)]
 
-    assert find_problems(read([block, text]), ANTHROPIC) == []
+    assert problems(read([block, text]), ANTHROPIC) == []
     assert find_breaches(read([text, block]), ANTHROPIC) == [("detached_result", 3, "a")]
 
 
@@ -407,41 +407,41 @@ BROKEN = [USER, ASK_A, USER, TELL_B, USER, ASK_BOTH, TELL_BOTH]
 
 
 def test_what_was_broken_before_is_not_held_against_us() -> None:
-    assert find_new_problems(BROKEN, BROKEN) == []
-    assert find_new_problems(BROKEN, [message("user", "summary"), *BROKEN[2:]], CHAT) == []
+    assert worsened(BROKEN, BROKEN) == []
+    assert worsened(BROKEN, [message("user", "summary"), *BROKEN[2:]], CHAT) == []
 
 
 def test_problems_are_the_same_wherever_they_stand() -> None:
     before = [USER, ANSWER, USER, ANSWER, *BROKEN]
-    assert find_problems(BROKEN, CHAT)
-    assert find_new_problems(before, BROKEN, CHAT) == []
+    assert problems(BROKEN, CHAT)
+    assert worsened(before, BROKEN, CHAT) == []
 
 
 def test_a_pair_that_is_cut_apart_is_held_against_us() -> None:
     """The call went into the summary, the result stayed, and the other way about."""
     whole = [USER, ASK_A, TELL_A, ANSWER]
-    assert [problem.rule for problem in find_new_problems(whole, [USER, TELL_A, ANSWER])] == ["orphan_result"]
-    assert [problem.rule for problem in find_new_problems(whole, [USER, ASK_A, ANSWER])] == ["unanswered_call"]
+    assert [problem.rule for problem in worsened(whole, [USER, TELL_A, ANSWER])] == ["orphan_result"]
+    assert [problem.rule for problem in worsened(whole, [USER, ASK_A, ANSWER])] == ["unanswered_call"]
 
 
 def test_a_detached_result_whose_call_is_lost_is_worse() -> None:
     """Servers that take a message between call and result do not take a result without its call."""
     before = [USER, ASK_A, SYSTEM, TELL_A]
-    assert [problem.rule for problem in find_new_problems(before, [USER, SYSTEM, TELL_A], CHAT)] == ["orphan_result"]
+    assert [problem.rule for problem in worsened(before, [USER, SYSTEM, TELL_A], CHAT)] == ["orphan_result"]
 
 
 def test_only_as_many_problems_are_forgiven_as_there_were() -> None:
     before = [USER, message("user", ""), ANSWER]
     after = [USER, message("user", ""), message("user", " "), ANSWER]
-    assert [problem.index for problem in find_new_problems(before, after, ANTHROPIC)] == [2]
+    assert [problem.index for problem in worsened(before, after, ANTHROPIC)] == [2]
 
 
 def test_a_view_without_messages_is_worse_than_anything() -> None:
-    assert [problem.rule for problem in find_new_problems(BROKEN, [])] == ["empty_list"]
+    assert [problem.rule for problem in worsened(BROKEN, [])] == ["empty_list"]
 
 
 def test_a_valid_view_of_a_broken_history_is_no_worse() -> None:
-    assert find_new_problems(BROKEN, [USER]) == []
+    assert worsened(BROKEN, [USER]) == []
 
 
 def test_other_words_in_the_same_parts_are_alike() -> None:
@@ -475,5 +475,5 @@ def test_the_time_is_linear_in_the_messages() -> None:
     unanswered = [message("assistant", call("same"))] * 20_000
     long = [USER, *unanswered, *step * 40_000]
     start = time.perf_counter()
-    assert len(find_problems(long, CHAT)) == 20_000
+    assert len(problems(long, CHAT)) == 20_000
     assert time.perf_counter() - start < 10

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
-from compaction_hooks.validity import RULES, Provider, find_new_problems, find_problems
+from compaction_hooks.validity import RULES, Provider, problems, worsened
 
 call_ids = st.sampled_from(["", "a", "b", "c"])
 texts = st.builds(Text, st.sampled_from(["hi", "", " "]))
@@ -39,7 +39,7 @@ histories = st.lists(any_message, max_size=14)
 @given(histories)
 def test_calls_and_results_are_counted_out(messages: list[Message]) -> None:
     """For each id, calls without a result and results without a call remain when all pairs are removed."""
-    found = Counter((problem.rule, problem.call_id) for problem in find_problems(messages))
+    found = Counter((problem.rule, problem.call_id) for problem in problems(messages))
     for call_id in ["", "a", "b", "c"]:
         waiting = left_over = 0
         for part in (part for message in messages for part in message.parts):
@@ -57,7 +57,7 @@ def test_results_that_follow_directly_are_neither_detached_nor_split(messages: l
     """The reverse: between a call and its result are only other results."""
     bad = {
         problem.index
-        for problem in find_problems(messages, "openai_chat")
+        for problem in problems(messages, "openai_chat")
         if "result" in problem.rule or problem.rule == "split_step"
     }
     for index, message in enumerate(messages):
@@ -71,16 +71,16 @@ def test_results_that_follow_directly_are_neither_detached_nor_split(messages: l
 def test_nothing_is_worse_than_itself_and_only_its_own_problems_are_new(
     one: list[Message], other: list[Message]
 ) -> None:
-    assert find_new_problems(one, one) == []
-    fresh = find_new_problems(one, other)
-    assert all(problem in find_problems(other) for problem in fresh)
-    assert len(fresh) >= len(find_problems(other)) - len(find_problems(one))
+    assert worsened(one, one) == []
+    fresh = worsened(one, other)
+    assert all(problem in problems(other) for problem in fresh)
+    assert len(fresh) >= len(problems(other)) - len(problems(one))
 
 
 @given(histories)
 def test_all_providers_together_reject_what_any_of_them_rejects(messages: list[Message]) -> None:
     """Beside what every client library puts right by itself."""
     left = {rule.id for rule in RULES if rule.left_to_clients}
-    single = {repr(problem) for provider in get_args(Provider) for problem in find_problems(messages, provider)}
-    together = {repr(problem) for problem in find_problems(messages)}
+    single = {repr(problem) for provider in get_args(Provider) for problem in problems(messages, provider)}
+    together = {repr(problem) for problem in problems(messages)}
     assert together == {problem for problem in single if not any(f"rule='{rule}'" in problem for rule in left)}

@@ -10,7 +10,7 @@ from compaction_hooks import CompactionController, CompactionRecord, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, Thinking
 from compaction_hooks.testing import CheckedSession
-from compaction_hooks.validity import binds_reasoning, find_problems, is_reasoning_refusal
+from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
 
 BINDING = "claude-sonnet-5-5"
 OTHER = "claude-sonnet-5"
@@ -313,8 +313,8 @@ def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
         Message(role="user", parts=(Text("And?"),)),
         thinking,
     ]
-    assert find_problems(view, "anthropic") == []
-    assert [(found.rule, found.index) for found in find_problems(view, "anthropic", stale_until=3)] == [
+    assert problems(view, "anthropic") == []
+    assert [(found.rule, found.index) for found in problems(view, "anthropic", stale_until=3)] == [
         ("stale_reasoning", 1)
     ]
 

@@ -1,0 +1,52 @@
+"""Names that programs import. A name that goes, or moves, breaks them: it is a change for the changelog."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+NAMES = {
+    "compaction_hooks": """
+        CallOptions CompactionController CompactionError CompactionEvent CompactionFailed CompactionFinished CompactionOutcome
+        CompactionReason CompactionRecord CompactionResult CompactionSession CompactionSettings CompactionSkipped
+        CompactionStarted ConfigurationError ContextOverflowError EventHandler ExtractiveSummarizer Message MessageFormat
+        OverflowInfo RecordStore SessionState StoreFailed Summarizer Summary SummaryRequest TokenEstimator Usage
+        is_context_overflow parse_overflow project
+    """,
+    "compaction_hooks.errors": """
+        CompactionError ConfigurationError ContextOverflowError FormatError MissingExtraError RecordError SummaryRefusedError
+    """,
+    "compaction_hooks.events": "CompactionFailed CompactionFinished CompactionSkipped CompactionStarted StoreFailed",
+    "compaction_hooks.formats": """
+        AnthropicFormat OpenAIChatFormat OpenAIResponsesFormat media_from_base64 media_from_url
+    """,
+    "compaction_hooks.messages": """
+        Media Message MessageFormat Opaque RepairingFormat Text Thinking ToolCall ToolResult Usage
+    """,
+    "compaction_hooks.repair": "INTERRUPTED NO_REQUEST NO_WORDS repaired",
+    "compaction_hooks.stores": "KeyValue KeyValueStore MemoryStore RecordStore SQLiteStore",
+    "compaction_hooks.strategies": "ClearToolResults DropOldest ShortenParts Strategy Summarize",
+    "compaction_hooks.testing": """
+        ADAPTER_FACTS AdapterFact AdapterHarness Answer BrokenPromise Call CheckedSession Figures HostConversation Opening
+        ProviderSide Script ScriptedProvider ScriptedTool SeenRequest Turn as_anthropic as_openai_chat check_adapter
+        check_format check_session check_store check_strategy check_trigger check_view generated_history hostile_history
+        long_script realistic_history tools_of
+    """,
+    "compaction_hooks.tiktoken_estimator": "TiktokenEstimator",
+    "compaction_hooks.tokens": """
+        CharacterEstimator TokenEstimator context_tokens estimate_messages_tokens message_tokens usage_from_anthropic
+        usage_from_openai
+    """,
+    "compaction_hooks.triggers": "RatioTrigger ReserveTrigger TokensTrigger Trigger",
+    "compaction_hooks.validity": """
+        RULES Problem Provider Rule RuleId foreign_rule is_alike is_blank is_server_call is_server_result problems
+        provider_named rules_of takes_call_id worsened
+    """,
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names_are_where_programs_import_them(module: str) -> None:
+    found = importlib.import_module(module)
+    assert [name for name in NAMES[module].split() if not hasattr(found, name)] == []
