@@ -35,20 +35,20 @@ class _Items:
         self._namespace = namespace
 
     def values(self, folder: str) -> list[str]:
-        namespace, found, seen = (*self._namespace, folder), dict[str, str](), 0
+        namespace = (*self._namespace, folder)
+        found: dict[str, str] = {}
+        seen = 0
         while page := self._store.search(namespace, limit=_PAGE, offset=seen):
             seen += len(page)
             # Some stores also return items of namespaces whose text begins with this one.
-            found.update(
-                (item.key, str(item.value.get("record"))) for item in page if tuple(item.namespace) == namespace
-            )
+            own = (item for item in page if tuple(item.namespace) == namespace)
+            found.update((item.key, str(item.value.get("record"))) for item in own)
         return list(found.values())
 
     def add(self, folder: str, name: str, value: str) -> None:
         namespace = (*self._namespace, folder)
-        if (
-            self._store.get(namespace, name) is None
-        ):  # two processes at once write the same: the id is a hash of the content
+        # Two processes at once write the same text: the name is a hash of the content.
+        if self._store.get(namespace, name) is None:
             self._store.put(namespace, name, {"record": value}, index=False)
 
     def delete(self, folder: str, name: str) -> None:

@@ -43,18 +43,14 @@ class NodeConversations(Conversations):
         own = cast("list[BaseMessage]", in_state if isinstance(in_state, list) else [])
         views = self._views.get(conversation.session, ())
         for known, whole in ((own, own), *views):
-            found = _around(messages, known)
-            if found is not None:
+            if (found := _around(messages, known)) is not None:
                 before, after = found
                 return replace(conversation, messages=[*whole, *after] if after else whole, prefix=before)
         return self.of(task, messages, kind="#model") if views else conversation
 
 
 def _around(messages: list[BaseMessage], known: list[BaseMessage]) -> _Lists | None:
-    """Return the messages before and after the known ones in a list; None if it does not contain them.
-
-    Known messages are the same objects, or equal ones that went through a checkpoint.
-    """
+    """Return the messages before and after the known ones, or equal ones from a checkpoint; None if the list lacks them."""
     if not known or known[0] not in messages:
         return None
     start = messages.index(known[0])
