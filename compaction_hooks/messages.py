@@ -248,7 +248,7 @@ class ProviderFormat(MessageFormat[M], Protocol[M]):
 
 @runtime_checkable
 class RecognizingFormat(MessageFormat[M], Protocol[M]):
-    """A format that can recognise a message without a second reading."""
+    """A format that can recognize a message without a second reading."""
 
     def is_read_as(self, message: M, pieces: Sequence[Message], /) -> bool:
         """Return whether `read` surely still returns these pieces. False is always safe: the message is read again."""

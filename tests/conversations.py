@@ -73,7 +73,7 @@ def talk(count: int, tokens: int = 200, first: int = 0) -> list[Chat]:
 
 
 class Scripted:
-    """A summariser with scripted summaries, which records its requests."""
+    """A summarizer with scripted summaries, which records its requests."""
 
     def __init__(self, *answers: str | Summary | Exception) -> None:
         self._answers = list(answers) or ["## Goal\n- keep going"]

@@ -41,7 +41,7 @@ def marks(text: str) -> set[str]:
 
 
 class Echo:
-    """A sync summariser that returns the marks in its request."""
+    """A sync summarizer that returns the marks in its request."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -56,7 +56,7 @@ class Echo:
 
 
 class AsyncEcho(Echo):
-    """The same as an async summariser, which lets other tasks run."""
+    """The same as an async summarizer, which lets other tasks run."""
 
     async def __call__(self, request: SummaryRequest) -> str:  # type: ignore[override]
         await asyncio.sleep(0)

@@ -246,7 +246,7 @@ _ENCODED = re.compile(
 
 
 def _decode(line: str) -> str:
-    """Return a line without encodings and colours. Text that is encoded twice is decoded once, as a model would."""
+    """Return a line without encodings and colors. Text that is encoded twice is decoded once, as a model would."""
     line = _ENCODED.sub(
         lambda code: chr(int(code[code.lastindex], 16)) if code.lastindex else html.unescape(code[0]), line
     )

@@ -114,7 +114,7 @@ def _images(message: ChatMessage) -> int:
 
 
 def _texts(message: ChatMessage) -> list[str]:
-    """Return the texts that a provider would tokenise."""
+    """Return the texts that a provider would tokenize."""
     content = message.get("content")
     texts = [content] if isinstance(content, str) else []
     parts = content if isinstance(content, list) else []
@@ -134,7 +134,7 @@ def run_and_check(
     settings: CompactionSettings | None = None,
     is_hostile: bool = False,
 ) -> Report:
-    """Replay one normalised record; raise an AssertionError with the broken promises."""
+    """Replay one normalized record; raise an AssertionError with the broken promises."""
     report = run(record, window, measure, reports_usage=reports_usage, settings=settings, is_hostile=is_hostile)
     assert not report.broken, report.broken
     return report
@@ -149,7 +149,7 @@ def run(
     settings: CompactionSettings | None = None,
     is_hostile: bool = False,
 ) -> Report:
-    """Replay one normalised record and return the report.
+    """Replay one normalized record and return the report.
 
     Args:
         measure: Size of a message, for the check against the window and for reported usage.

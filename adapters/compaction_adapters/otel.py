@@ -36,7 +36,7 @@ class OpenTelemetryHandler:
     `compaction.`. The span of a failed compaction has the status "error" and an `error.type`; the error's text may quote the
     conversation and is not recorded. A compaction that was skipped or cancelled makes no span.
 
-    The span is made when the compaction has ended, so the spans of the summariser's own calls are its siblings, not its children.
+    The span is made when the compaction has ended, so the spans of the summarizer's own calls are its siblings, not its children.
 
     Args:
         tracer: Makes the spans. None: the tracer of the global provider, even if the provider is set later. Without a provider

@@ -55,7 +55,7 @@ class RedisStore(KeyValueStore):
             async controllers. A client of `redis.asyncio` belongs to the event loop of its first use: only for async methods there.
         prefix: The first characters of every key.
         ttl_seconds: A conversation's records are removed this many seconds after the last one was saved; if the conversation goes
-            on after that, it is summarised anew. None: records are kept for ever.
+            on after that, it is summarized anew. None: records are kept for ever.
 
     Raises:
         RecordError: in every method, when Redis cannot carry out a command; the text names its address and the remedy.

@@ -245,7 +245,7 @@ class Conversation(Generic[M]):
             and made_of == name
             and earlier.stale_runs == stale_runs
             and earlier.is_settled
-            # The user's current request may be another one by now: a new process would not favour the one before.
+            # The user's current request may be another one by now: a new process would not favor the one before.
             and earlier.unpinned_request in (None, history.request)
         ):
             projection = earlier

@@ -204,5 +204,5 @@ def _is_path(word: str) -> bool:
 
 
 def _resolve(touch: Touch, folder: str) -> Touch:
-    """Return the touch with its path normalised and, if it is relative, under the folder the command went to."""
+    """Return the touch with its path normalized and, if it is relative, under the folder the command went to."""
     return Touch(posixpath.normpath(posixpath.join(folder, touch.path)), touch.modified)

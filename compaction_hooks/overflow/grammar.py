@@ -147,7 +147,7 @@ def find_byte_limit(text: str) -> int | None:
 
 
 class _Page:
-    """A normalised text with its tags: `letters[i]` is the tag of `words[i]`."""
+    """A normalized text with its tags: `letters[i]` is the tag of `words[i]`."""
 
     def __init__(self, text: str) -> None:
         self.source = normalise(text)

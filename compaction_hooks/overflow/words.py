@@ -34,7 +34,7 @@ _NUMBER_LIMIT: Final = 1_000_000_000
 
 
 class Word(NamedTuple):
-    """One meaningful word: its tag, its start and end in the normalised text, and its value if it is a number."""
+    """One meaningful word: its tag, its start and end in the normalized text, and its value if it is a number."""
 
     tag: str
     start: int
@@ -243,7 +243,7 @@ _SCALES: Final = {"k": 1_000, "m": 1_000_000}
 
 
 def tag_words(text: str) -> list[Word]:
-    """Return the meaningful words of a normalised text, in order."""
+    """Return the meaningful words of a normalized text, in order."""
     words: list[Word] = []
     for match in _PATTERN.finditer(text):
         tag = _TABLE[(match.lastindex or 1) - 1][0]

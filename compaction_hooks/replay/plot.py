@@ -18,7 +18,7 @@ MAX_COLUMNS_PER_CALL = 8
 
 
 class Ink(Enum):
-    """The meaning of a character, which decides its colour."""
+    """The meaning of a character, which decides its color."""
 
     NOTHING = "nothing"
     LABEL = "label"
@@ -67,7 +67,7 @@ Cell = tuple[str, Ink]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of the plot: several neighbouring calls, or a part of one. Sizes are those of the largest call, in tokens."""
+    """A column of the plot: several neighboring calls, or a part of one. Sizes are those of the largest call, in tokens."""
 
     sent: int
     without: int

@@ -63,12 +63,12 @@ class ReplayedCompaction:
         summarised_messages: Messages from the start of the conversation that the summary replaces; 0 if results were only
             cleared.
         kept_messages: Later messages that are sent word for word; system messages are not counted.
-        pinned_messages: Messages from the summarised part that are still sent word for word.
+        pinned_messages: Messages from the summarized part that are still sent word for word.
         cleared_results: Tool results replaced by a marker.
         shortened_parts: Tool results and arguments reduced to their head and tail.
-        summary: The message that replaces the summarised ones, as the model reads it; empty if there is none.
+        summary: The message that replaces the summarized ones, as the model reads it; empty if there is none.
         read_files, modified_files: Files listed in the summary.
-        used_fallback: Whether the summariser failed and a strategy without a model was used instead.
+        used_fallback: Whether the summarizer failed and a strategy without a model was used instead.
         names: Whether names the agent used again were still in the context.
     """
 

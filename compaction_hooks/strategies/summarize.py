@@ -1,4 +1,4 @@
-"""Summarise the older messages and keep the recent ones."""
+"""Summarize the older messages and keep the recent ones."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _one_line(name: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return the text without terminal colours, control characters and halves of surrogate pairs, which no provider accepts."""
+    """Return the text without terminal colors, control characters and halves of surrogate pairs, which no provider accepts."""
     encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     if not encoded.translate(None, _QUIET):
         return text

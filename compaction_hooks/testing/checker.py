@@ -3,7 +3,7 @@
     checked = CheckedSession(controller.session("s1"), OpenAIChatFormat())
     view = checked.transform_context(messages)  # raises BrokenPromise if a promise is broken
 
-The tests, the soak and the rehearsal use it. It also helps authors of a format, a store or a summariser.
+The tests, the soak and the rehearsal use it. It also helps authors of a format, a store or a summarizer.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class CheckedSession(Generic[M]):
         session: The session; use it only through this object.
         format: The format of its messages.
         size: Counts a list in tokens, independently of the session; None: the session's own count is used.
-        asked: The controller's summariser, to check that no summary is paid for twice.
+        asked: The controller's summarizer, to check that no summary is paid for twice.
         known: Returns records stored by other workers, whose summaries need not be paid for again.
         settings: The controller's.
         is_async: Whether to use the async methods, each in an event loop of its own.
@@ -230,7 +230,7 @@ class CheckedSession(Generic[M]):
     def changed_in_place(self, message: M) -> None:
         """Announce that the host has changed an old message in place.
 
-        The session detects it when it plans the next compaction, or for a summarised message when it reads the list again.
+        The session detects it when it plans the next compaction, or for a summarized message when it reads the list again.
         """
         self._is_stale = True
         if self._last_sent and not any(message is held for held in self._last_sent):

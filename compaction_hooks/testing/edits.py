@@ -61,7 +61,7 @@ def repeat(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
 
 
 def swap(choose: Choose, messages: Sequence[M], _: M) -> list[M]:
-    """Swap two neighbours."""
+    """Swap two neighbors."""
     place = choose(len(messages) or 1)
     return [*messages[:place], *reversed(messages[place : place + 2]), *messages[place + 2 :]]
 

@@ -51,7 +51,7 @@ def _demand_same_requests(bare: Sequence[SeenRequest], with_adapter: Sequence[Se
 
 
 async def long_session(harness: AdapterHarness[M], provider: ScriptedProvider) -> None:
-    """A session several times the window runs to its end with no provider error, summarised by the conversation's own model."""
+    """A session several times the window runs to its end with no provider error, summarized by the conversation's own model."""
     direction = direct()
     async with scene(harness, provider, direction.controller, session_script(), "long") as long:
         await long.play()

@@ -297,7 +297,7 @@ def _check_drop(repairing: RepairingFormat[M], sample: M, where: str) -> None:
             continue
         what = f"{where}: drop() at {address}"
         made = repairing.drop(sample, [address])
-        # Neighbouring pieces may have become one, so parts and their speakers are compared.
+        # Neighboring pieces may have become one, so parts and their speakers are compared.
         wanted = [(pieces[n].role, other) for (n, index), other in addressed if (n, index) != address]
         found = [(piece.role, other) for piece in repairing.read(made) for other in piece.parts]
         demand(found == wanted, f"{what} reads as {_short(found)} instead of {_short(wanted)}")

@@ -1,4 +1,4 @@
-"""A summariser that records its requests and summaries, to find those paid for twice."""
+"""A summarizer that records its requests and summaries, to find those paid for twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PaidSummary:
 
 
 class AskedSummaries:
-    """Wrapper of a sync summariser that records its requests and summaries.
+    """Wrapper of a sync summarizer that records its requests and summaries.
 
     Attributes:
         answered: Requests with their summaries, oldest first. Failed requests are not among them: they cost nothing.
@@ -42,10 +42,10 @@ class AskedSummaries:
         self.answered: list[PaidSummary] = []
 
     def __call__(self, request: SummaryRequest) -> str | Summary:
-        """Return the summary of the wrapped summariser.
+        """Return the summary of the wrapped summarizer.
 
         Raises:
-            TypeError: the summariser is async.
+            TypeError: the summarizer is async.
         """
         answer = self._summarizer(request)
         if isinstance(answer, Awaitable):

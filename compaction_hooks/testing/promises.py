@@ -190,7 +190,7 @@ def _says_something(message: Message) -> bool:
 def _is_part(some: Sequence[Message], whole: Sequence[Message]) -> bool:
     """Whether `some` is a proper part of `whole`, part by part, word for word, in the same order.
 
-    Neighbouring pieces of one speaker may be read as one.
+    Neighboring pieces of one speaker may be read as one.
     """
     wanted = [(piece.role, part) for piece in some for part in piece.parts]
     there = [(piece.role, part) for piece in whole for part in piece.parts]

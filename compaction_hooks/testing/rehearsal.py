@@ -41,7 +41,7 @@ BAD_ANSWERS: Final[Sequence[str | Summary | Exception]] = (
     "word " * 20_000,
     RuntimeError("This model's maximum context length is 1024 tokens. However, you requested 9000 tokens."),
 )
-"""Errors and summaries of a failing summariser."""
+"""Errors and summaries of a failing summarizer."""
 WORKERS: Final = 2
 """Number of processes that share the store."""
 
@@ -304,10 +304,10 @@ class Rehearsal:
         self.window = WINDOWS[choose(len(WINDOWS))]
         self._restart(through_json)
 
-    # -- summariser and tokenizer
+    # -- summarizer and tokenizer
 
     def break_summarizer(self, choose: Choose) -> None:
-        """Let the summariser fail the next few times."""
+        """Let the summarizer fail the next few times."""
         self.bad_answers = [BAD_ANSWERS[choose(len(BAD_ANSWERS))] for _ in range(1 + choose(4))]
 
     def change_tokenizer(self, choose: Choose) -> None:

@@ -85,7 +85,7 @@ def _reads_as(pattern: re.Pattern[str], text: str) -> bool:
     """Return whether a text, without its spaces, looks like a match of the pattern.
 
     With escape sequences in it, the text looks one way to a person at a terminal and another to a model, which reads them as
-    text, except colours: either one counts.
+    text, except colors: either one counts.
     """
     text = _decode(text)
     if "\x1b" not in text:
@@ -233,7 +233,7 @@ def neutralize(text: str) -> str:
     A label such as `[User]:` or `User:` at the beginning of a line gets a backslash, and so does one of our tags anywhere, after
     its bracket if it has one. Other forms of the same letters and brackets, indentation, markdown, entities of HTML, escapes
     of JSON and URLs, escape sequences of terminals, accents and invisible characters do not hide them; text that is
-    encoded twice is not recognised. No letter, digit or underscore may follow the name of a tag; invisible characters and line
+    encoded twice is not recognized. No letter, digit or underscore may follow the name of a tag; invisible characters and line
     breaks end it. Invisible characters that spell out a text are removed. A label is looked for in the first 10,000
     characters of a line. A second application changes nothing more.
 

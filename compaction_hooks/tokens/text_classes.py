@@ -2,7 +2,7 @@
 
 Byte-pair tokenizers cut a text at word starts, digit groups, punctuation and line breaks, and cut further where letters
 are in an unusual order (base64, hashes, made-up names). All of that shows in pairs: each character belongs to one of 16
-classes, and each pair of neighbouring classes weighs 0 to 8 sixths of a token.
+classes, and each pair of neighboring classes weighs 0 to 8 sixths of a token.
 
 The whole text is one large integer: `bytes.translate` makes each character the number of its class, a shift puts the class
 before it into the upper half of the same byte, a second `translate` makes each pair as many set bits as it weighs, and
@@ -89,7 +89,7 @@ def _class_of_bytes() -> bytes:
         for character in members:
             class_of[ord(character)] = number
     class_of[ord("\r")] = _CARRIAGE_RETURN
-    # Greek; Armenian, Hebrew, Arabic and their neighbours: two bytes, each nearly a token of its own.
+    # Greek; Armenian, Hebrew, Arabic and their neighbors: two bytes, each nearly a token of its own.
     for lead in (0xCE, 0xCF, *range(0xD4, 0xE0)):
         class_of[lead] = _TWO_BYTE_LEAD
     # The scripts of India and Thai; emoji and everything else beyond the basic plane.

@@ -25,7 +25,7 @@ _INPUT_PART: Final = {400_000: 272_000, 1_050_000: 922_000}
 rest ("Input tokens exceed the configured limit of 272,000 tokens", community.openai.com thread 1344734); tables have either."""
 _SPLIT_WINDOW_NAME: Final = r"(?:^|[/:.])gpt-(?:[5-9]|\d\d)"
 _DECORATIONS: Final = (
-    r"^ft:([^:]+)",  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organisation:...
+    r"^ft:([^:]+)",  # OpenAI's fine-tuned models: ft:gpt-4.1-2025-04-14:organization:...
     r"^[a-z][a-z_-]*:(.*[-\d].*)",  # a provider before a colon: anthropic:claude-sonnet-5-5; not a variant behind it
     r"^(?:[a-z]{2,6}\.)?(?:amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.(.+)",  # Bedrock
     r"(.+)-v\d+:\d+$",  # Bedrock's versions

@@ -74,7 +74,7 @@ class CompactionRecord:
     Attributes:
         id: Names the record; derived from its content.
         parent: `id` of the record this one builds on, or None.
-        prompt_version: Version of the summariser's instructions.
+        prompt_version: Version of the summarizer's instructions.
         reason: The occasion.
         summary: The summarizer's text, all rounds merged; empty if results were only cleared.
         previous_summary: The summary this one replaced, or None.
@@ -319,7 +319,7 @@ def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
 
 
 def collect_products(records: Iterable[CompactionRecord], onto: Known | None = None) -> Known:
-    """Collect the digests by which a reader recognises the summaries and reduced texts of these records in a list.
+    """Collect the digests by which a reader recognizes the summaries and reduced texts of these records in a list.
 
     Args:
         onto: The collection of earlier records, to extend (a new one is returned).

@@ -32,7 +32,7 @@ MINIMUM_KEPT_CHARS = 400
 class Reduction(NamedTuple):
     """One part of a message that the view shows smaller.
 
-    The texts of a run are hashed as one, so a list that was stored with a shortened text is not recognised by records that cover
+    The texts of a run are hashed as one, so a list that was stored with a shortened text is not recognized by records that cover
     that text and were made from the full list: the newest older record applies to it.
 
     Attributes:

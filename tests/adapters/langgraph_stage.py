@@ -1,4 +1,4 @@
-"""What the tests of the LangGraph adapter share: graphs, and a summariser whose questions are counted."""
+"""What the tests of the LangGraph adapter share: graphs, and a summarizer whose questions are counted."""
 
 from __future__ import annotations
 

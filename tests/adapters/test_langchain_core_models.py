@@ -1,4 +1,4 @@
-"""Chat models as summarisers over real HTTP, and what is known of a model: name, window, limits."""
+"""Chat models as summarizers over real HTTP, and what is known of a model: name, window, limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What langchain-openai and langchain-anthropic raise is recognised, for every wording a provider may use."""
+"""What langchain-openai and langchain-anthropic raise is recognized, for every wording a provider may use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ stage = langchain_core_stage.stage
 
 WINDOW = 4_000
 NAMED = {"cerebras": "cerebras"}
-"""Providers whose rejection says nothing: recognised by who it is."""
+"""Providers whose rejection says nothing: recognized by who it is."""
 
 
 async def sent(model: Any, messages: list[Any], way: str) -> None:

@@ -1,4 +1,4 @@
-"""`CompactionMiddleware` in place of the summarisation that `create_deep_agent` brings along."""
+"""`CompactionMiddleware` in place of the summarization that `create_deep_agent` brings along."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ async def test_a_run_without_a_thread_is_given_no_record_of_another_conversation
 
 
 async def test_a_host_that_keeps_the_messages_itself_pays_once_for_the_same_beginning(stage: Stage) -> None:
-    """Runs without a thread: the next one brings the whole conversation along, serialised by the host."""
+    """Runs without a thread: the next one brings the whole conversation along, serialized by the host."""
     side = stage.side()
     agent = agent_of(stage, CompactionMiddleware())
     first = agent.invoke(LONG)["messages"]

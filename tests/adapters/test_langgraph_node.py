@@ -227,7 +227,7 @@ async def test_status_goes_to_the_custom_stream_without_message_text(stage: Stag
 
 @pytest.mark.parametrize(("how", "trim"), [("sync", False), ("async", True)])
 async def test_nothing_of_a_summary_is_on_the_stream_of_messages(stage: Stage, how: str, trim: bool) -> None:
-    """Neither the tokens of the summariser nor the summary as a message that a node returns (deer-flow's leak)."""
+    """Neither the tokens of the summarizer nor the summary as a message that a node returns (deer-flow's leak)."""
     stage.side(Answer("The answer."))
     model = stage.openai()
 

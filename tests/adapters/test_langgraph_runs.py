@@ -1,4 +1,4 @@
-"""Window, trigger, summariser and model of one run: by its configuration, its context, or the model it picks."""
+"""Window, trigger, summarizer and model of one run: by its configuration, its context, or the model it picks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def callbacks() -> Iterator[list[Any]]:
 
 
 def installed(callbacks: list[Any], controller: CompactionController[Any] | None = None, **keywords: Any) -> Events:
-    """A callback among litellm's own, with a summariser that costs no request."""
+    """A callback among litellm's own, with a summarizer that costs no request."""
     events = Events()
     if controller is None:
         keywords = {"context_window": WINDOW, "summarizer": Scripted(f"- {SECRET}"), "on_event": events, **keywords}

@@ -42,7 +42,7 @@ async def got(answered: Any) -> Any:
 
 
 def compacted(function: Any, window: int | None = None, **keywords: Any) -> Any:
-    """The function, with a summariser that costs no request."""
+    """The function, with a summarizer that costs no request."""
     return with_compaction(function, context_window=window, summarizer=Scripted(f"- {SECRET}"), **keywords)
 
 

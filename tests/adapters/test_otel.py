@@ -207,7 +207,7 @@ def test_a_failed_summariser_is_an_error_without_its_text(traced: Traced) -> Non
 
 
 def test_a_fallback_is_a_compaction_that_says_so(traced: Traced) -> None:
-    """Over the window something must be done without the summariser."""
+    """Over the window something must be done without the summarizer."""
     traced.controller(Scripted(ValueError("overloaded"))).transform_context_sync(conversation())
     (span,) = traced.spans
     assert attributes(span)["compaction.used_fallback"] is True

@@ -127,7 +127,7 @@ def test_other_objects_are_refused_with_the_fix() -> None:
 
 
 def test_a_mark_of_the_prompt_cache_stays_where_it_was() -> None:
-    """The text before a mark is shortened, mark and neighbours are the same objects."""
+    """The text before a mark is shortened, mark and neighbors are the same objects."""
     mark = CachePoint()
     said = UserPromptPart(["long", mark, PIXELS, TextContent("tail", metadata=7)])
     made = PydanticAIFormat().rewrite(ModelRequest(parts=[said]), {(0, 0): "cut", (0, 2): "end"})

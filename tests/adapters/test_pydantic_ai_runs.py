@@ -204,7 +204,7 @@ async def test_a_name_is_looked_up_when_it_is_asked(stage: Stage, monkeypatch: p
 
 
 async def test_a_name_that_nobody_knows_does_not_stop_the_run(stage: Stage) -> None:
-    """A failing summariser never fails the agent."""
+    """A failing summarizer never fails the agent."""
     side = stage.side(*steps(26))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, summarizer="nobody:nothing"))
     assert (await agent.run("Read everything.")).output == "All read."
@@ -212,7 +212,7 @@ async def test_a_name_that_nobody_knows_does_not_stop_the_run(stage: Stage) -> N
 
 
 async def test_a_model_that_cannot_write_is_not_asked() -> None:
-    """Decision models answer no prose: the summariser that needs no model writes instead."""
+    """Decision models answer no prose: the summarizer that needs no model writes instead."""
     asked: list[list[ModelMessage]] = []
 
     def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

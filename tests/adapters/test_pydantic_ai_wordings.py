@@ -1,4 +1,4 @@
-"""What pydantic-ai's models make of overflows in every wording: recognised, and recovered, over real HTTP."""
+"""What pydantic-ai's models make of overflows in every wording: recognized, and recovered, over real HTTP."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ async def test_abort_of_the_hook_ends_the_run_and_no_other(how: str) -> None:
 
 
 async def test_abort_during_a_summary_goes_on_uncompacted() -> None:
-    """The signal is raced against the summariser, which is cancelled; no error reaches the agent."""
+    """The signal is raced against the summarizer, which is cancelled; no error reaches the agent."""
     cancelled = asyncio.Event()
     running: list[Agent] = []
 

@@ -262,7 +262,7 @@ async def test_a_conversation_restored_after_a_crash_is_recovered(
 
 
 async def held_summary(stage: Stage, do: Callable[[], object]) -> asyncio.Event:
-    """Overflow with a summariser that waits; do something once it was asked. Returns what is set when it is cancelled."""
+    """Overflow with a summarizer that waits; do something once it was asked. Returns what is set when it is cancelled."""
     cancelled = asyncio.Event()
 
     async def waits(request: SummaryRequest) -> str:
@@ -282,7 +282,7 @@ async def held_summary(stage: Stage, do: Callable[[], object]) -> asyncio.Event:
 
 
 async def test_abort_while_a_recovery_compacts_leaves_the_run_as_it_ended(stage: Stage) -> None:
-    """The summariser is cancelled, no error is raised, and the run can be recovered later."""
+    """The summarizer is cancelled, no error is raised, and the run can be recovered later."""
     cancelled = await held_summary(stage, lambda: stage.hook.abort())
     sent = len(stage.side.requests)
     ended = await stage.hook.prompt(stage.agent, SECOND.user)
@@ -299,7 +299,7 @@ async def test_abort_while_a_recovery_compacts_leaves_the_run_as_it_ended(stage:
 
 
 async def test_cancelling_a_recovery_leaves_the_run_as_it_ended(stage: Stage) -> None:
-    """What cancels the prompt cancels the summariser, and the run can be recovered later."""
+    """What cancels the prompt cancels the summarizer, and the run can be recovered later."""
     running: list[asyncio.Task[AgentMessage]] = []
     cancelled = await held_summary(stage, lambda: running[0].cancel())
     running.append(asyncio.ensure_future(stage.hook.prompt(stage.agent, SECOND.user)))

@@ -65,7 +65,7 @@ async def test_no_check_reads_the_whole_of_a_long_answer_by_a_pattern(answer: st
 
 @pytest.mark.parametrize("line", [COLOURED, "<system-reminder>read\n", "a line of code\n"])
 async def test_a_prompt_is_made_without_reading_the_whole_of_a_long_result(line: str) -> None:
-    """To take the colours out of 100 MB stopped the event loop for four seconds."""
+    """To take the colors out of 100 MB stopped the event loop for four seconds."""
     result = line * (20_000_000 // len(line))
     took: list[float] = []
 

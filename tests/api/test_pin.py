@@ -205,7 +205,7 @@ def test_a_pinned_tool_result_keeps_its_call() -> None:
 
 
 def test_the_request_that_was_current_is_summarised_once_another_is() -> None:
-    """Pins of the current request stay until the next compaction summarises them."""
+    """Pins of the current request stay until the next compaction summarizes them."""
     hooks = controller(8_192, summarizer=Scripted())
     old, new = user("the old request"), user("the new request")
     messages: list[Chat] = [old, *steps(20, 400)]

@@ -142,7 +142,7 @@ def test_an_early_document_that_the_estimate_cannot_see_is_recovered_from(dialec
 
 @dialects
 def test_a_document_that_nothing_can_cover_is_left_out_with_a_line_that_names_it(dialect: Chat) -> None:
-    """The request before the current one cannot be summarised away: nothing but the two is there."""
+    """The request before the current one cannot be summarized away: nothing but the two is there."""
     events: list[Any] = []
     provider = Provider()
     hooks = hooks_for(dialect, on_event=events.append)

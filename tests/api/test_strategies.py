@@ -290,7 +290,7 @@ class KeepNewest:
 
 
 class SummarizeMore:
-    """Summarises, and keeps half as much word for word."""
+    """Summarizes, and keeps half as much word for word."""
 
     def propose(self, snapshot: Snapshot[M], goal: Goal[M], /) -> SummaryPlan | None:
         return plan_summary(snapshot, replace(goal, keep_tokens=goal.keep_tokens // 2))

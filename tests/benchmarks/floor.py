@@ -1,7 +1,7 @@
 """The least a compaction hook can do: the floor that the benchmarks measure against.
 
 It adds up sizes of new messages only, checks with one comparison that the old ones are unchanged, and finds the cut by
-bisection. It has no other feature: no pins, no validity checks, no undo, no records, no handling of summariser failures.
+bisection. It has no other feature: no pins, no validity checks, no undo, no records, no handling of summarizer failures.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def reading(request: SummaryRequest) -> str:
 
 
 def open_session(window: int = HUGE_WINDOW, summarizer: Summarizer | None = instant) -> CompactionSession[Chat]:
-    """Return a session of a new controller that summarises at every compaction."""
+    """Return a session of a new controller that summarizes at every compaction."""
     settings = CompactionSettings(clear_tool_results=False)
     return CompactionController(context_window=window, summarizer=summarizer, settings=settings).session("one")
 
@@ -179,7 +179,7 @@ def nothing_due(count: int) -> Iterator[Figure]:
 def compaction_peak(name: str, summarizer: Summarizer | None) -> Iterator[Figure]:
     """Yield the peak allocation of a compaction of a full window of 200k tokens, in the worst of `SEEDS` conversations.
 
-    It is given for each byte of the transcripts for a model, and of their messages with long results in full, which a summariser
+    It is given for each byte of the transcripts for a model, and of their messages with long results in full, which a summarizer
     without a model reads.
     """
     ratios = [_compaction_peak(summarizer, seed) for seed in range(SEEDS)]

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.probes [--window 16000 8000 4000]
 
 Replays every recorded conversation that has probes (a question, its answer) through a real controller with the default
-summariser, and looks for the answers in the last view. Two baselines get the same number of tokens: the newest part of the
+summarizer, and looks for the answers in the last view. Two baselines get the same number of tokens: the newest part of the
 conversation alone, and the messages kept by the compaction with the commonest identifiers of everything before them.
 """
 

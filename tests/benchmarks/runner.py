@@ -2,7 +2,7 @@
 
     nox -s benchmark [-- --quick] [-- --only strands langchain]
 
-All peers get the same history, the same instant summariser and the same tasks, in turns, for several rounds; the figures are
+All peers get the same history, the same instant summarizer and the same tasks, in turns, for several rounds; the figures are
 medians. The nox session makes the environments; a peer without one is left out, and the page names it.
 """
 

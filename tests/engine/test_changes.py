@@ -43,7 +43,7 @@ WINDOW = 8_192
 
 
 class Numbered:
-    """A summariser whose summaries can be told apart."""
+    """A summarizer whose summaries can be told apart."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -259,7 +259,7 @@ def test_a_list_that_no_rung_makes_smaller_comes_back_as_it_was() -> None:
 
 
 def test_a_stored_list_without_its_record_is_still_recognised() -> None:
-    """By the text's prefix, when the record is gone; the summary is updated, not summarised again."""
+    """By the text's prefix, when the record is gone; the summary is updated, not summarized again."""
     asked = Scripted("the old facts", "the new facts")
     stored = controller(8_192, summarizer=asked).compact_sync([system(), *talk(12)]).messages
     result = controller(8_192, summarizer=asked).compact_sync([*stored, *talk(12, first=12)])

@@ -1,4 +1,4 @@
-"""Tools that the provider runs itself: their queries and output reach the summariser, bounded, and name the conversation."""
+"""Tools that the provider runs itself: their queries and output reach the summarizer, bounded, and name the conversation."""
 
 from __future__ import annotations
 

@@ -389,7 +389,7 @@ def test_images_are_placeholders_for_the_summariser() -> None:
 
 
 async def test_abort_cancels_the_summariser_and_hands_out_the_uncompacted_list() -> None:
-    """No error, and the summariser is really cancelled."""
+    """No error, and the summarizer is really cancelled."""
     signal, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow(request: SummaryRequest) -> str:
@@ -440,7 +440,7 @@ def test_abort_works_for_sync_callers() -> None:
 
 
 async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
-    """The summariser is cancelled with it, and the next caller can compact."""
+    """The summarizer is cancelled with it, and the next caller can compact."""
     started = asyncio.Event()
     calls = 0
 

@@ -1,4 +1,4 @@
-"""A summariser that fails in every way there is: the run goes on, an event tells the cause, the breaker opens and heals."""
+"""A summarizer that fails in every way there is: the run goes on, an event tells the cause, the breaker opens and heals."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_summariser_that_comes_back_is_asked_again(side: Side) -> None:
 
 
 def test_a_summariser_that_does_not_let_itself_be_cancelled_is_left_behind() -> None:
-    """The run goes on at once; the task is the summariser's own business from then on."""
+    """The run goes on at once; the task is the summarizer's own business from then on."""
     is_over = False
 
     async def stubborn(request: SummaryRequest) -> str:
@@ -272,7 +272,7 @@ def test_a_keyboard_interrupt_in_the_callers_loop_ends_the_program_and_leaves_th
 
 
 def test_a_keyboard_interrupt_while_a_sync_caller_waits_goes_to_the_caller() -> None:
-    """Ctrl-C while the summariser works: raised at once, the conversation is clean, the call counts as left behind."""
+    """Ctrl-C while the summarizer works: raised at once, the conversation is clean, the call counts as left behind."""
     hang = Hang()
     driven = rig("sync", summarizer=hang, settings=fallback_settings())
     messages = above_threshold()

@@ -65,7 +65,7 @@ def probe(*answers: str, kind: str = "entity") -> Probe:
 
 
 def write_sessions(path: Path, *conversations: Sequence[Mapping[str, Any]], **fields: Any) -> Path:
-    """Write normalised records, one conversation a line, each with `fields`; return the path."""
+    """Write normalized records, one conversation a line, each with `fields`; return the path."""
     lines = [json.dumps({"id": f"s{n}", "messages": list(one), **fields}) for n, one in enumerate(conversations, 1)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -279,7 +279,7 @@ def test_lines_that_share_an_id_but_not_their_content_both_count(read: Read) -> 
 
 
 def test_a_compaction_leaves_the_whole_conversation(read: Read) -> None:
-    """The summary is recognised, and usage names the first message that it includes."""
+    """The summary is recognized, and usage names the first message that it includes."""
     boundary = {
         "type": "system",
         "subtype": "compact_boundary",

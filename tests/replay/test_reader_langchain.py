@@ -92,7 +92,7 @@ def test_lists_on_lines_are_sessions_of_their_own(tmp_path: Path) -> None:
 
 
 def test_usage_includes_the_cached_part(tmp_path: Path) -> None:
-    """LangChain normalises the usage of every provider."""
+    """LangChain normalizes the usage of every provider."""
     details = {"cache_read": 60, "cache_creation": 20}
     counted = {"input_tokens": 100, "output_tokens": 9, "total_tokens": 109, "input_token_details": details}
     said = answer("1", usage_metadata=counted, response_metadata={"model_name": "m1"})

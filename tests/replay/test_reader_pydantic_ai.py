@@ -100,7 +100,7 @@ def test_arguments_of_every_version_are_read(tmp_path: Path, args: object) -> No
     ],
 )
 def test_usage_includes_the_cached_part(tmp_path: Path, counted: Json, expected: Usage | None) -> None:
-    """pydantic-ai normalises the usage of every provider."""
+    """pydantic-ai normalizes the usage of every provider."""
     session = read_one(save(tmp_path / "r.json", GO, response(part("text", "1"), usage=counted)))
     assert [each.usage for each in session.calls] == ([] if expected is None else [expected])
 

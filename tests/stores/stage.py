@@ -63,11 +63,11 @@ class Worker:
         self.tell(session=session, messages=messages)
 
     def demand_asked(self) -> None:
-        """It is in its summariser now."""
+        """It is in its summarizer now."""
         assert self.hear() == {"asked": True}
 
     def view(self, summary: str | None = None) -> Chat:
-        """The view of the call it is in, once its summariser has answered this."""
+        """The view of the call it is in, once its summarizer has answered this."""
         if summary is not None:
             self.tell(summary=summary)
         heard = self.hear()
@@ -109,10 +109,10 @@ def check_two_workers(
 ) -> None:
     """Two workers compact one conversation at once; a third has edited it, a fourth comes late.
 
-    All of them are in their summarisers at the same time, so none of them holds what another needs.
+    All of them are in their summarizers at the same time, so none of them holds what another needs.
 
     Args:
-        ways: What the two summarisers answer.
+        ways: What the two summarizers answer.
         is_ahead: Whether the second has seen a turn that the first has not.
     """
     messages: Chat = [system(), *talk(15)]

@@ -1,6 +1,6 @@
 """A worker process: a controller on a store, told what to do line by line. `python -m tests.stores.worker KIND WHERE`.
 
-It reads {"session": ..., "messages": [...]} and answers {"view": [...]}; before that {"asked": true} when its summariser is asked,
+It reads {"session": ..., "messages": [...]} and answers {"view": [...]}; before that {"asked": true} when its summarizer is asked,
 which waits for {"summary": ...}.
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def summarize(request: SummaryRequest) -> str:
-    """Summarise in a word."""
+    """Summarize in a word."""
     return f"{len(request.messages)} messages"
 
 

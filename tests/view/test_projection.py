@@ -304,7 +304,7 @@ def test_after_a_rewind_the_request_that_is_current_again_is_shown() -> None:
 
 
 def test_a_record_does_not_hold_when_a_late_result_answers_what_it_covers() -> None:
-    """The call is summarised, then its result arrives: shown alone it would be an orphan."""
+    """The call is summarized, then its result arrives: shown alone it would be an orphan."""
     late = assistant("started", call("late", "background"))
     messages = [user("go"), late, user("meanwhile"), *steps(12, 300)]
     settings = CompactionSettings(clear_tool_results=False)

@@ -17,7 +17,7 @@ def asker(
     ask_async: Callable[[SummaryRequest], Awaitable[A]],
     read: Callable[[A], Summary],
 ) -> Summarizer:
-    """Return a summariser that asks a model, sync or async as its caller is.
+    """Return a summarizer that asks a model, sync or async as its caller is.
 
     Args:
         ask: Asks the model and blocks.

@@ -24,7 +24,7 @@ from compaction_hooks import CallOptions
 
 
 def call_options(request: ModelRequest[Any], task: Task) -> CallOptions:
-    """Return the options of a call: its model, its summariser, everything that counts next to the messages, its event handler."""
+    """Return the options of a call: its model, its summarizer, everything that counts next to the messages, its event handler."""
     model: Any = model_of_run(request.model, task.config)
     return {
         **model_options(model, request.model_settings),

@@ -1,4 +1,4 @@
-"""LangChain's chat models: name, window and limits, and a summariser that asks one."""
+"""LangChain's chat models: name, window and limits, and a summarizer that asks one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinki
 
 
 def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
-    """Return a summariser that asks this model.
+    """Return a summarizer that asks this model.
 
     Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, such as `astream_events`, see a separate child run.
     Tools bound to the model are not sent. An output limit is sent if the model has such a field, except to models that reason: it

@@ -30,7 +30,7 @@ _LEFT_OUT: Final = frozenset(f"{_ABOUT_THE_ANSWER} {_ABOUT_THE_CALL}".split())
 
 
 def summarizer(model: str, **connection: object) -> Summarizer:
-    """Return a summariser that asks this model through litellm.
+    """Return a summarizer that asks this model through litellm.
 
     litellm is imported for the first summary. A failed call is not retried here: the controller handles it.
 
@@ -50,9 +50,9 @@ def summarizer(model: str, **connection: object) -> Summarizer:
 
 
 def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
-    """Return a call's options for the session: its model, window, limit and tools, and a summariser that asks its model.
+    """Return a call's options for the session: its model, window, limit and tools, and a summarizer that asks its model.
 
-    The summariser makes the user's own call, with other messages and without the arguments that shape its answer.
+    The summarizer makes the user's own call, with other messages and without the arguments that shape its answer.
     """
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 

@@ -45,7 +45,7 @@ def with_compaction(
     """Return a function with the same arguments that sends messages that fit; its `session(id)` gives access to a conversation.
 
     A context overflow is compacted and sent once more, before litellm's own retries and fallbacks see it. The caller's list is
-    never changed. A stream is guarded up to its first chunk. If the controller has no summariser, the called model writes the
+    never changed. A stream is guarded up to its first chunk. If the controller has no summarizer, the called model writes the
     summary, with those arguments of the call that locate it.
 
     Args:

@@ -72,7 +72,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
 
     persist: bool = False
     """Whether to replace the run's messages with the view. `all_messages()` and `conversation` are then small and complete, so
-    store these; `new_messages()` is not: it lacks the summary and the summarised messages of this run."""
+    store these; `new_messages()` is not: it lacks the summary and the summarized messages of this run."""
 
     summarizer: Summarizer | Model[Any] | str | None = None
     """A model or the name of one, or a callable. None: the model of each request writes the summaries."""
@@ -112,7 +112,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         """Make the controller.
 
         Raises:
-            ConfigurationError: both a controller and keywords are given, or the summariser cannot write text.
+            ConfigurationError: both a controller and keywords are given, or the summarizer cannot write text.
         """
         keywords: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
         keywords["on_event"] = self.on_compaction or None
@@ -304,7 +304,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         return request_model(model) if writes_text(model) else None
 
     def _in_run(self, ctx: RunContext[AgentDepsT], model: object, options: CallOptions) -> CallOptions:
-        """Return the options, with the run's summariser and event handler."""
+        """Return the options, with the run's summarizer and event handler."""
 
         async def ask(request: SummaryRequest) -> Summary:
             run = replace(ctx, model=request_model(model) or ctx.model)  # the model of this request

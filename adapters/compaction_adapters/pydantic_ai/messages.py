@@ -243,7 +243,7 @@ def _with_items(part: ModelRequestPart, items: Sequence[Item | None]) -> ModelRe
 
 
 def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
-    """Return a copy of the second request with the parts of both; None unless user prompts become neighbours."""
+    """Return a copy of the second request with the parts of both; None unless user prompts become neighbors."""
     if not (isinstance(first, ModelRequest) and isinstance(second, ModelRequest)):
         return None
     both = replace(second, parts=[*first.parts, *second.parts])

@@ -69,7 +69,7 @@ class Turn:
     def persist_view(self, view: list[ModelMessage]) -> None:
         """Replace the run's messages with this view if `persist` is set."""
         if self.persist and self.own is not None:
-            # Unmerged: the core recognises a summary only in a message of its own.
+            # Unmerged: the core recognizes a summary only in a message of its own.
             self.own[:] = [*self.head, *self.session.unmerged(view)]
 
     async def call(

@@ -20,11 +20,11 @@ from compaction_hooks import Summarizer, Summary, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
 
 _RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", default=None)
-"""The run that a summary is for. A context variable, because a controller passes no run to its summariser."""
+"""The run that a summary is for. A context variable, because a controller passes no run to its summarizer."""
 
 
 def summarizer(model: Model[Any] | str) -> Summarizer:
-    """Return a summariser that asks this model, for a controller that several frameworks or agents share.
+    """Return a summarizer that asks this model, for a controller that several frameworks or agents share.
 
     Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits.
 

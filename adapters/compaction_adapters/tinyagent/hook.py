@@ -88,7 +88,7 @@ class CompactionHook:
     """`transform_context` of one agent. tinyagent calls it before every model call; `agent.state.messages` stays whole.
 
     By itself the hook sees messages only. Attached to its agent (`attach`; `prompt`, `stream` and `recover` do it too) it also
-    knows each run's model, system prompt, tools, conversation id and API key: they count, and if the controller has no summariser
+    knows each run's model, system prompt, tools, conversation id and API key: they count, and if the controller has no summarizer
     the agent's own model writes the summary, through the agent's own stream function, without events for its subscribers.
 
     tinyagent ends a run that overflows with an error message. `prompt` and `stream` continue it: the error message is removed

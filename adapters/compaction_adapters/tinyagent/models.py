@@ -38,7 +38,7 @@ class ModelCallError(RuntimeError):
 
 
 def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver | None = None) -> Summarizer:
-    """Return a summariser that asks a model through a stream function; an agent takes the same two.
+    """Return a summarizer that asks a model through a stream function; an agent takes the same two.
 
     The call runs outside any agent, so an agent's subscribers do not see the summary arrive.
 

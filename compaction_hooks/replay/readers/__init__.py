@@ -67,7 +67,7 @@ _READERS: Final = (
     _Reader("pi", pi.recognises, pi.read),
     _Reader("message lines", message_lines.recognises, message_lines.read),
 )
-"""The first reader that recognises a file reads it. Narrow rules come first, since wider ones would match the same files."""
+"""The first reader that recognizes a file reads it. Narrow rules come first, since wider ones would match the same files."""
 
 _READABLE: Final = (
     f"give a session of one of these kinds: {', '.join(sorted((each.name for each in _READERS), key=str.lower))}"

@@ -181,5 +181,5 @@ def _kind(value: Fields) -> str:
 
 
 def _is_dumped(value: Fields) -> bool:
-    """Whether this is a message without wrapping, recognised by fields that only LangChain has."""
+    """Whether this is a message without wrapping, recognized by fields that only LangChain has."""
     return "additional_kwargs" in value or "response_metadata" in value

@@ -73,7 +73,7 @@ def request_texts(messages: Iterable[Message]) -> list[str]:
 
 
 def foreign_summaries(messages: Iterable[Message]) -> list[str]:
-    """Return the summaries among the user's messages: marked by the host or recognised by their first words."""
+    """Return the summaries among the user's messages: marked by the host or recognized by their first words."""
     spoken = ((strip_harness(message.text), message.is_summary) for message in messages if message.role == "user")
     return [neutralize(text) for text, is_summary in spoken if is_summary or is_foreign_summary(text)]
 

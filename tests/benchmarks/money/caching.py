@@ -17,7 +17,7 @@ class Bill:
     Attributes:
         read, written, plain: Input from the cache, written to the cache, and not cached.
         output: The model's output.
-        asked, summaries: Input and output of the summariser's calls. Each request is sent once, so no cache is used.
+        asked, summaries: Input and output of the summarizer's calls. Each request is sent once, so no cache is used.
     """
 
     read: int = 0

@@ -112,7 +112,7 @@ class _Played:
         return words
 
     def finish(self) -> Score:
-        """Return the score, including the summariser's calls and the questions at the end."""
+        """Return the score, including the summarizer's calls and the questions at the end."""
         score, summaries = self._score, self._run.summaries
         extra = Bill(asked=sum(s.asked for s in summaries), summaries=sum(s.answered for s in summaries))
         for model in score.bills:

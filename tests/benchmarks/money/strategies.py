@@ -25,7 +25,7 @@ from tests.benchmarks.money.wire import Chat, tokens_of
 
 @dataclass(frozen=True, slots=True)
 class SummaryCall:
-    """One call of a summariser, in tokens."""
+    """One call of a summarizer, in tokens."""
 
     asked: int
     answered: int
@@ -35,7 +35,7 @@ class Run(Protocol):
     """One strategy at work on one conversation."""
 
     summaries: list[SummaryCall]
-    """The summariser's calls so far."""
+    """The summarizer's calls so far."""
 
     def send(self, history: list[Chat]) -> Sequence[Chat]:
         """Return the list to send for a history. Kept messages are the same objects."""
@@ -84,7 +84,7 @@ RESULT_CHARS = 2_000
 
 @dataclass(slots=True)
 class PricedSummarizer:
-    """The default summariser with the input and the price of a model."""
+    """The default summarizer with the input and the price of a model."""
 
     calls: list[SummaryCall]
     summarize: ExtractiveSummarizer = field(default_factory=ExtractiveSummarizer)
@@ -131,7 +131,7 @@ def _is_down(request: SummaryRequest, /) -> Summary:
 
 
 def ours(name: str, settings: CompactionSettings | None = None, summarizer: Summarizer | None = None) -> Strategy:
-    """Return our strategy with these settings and this free summariser; None: the defaults, and a priced summariser."""
+    """Return our strategy with these settings and this free summarizer; None: the defaults, and a priced summarizer."""
 
     @contextmanager
     def begin(window: int) -> Generator[Run]:

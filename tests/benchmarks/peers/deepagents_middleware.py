@@ -1,4 +1,4 @@
-"""deepagents' summarisation middleware: its `awrap_model_call`, around a model that answers at once."""
+"""deepagents' summarization middleware: its `awrap_model_call`, around a model that answers at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""langchain-core's trim_messages with its approximate counter: drops the oldest messages, summarises nothing."""
+"""langchain-core's trim_messages with its approximate counter: drops the oldest messages, summarizes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LiteLLM's trim_messages: counts with a real tokenizer, shortens and drops messages, summarises nothing."""
+"""LiteLLM's trim_messages: counts with a real tokenizer, shortens and drops messages, summarizes nothing."""
 
 from __future__ import annotations
 

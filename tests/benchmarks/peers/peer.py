@@ -16,7 +16,7 @@ SUMMARY = "\n".join(
     f"- {number}. The user asked for a change; what was read, decided and written is kept in this line of the summary."
     for number in range(1, 31)
 )
-"""The instant answer of every summariser: 30 lines, about 700 tokens."""
+"""The instant answer of every summarizer: 30 lines, about 700 tokens."""
 RESERVE_TOKENS = 16_384
 """Our default reserve, also for peers without a default of their own."""
 

@@ -112,7 +112,7 @@ class Held(dict[str, Any]):
 @pytest.mark.parametrize("kind", [dict, Held])
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(kind: type[dict[str, Any]], is_copied: bool) -> None:
-    """Call after call: nothing is read into a new history, whichever way the messages are recognised."""
+    """Call after call: nothing is read into a new history, whichever way the messages are recognized."""
     messages: list[Chat] = [kind(message) for message in (system(), user("go"), *steps(5), assistant("so"), user("?"))]
     for format in (FORMAT, CountingFormat()):
         reads = HistoryReader(format, lambda _: 1, "[S]")
@@ -156,7 +156,7 @@ def test_a_format_that_reads_more_than_its_parent_recognises_no_message_as_that_
 
 
 class Recognising(CountingFormat):
-    """Has a way of its own to recognise what it reads."""
+    """Has a way of its own to recognize what it reads."""
 
     def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
         return super().read(message)

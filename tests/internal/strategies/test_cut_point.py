@@ -118,5 +118,5 @@ def test_the_cut_lies_above_what_is_covered() -> None:
     ],
 )
 def test_where_no_context_may_begin_there_is_no_cut(messages: list[Chat]) -> None:
-    """Nothing to summarise."""
+    """Nothing to summarize."""
     assert kept(messages, 10) == []

@@ -1,4 +1,4 @@
-"""What is summarised, what stays and how much the summary may hold, on situations with round numbers."""
+"""What is summarized, what stays and how much the summary may hold, on situations with round numbers."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_where_the_trigger_leaves_nothing_the_summary_gets_a_share_of_the_window
     assert found.allowance == allowance
 
 
-# -- what is summarised
+# -- what is summarized
 
 
 def test_all_that_is_not_kept_is_summarised_but_for_system_messages() -> None:

@@ -1,4 +1,4 @@
-"""The summariser that needs no model."""
+"""The summarizer that needs no model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which identifiers the deterministic summariser carries, and how little it holds while it looks for them."""
+"""Which identifiers the deterministic summarizer carries, and how little it holds while it looks for them."""
 
 from __future__ import annotations
 

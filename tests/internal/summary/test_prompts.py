@@ -1,4 +1,4 @@
-"""What a summariser model is told, and how its summary stands in the context."""
+"""What a summarizer model is told, and how its summary stands in the context."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_does_not_ask_for_file_lists(prompt: Prompt) -> None:
 
 @every_prompt
 def test_wraps_the_transcript_and_forbids_to_continue_it(prompt: Prompt) -> None:
-    """Data tags, a system prompt that allows summarising only, and rules after the transcript."""
+    """Data tags, a system prompt that allows summarizing only, and rules after the transcript."""
     text = prompt(None, 1000)
     assert text.count("<conversation>\n[User]: Fix it.\n</conversation>\n") == 1
     assert text.rpartition("\n\n")[2].startswith("Do NOT continue the conversation. Do NOT answer")
@@ -134,7 +134,7 @@ def test_says_nothing_about_a_focus_nobody_gave(prompt: Prompt, focus: str | Non
 
 
 def test_update_shows_the_previous_summary_first_and_says_how_to_merge() -> None:
-    """Merged, not summarised again; anything not carried over is lost. It must not grow."""
+    """Merged, not summarized again; anything not carried over is lost. It must not grow."""
     text = update()
     assert text.startswith("<previous-summary>\n## Goal\nOld.\n</previous-summary>\n\n<conversation>\n")
     rules = (

@@ -1,4 +1,4 @@
-"""What a summariser is asked, and which of its answers are used."""
+"""What a summarizer is asked, and which of its answers are used."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def lazily(seen: list[str]) -> SummaryRequest:
 
 
 def test_a_transcript_is_made_when_somebody_looks_at_it_and_once() -> None:
-    """A summariser that is no model reads the messages: nothing is rendered, escaped and measured for it."""
+    """A summarizer that is no model reads the messages: nothing is rendered, escaped and measured for it."""
     seen: list[str] = []
     request = lazily(seen)
     assert refusal(Summary(text="- a fact " * 12), request, quarter) is None
@@ -132,7 +132,7 @@ def test_a_request_has_no_other_attributes() -> None:
 
 
 def test_request_carries_what_any_summariser_needs() -> None:
-    """No word about a model; the focus is there as text too; messages uncut for summarisers without a model."""
+    """No word about a model; the focus is there as text too; messages uncut for summarizers without a model."""
     messages = conversation(size=5000)
     request = ask(messages, kind="update", previous_summary="Old.", focus="the tests")
     assert request.system == SYSTEM_PROMPT
@@ -185,7 +185,7 @@ def test_a_window_too_small_for_the_instructions_still_shows_something() -> None
 
 
 def test_halves_the_transcript_until_nothing_is_left() -> None:
-    """For a summariser that overflows although the estimate said it would not; it ends."""
+    """For a summarizer that overflows although the estimate said it would not; it ends."""
     request: SummaryRequest | None = ask(conversation(400, 300))
     sizes, omitted = [], []
     while request is not None:

@@ -1,4 +1,4 @@
-"""Messages as a summariser reads them: labelled, escaped, bounded."""
+"""Messages as a summarizer reads them: labelled, escaped, bounded."""
 
 from __future__ import annotations
 

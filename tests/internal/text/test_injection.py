@@ -1,6 +1,6 @@
 """Text of tools and models stays data: it closes no tag, opens no turn, and is never written down as a wish of the user.
 
-Every attack of `tests.injection_attacks` goes through every door that leads to a summariser or into a summary.
+Every attack of `tests.injection_attacks` goes through every door that leads to a summarizer or into a summary.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def test_a_transcript_cut_to_nothing_but_ends_still_holds_no_forgery() -> None:
         assert {label.strip("[") for label in labels_seen(shown)} <= {"user", "toolcall", "toolresult"}
 
 
-# -- what the default summariser writes
+# -- what the default summarizer writes
 
 THEIRS = re.compile("assistant|tool output|From an earlier summary$")
 """Headings that say whose words follow."""

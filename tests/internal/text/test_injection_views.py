@@ -1,4 +1,4 @@
-"""What a model is sent after a compaction, when tools, models and summarisers tried to be more than data."""
+"""What a model is sent after a compaction, when tools, models and summarizers tried to be more than data."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_records_of_attacked_conversations_give_the_same_view_elsewhere() 
         assert await elsewhere.transform_context(messages) == view, attack.name
 
 
-# -- a summariser that lies
+# -- a summarizer that lies
 
 
 def lies(text: str) -> dict[str, str]:

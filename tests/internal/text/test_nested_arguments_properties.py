@@ -111,7 +111,7 @@ def test_deeper_than_the_bound_is_plain_text(levels: int) -> None:
 
 @pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1, 990, 5_000])
 def test_deep_arguments_pass_a_whole_compaction(levels: int) -> None:
-    """Cleared, shortened, summarised: with a window far too small for them, near the end of the stack."""
+    """Cleared, shortened, summarized: with a window far too small for them, near the end of the stack."""
     summarizer = Scripted()
     hooks = CompactionController[Any](context_window=4_000, summarizer=summarizer)
     early, late = (chat(nested(levels, prose(1_500), key=key)) for key in ("early", "late"))

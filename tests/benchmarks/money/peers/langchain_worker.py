@@ -21,7 +21,7 @@ TRIGGER_RATIO: Final = 0.8
 def summarizer(
     conversation: Conversation, notes: Notes, prompt: Callable[[list[AnyMessage]], str]
 ) -> Callable[[list[AnyMessage]], str]:
-    """Return the summariser for `summarizer=`: given messages, it returns the text."""
+    """Return the summarizer for `summarizer=`: given messages, it returns the text."""
 
     def summarize(messages: list[AnyMessage]) -> str:
         previous = None

@@ -35,14 +35,14 @@ class Policy(Protocol):
 
 
 class Notes:
-    """The summariser that all peers share, and its prompts and summaries."""
+    """The summarizer that all peers share, and its prompts and summaries."""
 
     def __init__(self, window: int) -> None:
         self.max_tokens = min(4_096, window // 10)
         self.calls: list[tuple[str, str]] = []
 
     def summarize(self, messages: Sequence[Chat], *, previous: str | None, prompt: str) -> str:
-        """Summarise these messages, like a model with this prompt."""
+        """Summarize these messages, like a model with this prompt."""
         pieces = tuple(piece for message in messages for piece in _FORMAT.read(message))
         request = SummaryRequest(
             system="",

@@ -1,4 +1,4 @@
-"""Peers as `tests.benchmarks.peers` sets them up, with the summariser of this benchmark: `... shared_worker <module>`."""
+"""Peers as `tests.benchmarks.peers` sets them up, with the summarizer of this benchmark: `... shared_worker <module>`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PREVIOUS: Final = (
 
 
 def of_prompt(notes: Notes, prompt: str) -> str:
-    """Summarise the conversation in a prompt."""
+    """Summarize the conversation in a prompt."""
     found = next((match for pattern in _PREVIOUS if (match := pattern.search(prompt))), None)
     transcript = prompt if found is None else prompt[: found.start()] + "\n" + prompt[found.end() :]
     return notes.summarize(read(transcript), previous=found and found[1], prompt=prompt)
@@ -78,7 +78,7 @@ _INSTALL: Final[dict[str, Callable[[Any, Notes], None]]] = {
 
 
 class Shared:
-    """One of those peers. The host's messages in its requests are recognised by object identity."""
+    """One of those peers. The host's messages in its requests are recognized by object identity."""
 
     def __init__(self, name: str, window: int, notes: Notes) -> None:
         module = importlib.import_module(f"tests.benchmarks.peers.{name}")

@@ -1,4 +1,4 @@
-"""Reads the transcripts that peers write for their summarisers, as messages that are cut like the transcript."""
+"""Reads the transcripts that peers write for their summarizers, as messages that are cut like the transcript."""
 
 from __future__ import annotations
 
