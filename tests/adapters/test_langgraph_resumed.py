@@ -200,7 +200,7 @@ async def test_a_view_that_is_read_from_the_state_can_be_left_out_of_the_stream(
     hook = node_of(CountingSummarizer())
     react = react_agent(stage.openai(), [], pre_model_hook=hook, checkpointer=InMemorySaver())
     for graph in (plain, react):
-        graph.stream_channels = [key for key in graph.stream_channels if key != "llm_input_messages"]
+        graph.stream_channels = [key for key in graph.stream_channels_list if key != "llm_input_messages"]
         seen = [event async for event in values_of(graph, LONG, how)]
         assert {key for event in seen for key in event} == {"messages"}
         assert set(graph.get_state(thread()).values) == {"messages"}
