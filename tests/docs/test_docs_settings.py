@@ -115,7 +115,7 @@ def test_a_trigger_and_a_strategy_of_ones_own_work_as_shown() -> None:
 
 def test_the_policy_page_needs_no_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
-    run_programs(POLICY_PAGE)
+    assert "controller" in run_programs(POLICY_PAGE)
 
 
 def test_the_window_is_found_as_the_page_says() -> None:

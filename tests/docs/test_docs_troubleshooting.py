@@ -43,8 +43,11 @@ def is_named(text: str) -> bool:
     return any(all(piece.strip() in text for piece in pieces) for pieces in quoted if len("".join(pieces)) > 15)
 
 
-def test_the_lines_to_add_run() -> None:
-    exec(PROGRAM, {})
+def test_the_lines_to_add_show_a_compaction(capsys: pytest.CaptureFixture[str]) -> None:
+    made: dict[str, Any] = {}
+    exec(PROGRAM, made)
+    made["controller"].compact_sync([user("go"), *steps(30, 300)])
+    assert "tokens" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -55,3 +55,4 @@ def test_images_left_out_of_older_messages_break_no_promise() -> None:
     for recipe in ([498], [184], [304, 0], [0, 0, 999], [184], [671], [0, 0, 999]):
         host.say(recipe)
     host.teardown()
+    assert "[Left out, the request was too large with it" in str(host.host.now.was_sent)

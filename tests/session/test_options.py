@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from compaction_hooks.validity import problems
-from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
+from compaction_hooks.formats import AnthropicFormat
+from tests.conversations import Scripted, controller, prose, steps, talk, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -91,34 +89,3 @@ def test_a_limit_is_learned_for_the_model_whatever_provider_is_named_in_front() 
     hooks.recover_sync(error, MESSAGES, model="openai/gpt-5")
     hooks.transform_context_sync(MESSAGES)
     assert hooks.state().context_window == 9_000
-
-
-# -- a history that was broken before
-
-
-def broken(count: int) -> list[Chat]:
-    """A run that crashed while two tools were at work, and was gone on with; and a result whose call was lost."""
-    crashed = assistant(None, call("a", path="a.py"), call("b", path="b.py"))
-    return [
-        user("go"),
-        *steps(count, 300),
-        crashed,
-        user("go on"),
-        tool("lost", "of a call nobody made"),
-        assistant("Yes."),
-    ]
-
-
-def found(messages: list[Mapping[str, object]]) -> list[str]:
-    """What OpenAI would reject in these messages."""
-    return [problem.rule for problem in problems([OpenAIChatFormat().read(m)[0] for m in messages], "openai_chat")]
-
-
-class Reading:
-    """A format with no more than a `MessageFormat` has to have."""
-
-    name = "reading"
-
-    def __init__(self) -> None:
-        inner = OpenAIChatFormat()
-        self.read, self.summary, self.take, self.rewrite = inner.read, inner.summary, inner.take, inner.rewrite
