@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from compaction_hooks import (
     CompactionController,
-    CompactionRecord,
     CompactionSettings,
     CompactionSkipped,
     CompactionStarted,
@@ -22,7 +20,6 @@ from compaction_hooks import (
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.testing import check_view
-from compaction_hooks.view.record import precedence
 from tests.conversations import (
     Chat,
     Controller,
@@ -78,15 +75,6 @@ def test_a_rewind_falls_back_to_the_newest_record_that_is_still_true() -> None:
     assert [record.compaction_count for record in hooks.history()] == [1, 2]
 
 
-def test_a_rewind_to_before_the_first_compaction_gives_the_hosts_own_list() -> None:
-    hooks = summarising()
-    messages = long()
-    hooks.transform_context_sync(messages)
-    short = messages[:6]
-    assert hooks.transform_context_sync(short) is short
-    assert hooks.history() == []
-
-
 def test_forks_keep_their_own_records() -> None:
     """Two continuations of one beginning, taken in turns."""
     hooks = summarising()
@@ -120,23 +108,6 @@ def test_the_record_in_force_does_not_depend_on_the_order_they_came_in() -> None
         other.session("default").import_records(order)
         views.append(texts(other.transform_context_sync(messages)))
     assert views[0] == views[1]
-
-
-def test_what_covers_more_comes_before_what_was_made_later() -> None:
-    def record(**fields: Any) -> CompactionRecord:
-        plain: dict[str, object] = {
-            "id": "a", "reason": "manual", "summary": "s", "rendered": "r", "compacted_message_count": 1,
-            "covered_runs": 4, "covered_digest": "d", "compaction_count": 1, "last_compacted_at": "2026-01-01T00:00:00Z",
-        }  # fmt: skip
-        return CompactionRecord.from_dict({**plain, **fields})
-
-    order = [
-        record(),
-        record(last_compacted_at="2026-01-02T00:00:00Z"),
-        record(compaction_count=2),
-        record(covered_runs=6),
-    ]
-    assert all(precedence(one) < precedence(next_one) for one, next_one in pairwise(order))
 
 
 # -- edits
@@ -179,29 +150,6 @@ def test_an_edit_after_the_cut_keeps_the_summary_and_shows_the_edit() -> None:
     assert "summary number 1" in texts(view)
     assert view[-1] is edited[-1]
     assert asked.count == 1
-
-
-def test_equal_objects_made_anew_keep_the_view() -> None:
-    hooks = summarising()
-    messages = long()
-    view = hooks.transform_context_sync(messages)
-    copies = json.loads(json.dumps(messages))
-    again = hooks.transform_context_sync(copies)
-    assert again == view
-    assert all(any(message is other for other in copies) for message in again[2:])
-
-
-def test_resumed_from_json_on_another_machine_the_view_is_the_same_to_the_byte() -> None:
-    first = summarising()
-    messages = long()
-    view = texts(first.transform_context_sync(messages))
-    saved = json.dumps({"messages": messages, "records": first.session("default").export_records()})
-    resumed = json.loads(saved)
-    asked = Numbered()
-    second = summarising(asked)
-    second.session("default").import_records(resumed["records"])
-    assert texts(second.transform_context_sync(resumed["messages"])) == view
-    assert asked.count == 0
 
 
 # -- changes in place
@@ -426,22 +374,6 @@ def test_what_the_provider_counts_beside_the_list_is_named_when_it_is_the_larges
         summarising().call_sync([user("go"), assistant("yes"), user("on")], send)
     assert raised.value.part == "hidden prefix"
     assert raised.value.tokens == 9_000
-
-
-def test_a_request_that_was_current_after_a_rewind_goes_when_another_one_comes() -> None:
-    """The view is a function of list and record: a session that has seen the rewind shows the same as a new process."""
-    hooks = controller(200_000, summarizer=Scripted("- facts"))
-    whole = [user("Read them all."), *steps(8), user("And the tests."), *steps(2, first=8)]
-    hooks.compact_sync(whole, keep_recent_tokens=1_500)
-    rewound = whole[:17]
-    view = hooks.transform_context_sync(rewound)
-    assert view[1] is rewound[0]
-    again = [*rewound, user("No, the docs.")]
-    seen = hooks.transform_context_sync(again)
-    elsewhere = controller(200_000).session("elsewhere")
-    elsewhere.import_records(hooks.session("default").export_records())
-    assert seen == elsewhere.transform_context_sync(again)
-    assert not any(message is rewound[0] for message in seen)
 
 
 def test_a_late_result_puts_a_record_out_of_force_although_its_id_was_used_again_meanwhile() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compaction_hooks import CompactionOutcome, SummaryRequest
-from tests.conversations import Scripted, controller, steps, system, talk, texts, user
+from tests.conversations import controller, steps, system, talk, texts, user
 from tests.crowd import CONVERSATIONS, crowd_with_file, crowd_with_memory
 
 Chat = Mapping[str, object]
@@ -60,23 +60,6 @@ async def test_a_failure_is_shared_too() -> None:
     release.set()
     assert all(view is messages for view in await asyncio.gather(*tasks))
     assert requests == 1
-
-
-async def test_manual_and_automatic_compaction_do_not_overlap() -> None:
-    """The manual one waits, then finds nothing left to do twice."""
-    active = most = 0
-
-    async def slow(request: SummaryRequest) -> str:
-        nonlocal active, most
-        active += 1
-        most = max(most, active)
-        await asyncio.sleep(0)
-        active -= 1
-        return "- one at a time"
-
-    hooks, messages = controller(8_192, summarizer=slow), long()
-    await asyncio.gather(hooks.transform_context(messages), hooks.compact(messages), hooks.transform_context(messages))
-    assert most == 1
 
 
 async def test_a_waiter_that_is_cancelled_does_not_cancel_the_leader() -> None:
@@ -211,19 +194,6 @@ async def test_conversations_do_not_mix() -> None:
     for n, view in enumerate(views):
         assert f"agent-{n}" in view
         assert not any(f'task of agent-{m}"' in view or f"task of agent-{m}\\n" in view for m in range(16) if m != n)
-
-
-def test_forks_of_one_conversation_each_get_what_is_true_of_them() -> None:
-    """Two branches over one session."""
-    asked = Scripted("- common", "- left", "- right")
-    hooks = controller(8_192, summarizer=asked)
-    trunk = long()
-    hooks.transform_context_sync(trunk)
-    left, right = [*trunk, *talk(12, first=100)], [*trunk, *talk(12, first=200)]
-    views = [texts(hooks.transform_context_sync(branch)) for branch in (left, right, left, right)]
-    assert ["- left" in view for view in views] == [True, False, True, False]
-    assert ["- right" in view for view in views] == [False, True, False, True]
-    assert len(asked.requests) == 3
 
 
 async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import logging
 from collections.abc import Mapping
 
-import pytest
-
 from compaction_hooks import (
-    CompactionController,
     CompactionFinished,
     CompactionSettings,
-    CompactionSkipped,
-    ContextOverflowError,
-    Usage,
 )
-from compaction_hooks.errors import FormatError
 from compaction_hooks.events import CompactionEvent, CompactionFailed
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
@@ -70,60 +61,7 @@ def test_the_threshold_is_strict() -> None:
     assert controller(8_192).transform_context_sync(above) is not above
 
 
-async def test_the_hook_has_the_form_frameworks_call() -> None:
-    """Async, positional (messages, signal), returns a list."""
-    messages = talk(2)
-    assert await controller(8_192).transform_context(messages, None) is messages
-
-
-def test_usage_and_a_large_tool_result_are_caught_before_the_next_call() -> None:
-    """180,000 reported, then 100 KB of tool output: found above the window before the call, not after."""
-    events: list[CompactionEvent] = []
-    hooks = controller(200_000, events=events)
-    messages = [system(), user("go"), *steps(30)]
-    view = hooks.transform_context_sync(messages)
-    hooks.report_usage(Usage(input_tokens=180_000), view)
-    messages = [*messages, assistant(None, call("big")), tool("big", "x = 1\n" * 17_000)]
-    hooks.transform_context_sync(messages)
-    assert any(isinstance(event, CompactionFinished) for event in events)
-
-
-def test_it_compacts_inside_a_turn_without_new_user_input() -> None:
-    """The check happens before every model call, so multi-step tool loops are covered."""
-    hooks = controller(8_192)
-    messages = [system(), user("go")]
-    sizes = []
-    for n in range(40):
-        messages = [*messages, *step(n, 400)]
-        sizes.append(size(hooks.transform_context_sync(messages)))
-    assert max(sizes) <= CompactionSettings().budget(8_192).trigger
-    assert hooks.state().compaction_count >= 3
-
-
-def test_one_controller_compacts_once_for_one_list() -> None:
-    """Asked again with the same list it gives the same view and compacts no further."""
-    events: list[CompactionEvent] = []
-    hooks = controller(8_192, events=events)
-    messages = [system(), user("go"), *steps(20, 400)]
-    first, second = hooks.transform_context_sync(messages), hooks.transform_context_sync(messages)
-    assert first == second
-    assert sum(isinstance(event, CompactionFinished) for event in events) == 1
-
-
-def test_a_message_that_cannot_be_read_names_its_field() -> None:
-    with pytest.raises(FormatError, match="role"):
-        controller().transform_context_sync([{"content": "no role"}])
-
-
 # -- what
-
-
-def test_a_view_holds_at_most_the_target_after_a_compaction() -> None:
-    """60 % of the trigger, so that the next compaction is far away."""
-    messages = [system(), user("go"), *steps(40, 150)]
-    hooks = controller(8_192)
-    view = hooks.transform_context_sync(messages)
-    assert size(view) <= CompactionSettings().budget(8_192).target
 
 
 class HeavyFrame(CharacterEstimator):
@@ -162,35 +100,6 @@ def test_what_is_kept_is_not_shortened_in_vain() -> None:
     assert record.reductions == ()
 
 
-def test_the_current_request_is_pinned_when_it_lies_before_the_cut() -> None:
-    """The user's words survive verbatim, as the same object, in front of the kept messages."""
-    request = user("Port the parser, and never touch the public API of tokens.py.")
-    messages = [system(), user("hello"), assistant("hi"), request, *steps(40, 200)]
-    view = controller(8_192).transform_context_sync(messages)
-    assert view[2] is request
-
-
-def test_the_hosts_list_is_never_changed() -> None:
-    messages = [system(), user("go"), *steps(40, 300)]
-    before = copy.deepcopy(messages)
-    controller(8_192).transform_context_sync(messages)
-    assert messages == before
-
-
-def test_the_prefix_is_byte_identical_between_compactions() -> None:
-    """Prompt caches hold until the next compaction."""
-    hooks = controller(8_192)
-    messages = [system(), user("go"), *steps(20, 400)]
-    last = json.dumps(hooks.transform_context_sync(messages))
-    count = hooks.state().compaction_count
-    for n in range(20, 24):
-        messages = [*messages, *step(n, 100)]
-        view = json.dumps(hooks.transform_context_sync(messages))
-        assert view.startswith(last[:-1])
-        last = view
-    assert hooks.state().compaction_count == count
-
-
 def test_a_result_larger_than_the_window_is_shortened() -> None:
     """One huge result in the last step; the model has not seen it yet, so its head and tail stay."""
     huge = "first line\n" + prose(30_000) + "\nlast line"
@@ -211,18 +120,6 @@ def test_huge_arguments_are_shortened_and_stay_json() -> None:
     calls = view[1]["tool_calls"]
     assert isinstance(calls, list)
     assert json.loads(calls[0]["function"]["arguments"])["path"] == "a"
-
-
-def test_what_cannot_be_made_to_fit_comes_back_as_it_was_and_loudly(caplog: pytest.LogCaptureFixture) -> None:
-    """System prompt and request alone exceed the window."""
-    events: list[CompactionEvent] = []
-    messages = [system(prose(9_000)), user("go"), assistant("a"), user("b")]
-    with caplog.at_level(logging.ERROR, "compaction_hooks"):
-        assert controller(8_192, events=events).transform_context_sync(messages) is messages
-    failed = [event for event in events if isinstance(event, CompactionFailed)]
-    assert failed[0].is_over_window
-    assert "system prompt" in failed[0].error
-    assert caplog.records
 
 
 def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_again() -> None:
@@ -248,13 +145,6 @@ def test_a_summary_that_gains_too_little_is_thrown_away() -> None:
     assert finished.tokens_after <= 0.9 * finished.tokens_before
 
 
-def test_a_list_that_no_rung_makes_smaller_comes_back_as_it_was() -> None:
-    events: list[CompactionEvent] = []
-    messages = [system(prose(5_800)), user("go"), assistant("short"), user("x"), assistant("y"), user(prose(500))]
-    assert controller(8_192, events=events).transform_context_sync(messages) is messages
-    assert isinstance(events[-1], CompactionSkipped)
-
-
 # -- by hand
 
 
@@ -266,20 +156,6 @@ def test_a_stored_list_without_its_record_is_still_recognised() -> None:
     assert asked.requests[1].previous_summary == "the old facts"
     assert "the old facts" not in asked.requests[1].transcript
     assert "the old facts" not in texts(result.messages)
-
-
-def test_kept_messages_of_one_compaction_are_not_lost_by_the_next() -> None:
-    """The second starts at the end of the first; no message is lost between them."""
-    asked = Scripted("one", "two")
-    hooks = controller(8_192, summarizer=asked, settings=CompactionSettings(clear_tool_results=False))
-    messages = talk(12)
-    hooks.compact_sync(messages, keep_recent_tokens=1_500)
-    messages = [*messages, *talk(12, first=12)]
-    view = hooks.compact_sync(messages, keep_recent_tokens=1_500).messages
-    asked_for = [message.text for request in asked.requests for message in request.messages]
-    shown = [str(message["content"]) for message in view]
-    assert all(str(message["content"]) in [*asked_for, *shown] for message in messages)
-    assert len(asked_for) == len(set(asked_for))
 
 
 # -- the last resort: texts
@@ -321,44 +197,3 @@ def test_words_are_the_last_thing_to_be_shortened() -> None:
     view = controller(8_192).transform_context_sync(messages)
     assert size(view) <= 8_192
     assert view[2]["content"] == words
-
-
-def test_a_pinned_message_is_not_shortened() -> None:
-    """A pinned message stays word for word, even if the view then cannot fit."""
-    messages = [system(), user(prose(10_000)), user("Now this.")]
-    session = controller(8_192).session("pinned")
-    session.pin(messages[1])
-    assert session.transform_context_sync(messages) is messages
-
-
-def test_texts_are_shortened_after_an_overflow_too() -> None:
-    """The provider says it does not fit; the words of older messages give way, the request does not."""
-    messages = [system(), user(prose(10_000)), user("Now this.")]
-    sent: list[list[Chat]] = []
-
-    def provider(view: list[Chat]) -> str:
-        sent.append(view)
-        if len(sent) == 1:
-            raise ContextOverflowError("too long", tokens=10_000, window=8_000)
-        return "answer"
-
-    assert controller(None).call_sync(messages, provider) == "answer"
-    assert "characters left out" in str(sent[1][1]["content"])
-    assert sent[1][2] is messages[2]
-
-
-def test_a_list_without_answers_is_not_read_whole_each_time() -> None:
-    reads = 0
-
-    class Counting(OpenAIChatFormat):
-        def read(self, message: Chat, /) -> tuple[Message, ...]:
-            nonlocal reads
-            reads += 1
-            return super().read(message)
-
-    hooks = CompactionController(context_window=1_000_000, format=Counting())
-    messages = [user(str(n)) for n in range(2_000)]
-    hooks.transform_context_sync(messages)
-    reads = 0
-    hooks.transform_context_sync([*messages, user("one more")])
-    assert reads < 100

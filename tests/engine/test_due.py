@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
-from compaction_hooks.engine.learning import same_model
 from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.runtime.effects import Instant
@@ -33,12 +32,6 @@ from tests.conversations import (
 
 SUMMARISING = CompactionSettings(clear_tool_results=False)
 MODEL = "gpt-9"
-
-
-def answers_of_another_name(count: int) -> list[Chat]:
-    """Answers that carry usage under another name than the call's: a router's alias, say."""
-    counted = {**assistant("Noted."), "model": "a-router", "usage": {"prompt_tokens": 900, "completion_tokens": 3}}
-    return [message for number in range(count) for message in (user(f"and {number}?"), {**counted})]
 
 
 def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
@@ -228,16 +221,6 @@ def test_usage_that_a_new_answer_carries_makes_the_list_due() -> None:
     assert "- so far" in texts(hooks.transform_context_sync([*messages, counted, user("?")]))
 
 
-def test_a_kept_message_that_was_made_anew_is_shown_as_the_host_holds_it() -> None:
-    messages = conversation()
-    hooks = after_compaction(messages)
-    for _ in range(2):
-        view = hooks.transform_context_sync(messages)
-        messages[-2] = dict(messages[-2])
-        assert hooks.transform_context_sync(messages) == view
-        assert hooks.transform_context_sync(messages)[-2] is messages[-2]
-
-
 def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_another() -> None:
     """The record was made while another request was the current one."""
     messages = [*conversation(), user("Now the lexer."), *steps(1, 100, first=20)]
@@ -326,24 +309,6 @@ def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() 
         assert hooks.transform_context_sync(messages) is messages
     store.is_down, seconds[0] = False, STORE_COOLDOWN_SECONDS + 1
     assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages) != messages
-
-
-def test_usage_that_cannot_be_used_is_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each call would check it again."""
-    weighed: list[object] = []
-
-    def noted(one: str, other: str) -> bool:
-        weighed.append(one)
-        return same_model(one, other)
-
-    monkeypatch.setattr("compaction_hooks.engine.learning.same_model", noted)
-    hooks, messages = controller(10_000_000), answers_of_another_name(200)
-    hooks.transform_context_sync(messages, model=MODEL)
-    assert len(weighed) == 200
-    for number in range(1, 4):
-        messages = [*messages, *answers_of_another_name(1)]
-        hooks.transform_context_sync(messages, model=MODEL)
-        assert len(weighed) == 200 + number
 
 
 def test_reasoning_that_stood_alone_at_the_end_does_not_hide_that_a_record_is_reached() -> None:

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-
-import pytest
 
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore, RecordStore
-from compaction_hooks.view.record import RECORD_VERSION
 from tests.conversations import (
     Chat,
     Controller,
     Scripted,
-    assistant,
-    call,
     controller,
     steps,
     system,
     texts,
-    tool,
     user,
 )
 
@@ -123,39 +115,6 @@ def test_a_second_worker_uses_the_first_ones_summary_instead_of_paying_for_anoth
     assert len(asked.requests) == 1
 
 
-class WrittenAtOnce(MemoryStore):
-    """A store in which neither of two workers finds the record of the other before it writes its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.both_write = threading.Barrier(2)
-
-    def append(self, session_id: str, record_id: str, record: str) -> None:
-        self.both_write.wait(timeout=20)
-        super().append(session_id, record_id, record)
-
-
-def test_two_workers_that_compact_at_once_agree_on_the_next_call() -> None:
-    """Both pay, both views are right, and then one record is active for both."""
-    store, messages = WrittenAtOnce(), long()
-    views: dict[str, str] = {}
-
-    def run(name: str, hooks: Controller) -> None:
-        views[name] = texts(hooks.transform_context_sync(messages))
-
-    workers = {name: worker(store, Scripted(f"- by worker {name}")) for name in ("a", "b")}
-    threads = [threading.Thread(target=run, args=item) for item in workers.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
-    assert all(f"- by worker {name}" in views[name] for name in workers)
-    assert len(store.load("default")) == 2
-    after = {texts(hooks.transform_context_sync(messages)) for hooks in workers.values()}
-    assert len(after) == 1
-    assert after <= set(views.values())
-
-
 def test_a_worker_that_finds_a_summary_when_its_own_is_made_agrees_at_once() -> None:
     store, messages = MemoryStore(), long()
     first = worker(store, Scripted("- by the first"))
@@ -170,46 +129,7 @@ def test_a_worker_that_finds_a_summary_when_its_own_is_made_agrees_at_once() -> 
     assert [texts(hooks.transform_context_sync(messages)) for hooks in (first, second)] == [view, view]
 
 
-def test_another_workers_summary_of_an_edited_history_is_not_taken() -> None:
-    store = MemoryStore()
-    worker(store, Scripted("- of the first history")).transform_context_sync(long())
-    edited = [system(), user("Port the lexer."), *long()[2:]]
-    view = worker(store, Scripted("- of the edited history")).transform_context_sync(edited)
-    assert "- of the edited history" in texts(view)
-    assert "first history" not in texts(view)
-
-
 # -- a store that fails for a while
-
-
-def test_a_record_that_could_not_be_written_is_written_later() -> None:
-    """Nothing that was paid for is lost with the process, as long as the store comes back."""
-    store, clock, events = Flaky("append"), Clock(), list[CompactionEvent]()
-    hooks = worker(store, Scripted("- paid for"), events, clock)
-    messages = long()
-    hooks.transform_context_sync(messages)
-    assert failures(events) == [("save", "OSError: cannot append now")]
-    store.failing.clear()
-    hooks.transform_context_sync(messages)
-    assert store.load("default") == []
-    clock.seconds += 31
-    hooks.transform_context_sync(messages)
-    assert "- paid for" in store.load("default")[0]
-
-
-def test_a_store_that_failed_is_left_alone_for_a_while() -> None:
-    """Else every call would wait for the time-out of a store that hangs."""
-    store, clock, events = Flaky("load"), Clock(), list[CompactionEvent]()
-    hooks = worker(store, Scripted(), events, clock)
-    for _ in range(5):
-        hooks.transform_context_sync(long(4))
-    assert store.asked == ["load"]
-    assert failures(events) == [("load", "OSError: cannot load now")]
-    clock.seconds += 31
-    store.failing.clear()
-    hooks.transform_context_sync(long(4))
-    hooks.transform_context_sync(long(4))
-    assert store.asked == ["load", "load"]
 
 
 def test_a_store_that_failed_before_a_summary_is_not_asked_before_the_next_one_either() -> None:
@@ -256,18 +176,6 @@ async def test_a_record_that_is_being_written_is_not_written_by_another_caller_t
     assert len(store.writes) == len(await store.load("default")) == 1
 
 
-def test_an_undo_the_store_missed_reaches_it_later() -> None:
-    store, clock = Flaky("remove"), Clock()
-    hooks = worker(store, Scripted(), clock=clock)
-    hooks.compact_sync(long(10))
-    hooks.undo()
-    assert len(store.load("default")) == 1
-    store.failing.clear()
-    clock.seconds += 31
-    hooks.transform_context_sync(long(10))
-    assert store.load("default") == []
-
-
 def test_a_store_that_forgets_costs_no_summary() -> None:
     """Records that the store lost, or does not show yet, are still in memory."""
     store, asked = MemoryStore(), Scripted("- remembered")
@@ -278,17 +186,6 @@ def test_a_store_that_forgets_costs_no_summary() -> None:
     store.remove("default", record.id)
     assert "- remembered" in texts(hooks.transform_context_sync(messages))
     assert len(asked.requests) == 1
-
-
-def test_imported_records_are_written_to_the_store() -> None:
-    origin = worker(MemoryStore(), Scripted("- from elsewhere"))
-    messages = long()
-    origin.transform_context_sync(messages)
-    store = MemoryStore()
-    hooks = worker(store)
-    hooks.session("default").import_records(origin.session("default").export_records())
-    hooks.transform_context_sync(messages)
-    assert "- from elsewhere" in store.load("default")[0]
 
 
 def test_records_that_are_imported_later_reach_the_store_too() -> None:
@@ -305,111 +202,7 @@ def test_records_that_are_imported_later_reach_the_store_too() -> None:
     assert "- from elsewhere" in store.load("default")[0]
 
 
-# -- records that cannot be read
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        pytest.param("{damaged", "not JSON", id="damaged"),
-        pytest.param('{"id": "x"}', "reason", id="a field is missing"),
-        pytest.param(json.dumps({"version": RECORD_VERSION + 1}), "update compaction-hooks", id="of a later version"),
-        pytest.param("\x00\x00\x00", "not JSON", id="zeroed"),
-    ],
-)
-def test_a_record_that_cannot_be_read_is_reported_once_and_skipped(text: str, says: str) -> None:
-    """The session goes on with the others."""
-    store, events = MemoryStore(), list[CompactionEvent]()
-    messages = long()
-    worker(store, Scripted("- good")).transform_context_sync(messages)
-    store.append("default", "bad", text)
-    asked = Scripted("- more")
-    hooks = worker(store, asked, events)
-    assert "- good" in texts(hooks.transform_context_sync(messages))
-    grown = [*messages, *steps(20, 300, first=50)]
-    assert "- more" in texts(hooks.transform_context_sync(grown))
-    hooks.transform_context_sync(grown)
-    assert len(failures(events)) == 1
-    action, error = failures(events)[0]
-    assert action == "read"
-    assert says in error
-
-
-def test_an_imported_record_that_cannot_be_read_is_reported() -> None:
-    events: list[CompactionEvent] = []
-    hooks = controller(events=events)
-    assert hooks.session("default").import_records([{"version": RECORD_VERSION + 1}]) == 0
-    assert [action for action, _ in failures(events)] == ["read"]
-
-
 # -- versions
-
-OF_VERSION_1: dict[str, object] = {
-    "version": 1,
-    "id": "fc7d0d9c949f6928978f11f7",
-    "parent": None,
-    "prompt_version": 1,
-    "reason": "manual",
-    "summary": "- ported parser.py",
-    "previous_summary": None,
-    "rendered": "[Conversation summary]\nAs it was rendered then.\n\n- ported parser.py",
-    "compacted_message_count": 9,
-    "covered_runs": 7,
-    "covered_digest": "16c401fb686525f23e1bb1e59563eb77332949c9d79f1470d66d6526180849e9",
-    "seen_runs": 9,
-    "tokens_before": 2576,
-    "tokens_after": 204,
-    "compaction_count": 1,
-    "last_compacted_at": "2026-02-10T21:30:00Z",
-    "pins": [
-        {"run": 6, "digest": "bf8948a488cd5452c1698c9e30b54739c6120b36a05f889368161d6c5c572042", "is_users": False}
-    ],
-    "reductions": [],
-    "base": None,
-    "read_files": ["parser.py"],
-    "modified_files": ["parser.rs"],
-    "digest": {"messages": {"user": 2, "assistant": 3, "tool": 3}, "files_written": ["parser.rs"]},
-    "usage": None,
-}
-"""As the first version of records wrote it; the digests are those of `then()`."""
-
-
-def then() -> list[Chat]:
-    """Return the conversation the old record was made of."""
-    return [
-        system(),
-        user("Port the parser to Rust."),
-        assistant("I read it first.", call("c1", path="parser.py"), call("c2", name="list_files", path=".")),
-        tool("c1", "def parse(): ... " + "x = 1\n" * 400),
-        tool("c2", "parser.py lexer.py"),
-        assistant("Now I write it.", call("c3", name="write_file", path="parser.rs", text="fn parse() {}")),
-        tool("c3", "written"),
-        assistant("Done."),
-        user("Now the lexer."),
-        assistant("Reading.", call("c4", path="lexer.py")),
-        tool("c4", "def lex(): ..."),
-    ]
-
-
-@pytest.mark.parametrize("reader_version", [1, 2])
-def test_a_record_of_an_earlier_version_is_in_force(reader_version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What version N wrote, N+1 reads: the digests of a conversation never change, nor does the text that was rendered."""
-    monkeypatch.setattr("compaction_hooks.view.record.RECORD_VERSION", reader_version)
-    store = MemoryStore()
-    store.append("default", "old", json.dumps(OF_VERSION_1))
-    messages = then()
-    view = worker(store).transform_context_sync(messages)
-    assert view == [messages[0], user(str(OF_VERSION_1["rendered"])), *messages[8:]]
-    assert all(mine is theirs for mine, theirs in zip(view[2:], messages[8:], strict=True))
-
-
-def test_a_record_without_a_version_is_read_as_the_first() -> None:
-    """Absent means none, no migration."""
-    store = MemoryStore()
-    needed = ("id", "reason", "summary", "rendered", "compacted_message_count", "covered_runs", "covered_digest")
-    store.append("default", "old", json.dumps({name: OF_VERSION_1[name] for name in needed}))
-    view = worker(store).transform_context_sync(then())
-    assert "As it was rendered then." in texts(view)
 
 
 async def test_an_undo_reaches_an_async_store_from_within_its_own_loop() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
-from compaction_hooks.engine.learning import same_model
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat
 from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user
@@ -20,11 +18,6 @@ def tokens(hooks: Controller) -> int:
     held = hooks.state().context_tokens
     assert held is not None
     return held
-
-
-def test_before_the_first_call_nothing_is_known() -> None:
-    state = controller(8_192).state()
-    assert (state.context_tokens, state.fraction, state.context_window, state.is_estimate) == (None, None, 8_192, True)
 
 
 def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
@@ -40,17 +33,6 @@ def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
     assert hooks.state().is_estimate
 
 
-def test_the_size_of_the_last_request_counts_and_never_the_sum() -> None:
-    """Prompts of 10k, 14k and 19k make a context of 19k, not of 43k or 49k."""
-    hooks = controller(200_000)
-    messages = talk(2)
-    for prompt in (10_000, 14_000, 19_000):
-        hooks.report_usage(Usage(input_tokens=prompt, output_tokens=2_000), hooks.transform_context_sync(messages))
-        messages = [*messages, *talk(2, first=len(messages))]
-    hooks.transform_context_sync(messages[:-4])
-    assert tokens(hooks) < 25_000
-
-
 def test_a_report_from_before_a_compaction_is_forgotten() -> None:
     """Kept messages carry old usage; it measured a larger view."""
     events: list[CompactionEvent] = []
@@ -62,21 +44,6 @@ def test_a_report_from_before_a_compaction_is_forgotten() -> None:
     hooks.transform_context_sync(messages)
     assert sum(isinstance(event, CompactionFinished) for event in events) == 1
     assert tokens(hooks) < 8_000
-
-
-@pytest.mark.parametrize(
-    "usage",
-    [
-        pytest.param(Usage(input_tokens=0, output_tokens=0), id="all zero"),
-        pytest.param(Usage(input_tokens=-5, output_tokens=10), id="negative"),
-    ],
-)
-def test_nonsense_is_not_believed(usage: Usage) -> None:
-    hooks = controller(200_000)
-    view = hooks.transform_context_sync(talk(5))
-    before = tokens(hooks)
-    hooks.report_usage(usage, view)
-    assert (tokens(hooks), hooks.state().is_estimate) == (before, True)
 
 
 def test_a_report_of_another_list_is_not_believed() -> None:
@@ -94,32 +61,6 @@ def test_a_report_of_another_model_is_not_believed() -> None:
     assert hooks.state().is_estimate
     hooks.report_usage(Usage(input_tokens=3_000), view, model="gpt-4.1-2025-04-14")
     assert tokens(hooks) == 3_000
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("gpt-5", "gpt-5", True),
-        ("openai/gpt-5", "gpt-5-2025-08-07", True),
-        ("claude-sonnet-4-5", "claude-sonnet-4-5@20250929", True),
-        ("gpt-5", "gpt-5-mini", False),
-        ("gpt-4o", "gpt-4", False),
-        ("claude-opus-4", "claude-sonnet-4", False),
-    ],
-)
-def test_names_of_one_model(one: str, other: str, same: bool) -> None:
-    assert same_model(one, other) is same
-
-
-def test_without_usage_for_long_the_estimate_still_triggers() -> None:
-    """Persistent errors leave no usage; growth is estimated from the last good report."""
-    hooks = controller(8_192, summarizer=Scripted())
-    messages = [system(), *talk(4)]
-    hooks.report_usage(Usage(input_tokens=2_000), hooks.transform_context_sync(messages))
-    for n in range(4, 20):
-        messages = [*messages, *talk(1, first=n)]
-        hooks.transform_context_sync(messages)
-    assert hooks.state().compaction_count >= 1
 
 
 def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
@@ -211,15 +152,6 @@ def test_an_answer_cut_short_by_the_window_compacts_before_the_next_call(used: i
     assert (hooks.transform_context_sync(messages) is not messages) is is_overflow
 
 
-def test_messages_of_a_role_nobody_knows_are_counted() -> None:
-    """Every message that the model will see counts, under any role."""
-    note: Chat = {"role": "note", "content": prose(7_000)}
-    hooks = controller(8_192)
-    view = hooks.transform_context_sync([user("a"), assistant("b"), note, assistant("c"), user("d")])
-    assert tokens(hooks) < 6_144
-    assert note not in view
-
-
 def test_an_edited_history_is_measured_anew() -> None:
     """No size is kept by the identity of a list."""
     hooks = controller(200_000)
@@ -228,15 +160,6 @@ def test_an_edited_history_is_measured_anew() -> None:
     messages[3] = assistant("short")
     hooks.transform_context_sync(messages)
     assert tokens(hooks) != 90_000
-
-
-def test_the_window_is_looked_up_by_name(caplog: pytest.LogCaptureFixture) -> None:
-    """If a table of models is installed; otherwise the window is unknown, and an event says so once."""
-    hooks: CompactionController[Chat] = CompactionController(model="gpt-4o")
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        hooks.transform_context_sync(talk(1))
-    state = hooks.state()
-    assert (state.context_window == 128_000) is (not caplog.records)
 
 
 def test_usage_of_another_model_than_the_controllers_own_is_not_believed() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 
-from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent, CompactionFinished
-from compaction_hooks.formats import AnthropicFormat
-from compaction_hooks.testing import as_anthropic, generated_history, realistic_history
+from compaction_hooks.testing import generated_history
 from tests.conversations import Chat, controller, prose, steps, system, talk, user
 
 CLEARED = "[Old tool result cleared"
@@ -147,52 +145,3 @@ def test_a_mark_that_moves_with_every_call_changes_nothing_else() -> None:
         bare.append(Sent(tuple(map(json.dumps, [*view[:-1], messages[index - 1]])), count - before))
     assert hooks.state().compaction_count >= 2
     assert all(later.begins_with(earlier) or later.compactions for earlier, later in pairs(bare))
-
-
-def anthropic_history(seed: int) -> list[Chat]:
-    """Return a generated conversation as Anthropic messages, with a mark on the last block of each message of the user."""
-    messages = as_anthropic(realistic_history(_choices(seed), most_turns=30))
-    return [with_mark(message) if message["role"] == "user" else message for message in messages]
-
-
-def blocks_of(messages: Iterable[Chat]) -> list[Chat]:
-    """Return all content blocks, in order."""
-    contents: list[str | list[Chat]] = [message["content"] for message in messages]
-    return [block for content in contents if not isinstance(content, str) for block in content]
-
-
-def _choices(seed: int) -> Callable[[int], int]:
-    state = seed
-
-    def choose(below: int) -> int:
-        nonlocal state
-        state = (state * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % 2**64
-        return (state >> 33) % below
-
-    return choose
-
-
-def result_marks(messages: Iterable[Chat]) -> dict[str, bool]:
-    """Return for each tool call in these messages whether its result has a mark."""
-    results = [block for block in blocks_of(messages) if block["type"] == "tool_result"]
-    return {block["tool_use_id"]: "cache_control" in block for block in results}
-
-
-def test_anthropic_blocks_keep_their_marks() -> None:
-    """A block that is kept is the host's own, mark included; a shortened or cleared result still has its mark.
-
-    The summary has the last mark of the messages it covers.
-    """
-    compactions = 0
-    for messages in map(anthropic_history, range(8)):
-        hooks = CompactionController(context_window=8_192, format=AnthropicFormat())
-        own = set(map(id, blocks_of(messages)))
-        marked = result_marks(messages)
-        for index in calls(messages):
-            view = hooks.transform_context_sync(list(messages[:index]))
-            assert all(marked[call_id] == is_marked for call_id, is_marked in result_marks(view).items())
-            bearing = [block for block in blocks_of(view) if "cache_control" in block]
-            made = [block for block in bearing if block["type"] != "tool_result" and id(block) not in own]
-            assert [block["text"][:21] for block in made] in ([], ["[Conversation summary"])
-        compactions += hooks.state().compaction_count
-    assert compactions >= 4

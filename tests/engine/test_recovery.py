@@ -33,12 +33,6 @@ async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
     assert hooks.session("default").export_records()[0]["reason"] == "overflow"
 
 
-def test_the_sync_call_is_the_same() -> None:
-    provider = Provider(20_000, TooLongError(9_000, 8_000))
-    assert controller(None).call_sync([user("go"), *steps(30, 300)], provider) == "answer"
-    assert len(provider.sent) == 2
-
-
 def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
     provider = Provider(30_000, TooLongError(15_000, 9_000))
     hooks = controller(None, summarizer=Scripted())
@@ -61,14 +55,6 @@ def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
             view = hooks.transform_context_sync(messages)
         sizes[reason] = len(texts(view))
     assert sizes["overflow"] < 0.75 * sizes["threshold"]
-
-
-def test_a_summariser_outage_does_not_stop_the_recovery() -> None:
-    """Going on uncompacted cannot work here."""
-    provider = Provider(20_000, TooLongError(9_000, 8_000))
-    hooks = controller(None, summarizer=Scripted(ConnectionError("down")))
-    assert hooks.call_sync([user("go"), *talk(20)], provider) == "answer"
-    assert "[Compacted " in texts(provider.sent[1])
 
 
 def test_a_second_overflow_is_reported_with_its_cause() -> None:
@@ -173,12 +159,6 @@ def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
     assert hooks.transform_context_sync(messages) is messages
 
 
-def test_recovery_without_a_store_works() -> None:
-    """The needed records are in memory; a store is not a condition."""
-    view = controller(None).recover_sync(TooLongError(9_000, 8_000), [user("go"), *steps(30, 300)])
-    assert len(texts(view)) < 20_000
-
-
 def test_an_overflow_without_numbers_or_window_still_shrinks() -> None:
     hooks = controller(None)
     messages = [user("go"), *steps(30, 300)]
@@ -212,53 +192,6 @@ def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call()
 def answer_call(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
-
-
-CUT_SHORT = [
-    pytest.param(8_150, 0, None, id="nothing was written, the input fills the window"),
-    pytest.param(7_000, 1_190, None, id="input and output fill the window"),
-    pytest.param(7_000, 500, 4_000, id="below the limit asked for, which did not fit beside the input"),
-]
-
-
-@pytest.mark.parametrize(("prompt_tokens", "completion_tokens", "max_output_tokens"), CUT_SHORT)
-async def test_an_answer_cut_short_twice_is_handed_on(
-    prompt_tokens: int, completion_tokens: int, max_output_tokens: int | None
-) -> None:
-    """No second retry, and no error that calls it an overflow."""
-    sent: list[list[Chat]] = []
-
-    async def send(view: list[Chat]) -> dict[str, object]:
-        sent.append(view)
-        return answer_call("length", prompt_tokens, completion_tokens)
-
-    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
-    answer = await hooks.call([user("go"), *steps(12, 300)], send, max_output_tokens=max_output_tokens)
-    assert answer["usage"] == {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    assert len(sent) == 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "max_output_tokens", "completion_tokens"),
-    [
-        pytest.param(CompactionSettings(), None, 100, id="there was room"),
-        pytest.param(CompactionSettings(), 100, 100, id="its own limit was reached"),
-        pytest.param(CompactionSettings(compact_on_overflow=False), None, 4_190, id="switched off"),
-    ],
-)
-def test_an_answer_cut_short_by_its_own_limit_is_the_answer(
-    settings: CompactionSettings, max_output_tokens: int | None, completion_tokens: int
-) -> None:
-    """The limit before anybody lowered it decides."""
-    sent: list[list[Chat]] = []
-
-    def send(view: list[Chat]) -> dict[str, object]:
-        sent.append(view)
-        return answer_call("length", 4_000, completion_tokens)
-
-    hooks = controller(8_192, summarizer=Scripted(), settings=settings)
-    hooks.call_sync([user("go"), *steps(12, 300)], send, max_output_tokens=max_output_tokens)
-    assert len(sent) == 1
 
 
 def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
@@ -311,12 +244,6 @@ def test_an_answer_that_cannot_be_read_is_handed_on(caplog: pytest.LogCaptureFix
     assert hooks.call_sync([user("go")], lambda view: response, answer=broken) is response
     assert "KeyError" in caplog.text
     assert hooks.state().is_estimate
-
-
-def test_usage_of_an_answer_is_reported_by_the_call_itself() -> None:
-    hooks = controller(200_000)
-    hooks.call_sync([user("go")], lambda view: answer_call("stop", 4_321, 5))
-    assert hooks.state().context_tokens == 4_321
 
 
 def test_usage_in_a_host_s_own_type_is_read_by_the_host_s_reader() -> None:
