@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from compaction_hooks.engine.call import Call, SharedState
-from compaction_hooks.engine.conversation import Conversation
+from compaction_hooks.engine.conversation import Conversation, first_uncovered
 from compaction_hooks.engine.measuring import take_snapshot
 from compaction_hooks.engine.orders import Order
 from compaction_hooks.engine.persistence import reload, sync_store
@@ -82,13 +82,10 @@ class Attempts(Generic[M]):
         return Compaction(self.conversation, self.shared, call, self._verify(call, snapshot), budget, order)
 
     def _verify(self, call: Call[M], snapshot: Snapshot[M]) -> Snapshot[M]:
-        """Return a snapshot with every message read again, so that messages changed in place are noticed before the summary."""
-        conversation, messages = self.conversation, snapshot.messages
-        history = conversation.reader.verify(snapshot.history, messages)
-        if history is snapshot.history:
-            return snapshot
-        conversation.history = history
-        return self.take_snapshot(call)
+        """Return a snapshot with the messages of the view read again, so that those changed in place are noticed."""
+        history, record = snapshot.history, snapshot.record
+        start = first_uncovered(history, record) if record else 0
+        return snapshot if self.conversation.verify(snapshot, start) else self.take_snapshot(call)
 
     def wait_for_others(self) -> Flow[Outcome | None]:
         """Wait for a compaction under way; return how it ended, or None if there was none."""

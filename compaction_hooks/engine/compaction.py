@@ -36,6 +36,8 @@ from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
 
+_CHANGED = "the history was changed meanwhile"
+
 
 class Compaction(Generic[M]):
     """One attempt to compact: the strategies in turn, until a candidate is accepted."""
@@ -173,6 +175,11 @@ class Compaction(Generic[M]):
         plan = strategy.propose(self._snapshot, goal)
         if plan is None:
             return None
+        if not self._conversation.verify(
+            self._snapshot
+        ):  # the earlier summary is no longer true: do not pay for its update
+            self.is_outdated = True
+            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, _CHANGED))
 
         if not plan.needs_model:
             self._has_waited = True
@@ -261,7 +268,7 @@ class Compaction(Generic[M]):
         if record is None or (record is not made and snapshot.tokens > self._budget.trigger):
             self.is_outdated = snapshot.tokens > self._budget.trigger
             self._snapshot = snapshot
-            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
+            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, _CHANGED))
 
         end: Instant = yield Now()
         event = self._build_finished_event(record, snapshot, end.seconds_since(start))

@@ -220,18 +220,19 @@ class Conversation(Generic[M]):
         record = self.records.find_active(history)
 
         if record is not None and record.id != self.records.active_id:
-            history = self.history = self.reader.verify(history, messages, self._first_unverified(history, record))
+            active = self.records.find(self.records.active_id)
+            # Those of the parent record were read again when the record was made.
+            start = first_uncovered(history, active) if active and record.parent == active.id else 0
+            history = self.history = self.reader.verify(history, messages, start)
             record = self.records.find_active(history)
 
         self.records.active_id = record.id if record else None
         return history, record
 
-    def _first_unverified(self, history: History[M], record: CompactionRecord) -> int:
-        """Return the first host message to read again; those of the parent record were read again when the record was made."""
-        active = self.records.find(self.records.active_id)
-        if active is None or record.parent != active.id:
-            return 0
-        return history.piece(history.run_start(max(active.covered_runs, history.base))).host
+    def verify(self, snapshot: Snapshot[M], start: int = 0) -> bool:
+        """Read the messages of a snapshot from `start` on again; return whether all are unchanged."""
+        self.history = self.reader.verify(snapshot.history, snapshot.messages, start)
+        return self.history is snapshot.history
 
     def update_projection(
         self, history: History[M], record: CompactionRecord | None, stale_runs: int = 0
@@ -283,3 +284,8 @@ class Conversation(Generic[M]):
             for piece, run in zip(pieces, runs, strict=True)
             if piece.role != "system"
         ]
+
+
+def first_uncovered(history: History[M], record: CompactionRecord) -> int:
+    """Return the index of the first host message that a record does not cover."""
+    return history.piece(history.run_start(max(record.covered_runs, history.base))).host

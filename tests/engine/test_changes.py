@@ -195,7 +195,7 @@ def test_an_old_message_changed_in_place_is_noticed_before_its_summary_is_used_a
 
 
 @pytest.mark.parametrize("place", [pytest.param(1, id="pinned"), pytest.param(5, id="covered")])
-def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_at_the_next_compaction(place: int) -> None:
+def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_before_the_next_one(place: int) -> None:
     summaries = Scripted("- the first", "- the second")
     hooks = summarising(summaries)
     contents = [dict(message) for message in long()]
