@@ -255,7 +255,7 @@ def package(session: nox.Session) -> None:
 
 @nox.session
 def benchmark(session: nox.Session) -> None:
-    """What calls cost beside peers, in time, memory and money; of estimates and summaries: for docs/. `-- --quick`: short."""
+    """The figures of docs/: time and money next to peers, estimates, summaries, stable prefixes. `-- --quick`: time, short."""
     install(session, "test", "benchmark")
     install_rank_files(session)
     environments = Path(session.create_tmp()) / "peers"
@@ -264,7 +264,7 @@ def benchmark(session: nox.Session) -> None:
             _make_environment(session, environments / group.removeprefix("peer-"), group)
     session.run("python", "-m", "tests.benchmarks.runner", "--environments", str(environments), *session.posargs)
     if "--quick" not in session.posargs:
-        for module in ("memory", "estimates", "probes"):
+        for module in ("estimates", "probes", "money.stability"):
             session.run("python", "-m", f"tests.benchmarks.{module}")
         session.run("python", "-m", "tests.benchmarks.money", "--environments", str(environments))
 

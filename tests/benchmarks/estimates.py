@@ -11,14 +11,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import time
+import timeit
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
 from compaction_hooks.tokens import CharacterEstimator
+from tests.benchmarks.tables import print_table
 from tests.class_texts import CLASS_TEXTS
 from tests.data import sessions
 from tests.token_accuracy import (
@@ -34,6 +35,7 @@ ESTIMATOR = CharacterEstimator()
 ENCODINGS = ("cl100k_base", "o200k_base")
 KEPT_TOKENS = (2_000, 8_000)
 """Tokens kept by the compactions: the last step, and a few steps."""
+SPEED_KINDS = ("English", "Chinese")
 SIZES = (50, 200, 500, 1_000, 2_000, 10_000, 100_000, 1_000_000)
 
 
@@ -43,16 +45,14 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[round((len(ordered) - 1) * percent / 100)]
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a Markdown table with a left-aligned first column."""
-    print(f"\n{title}\n\n| {' | '.join(columns)} |\n|---|" + "--:|" * (len(columns) - 1))
-    for row in rows:
-        print(f"| {' | '.join(map(str, row))} |")
+def titled_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    print(f"\n{title}\n")
+    print_table(columns, rows)
 
 
 def ratios_table(title: str, found: Mapping[str, Sequence[float]]) -> None:
     """Print the distribution of estimated over counted tokens, and its distance from 1."""
-    print_table(
+    titled_table(
         title, ("source", "n", "5 %", "median", "95 %", "off by: median", "95 %"), map(ratios_row, found.items())
     )
 
@@ -81,7 +81,7 @@ def classes_table() -> None:
         for kind, text in CLASS_TEXTS.items()
     ]
     columns = ("class", "characters", "estimate", "of 40 times as much", "against o200k_base", "characters / 4")
-    print_table("Classes of text, against the larger of two tokenizers", columns, rows)
+    titled_table("Classes of text, against the larger of two tokenizers", columns, rows)
 
 
 def conversations_table(recorded: Sequence[Mapping[str, Any]]) -> None:
@@ -107,7 +107,7 @@ def conversations_table(recorded: Sequence[Mapping[str, Any]]) -> None:
         )
         for source, ratios in found.items()
     )
-    print_table("Text of whole conversations, against tokenizers", columns, rows)
+    titled_table("Text of whole conversations, against tokenizers", columns, rows)
 
 
 # -- against what providers counted
@@ -161,58 +161,32 @@ def provider_tables(recorded: Sequence[Mapping[str, Any]]) -> None:
 # -- speed
 
 
-def least_seconds(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the least CPU time of each function; they run in turns."""
-    least = dict.fromkeys(works, float("inf"))
-    for _ in range(rounds):
-        for name, work in works.items():
-            start = time.thread_time()
-            work()
-            least[name] = min(least[name], time.thread_time() - start)
-    return least
+def least_microseconds(work: Callable[[str], object], text: str, rounds: int) -> float:
+    """Return the least CPU time of one call, of so many rounds of a thousand or fewer calls."""
+    times = max(10, 500_000 // len(text))
+    return min(timeit.repeat(lambda: work(text), number=times, repeat=rounds, timer=time.thread_time)) / times * 1e6
 
 
-def repeat_work(work: Callable[[], object], times: int) -> Callable[[], None]:
-    """Return a function that calls another one `times` times."""
-
-    def repeat() -> None:
-        for _ in range(times):
-            work()
-
-    return repeat
-
-
-def _sha256(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
-
-
-def print_speed_table(rounds: int) -> None:
+def speed_table(rounds: int) -> None:
     """Print the time of one estimate by size, and of SHA-256 of the same text."""
-    english, chinese = CLASS_TEXTS["English"].text, CLASS_TEXTS["Chinese"].text
-    rows: list[tuple[object, ...]] = []
-    for size in SIZES:
-        row: list[object] = [f"{size:,}"]
-        for sample in (english, chinese):
+
+    def cells(size: int) -> Iterator[str]:
+        for kind in SPEED_KINDS:
+            sample = CLASS_TEXTS[kind].text
             text = (sample * (size // len(sample) + 1))[:size]
-            times = max(10, 1_000_000 // size // 2)
-            works = {
-                "estimate": repeat_work(partial(ESTIMATOR.estimate_tokens, text), times),
-                "sha256": repeat_work(partial(_sha256, text), times),
-            }
-            least = {name: seconds / times * 1e6 for name, seconds in least_seconds(works, rounds).items()}
-            row += [f"{least['estimate']:.2f}", f"{least['sha256']:.2f}", f"{least['estimate'] / least['sha256']:.1f}"]
-        rows.append(tuple(row))
-    kinds = ("English", "Chinese")
-    columns = ("characters", *(f"{kind}: {part}" for kind in kinds for part in ("µs", "SHA-256", "ratio")))
-    print_table("Time of one estimate", columns, rows)
+            estimate = least_microseconds(ESTIMATOR.estimate_tokens, text, rounds)
+            digest = least_microseconds(lambda text: hashlib.sha256(text.encode()).digest(), text, rounds)
+            yield from (f"{estimate:.2f}", f"{digest:.2f}", f"{estimate / digest:.1f}")
+
+    columns = ("characters", *(f"{kind}: {part}" for kind in SPEED_KINDS for part in ("µs", "SHA-256", "ratio")))
+    titled_table("Time of one estimate", columns, ((f"{size:,}", *cells(size)) for size in SIZES))
 
 
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds: int = parser.parse_args().rounds
-    print_speed_table(rounds)
+    speed_table(parser.parse_args().rounds)
     classes_table()
     recorded = list(sessions())
     if recorded:

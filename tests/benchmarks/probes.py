@@ -15,12 +15,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeAlias
 
 from compaction_hooks import CompactionController, ContextOverflowError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.tokens import CharacterEstimator
+from tests.benchmarks.tables import print_table
 from tests.data import sessions
 
 Chat: TypeAlias = Mapping[str, object]
@@ -181,10 +183,14 @@ def measure(window: int) -> None:
                 shares["memory, by word"].append([share_of_words(probe["answer"], text) for text in texts])
     print(f"\nwindow {window:,}: {len(compactions)} conversations, {sum(compactions)} compactions", end="")
     print(f"; {impossible} conversations cannot be made to fit\n" if impossible else "\n")
-    print("| kind | probes | ours | tail only | tail and identifiers |\n|---|--:|--:|--:|--:|")
-    for kind, rows in sorted(shares.items()):
-        means = (sum(row[i] for row in rows) / len(rows) for i in range(3))
-        print(f"| {kind} | {len(rows)} | {' | '.join(f'{mean:.1%}' for mean in means)} |")
+    columns = ("kind", "probes", "default summary", "newest text", "newest messages and names")
+    print_table(
+        columns,
+        (
+            (kind, len(rows), *(f"{fmean(column):.1%}" for column in zip(*rows, strict=True)))
+            for kind, rows in sorted(shares.items())
+        ),
+    )
 
 
 def main() -> None:

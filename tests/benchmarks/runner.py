@@ -1,9 +1,9 @@
-"""Run of ours and its peers, each in a process and an environment of its own, with the tables explained in docs/benchmarks.md.
+"""Time of ours and of its peers, and the sizes of their requests: the tables that docs/benchmarks.md explains.
 
-    nox -s benchmark [-- --quick] [-- --only strands langchain]
+    nox -s benchmark [-- --quick] [-- --only ours langchain_middleware]
 
-All peers get the same history, the same instant summarizer and the same tasks, in turns, for several rounds; the figures are
-medians. The nox session makes the environments; a peer without one is left out, and the page names it.
+Each peer runs in a process and an environment of its own, on the same history, with the same instant summarizer; they take turns,
+for several rounds, and the figures are medians. The nox session makes the environments; a peer without one is left out.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from compaction_hooks.installed import package_folder
-from tests.benchmarks import report
-from tests.benchmarks.counting import Counter
-from tests.benchmarks.figures import FLOOR, OURS, Figures, Run
-from tests.benchmarks.history import call_points, grow
-from tests.benchmarks.recorded import longest_sessions
+from tests.benchmarks.tables import digits, print_table
 
 PEERS = {
     "ours": "",
@@ -39,10 +34,9 @@ PEERS = {
     "deepagents_middleware": "deepagents",
     "langmem_node": "langmem",
     "tunacode_controller": "tunacode",
-    "langchain_trim": "langchain",
-    "litellm_trim": "litellm",
 }
 """Environments by module of tests/benchmarks/peers, named as the dependency group without "peer-"; "" is this environment."""
+OURS, FLOOR = "compaction-hooks", "floor"
 FIRST_LARGE = 30_000
 """Number of live messages at which only ours and the floor are timed, since peers take too long."""
 
@@ -54,27 +48,22 @@ class Plan:
     sizes: tuple[int, ...] = (100, 1_000, 10_000, 30_000)
     messages: int = 10_000
     window: int = 200_000
-    recorded_window: int = 64_000
-    idle_rounds: int = 3
-    session_rounds: int = 3
-    recorded_sessions: int = 3
+    rounds: int = 3
 
 
-QUICK = Plan(sizes=(100, 1_000), messages=1_500, idle_rounds=2, session_rounds=2, recorded_sessions=1)
+QUICK = Plan(sizes=(100, 1_000), messages=1_500, rounds=2)
 
 
 class Worker:
     """A peer in its own process."""
 
-    def __init__(self, module: str, python: str) -> None:
-        command = [python, "-m", f"tests.benchmarks.peers.{module}"]
+    def __init__(self, python: Path | str, *arguments: str) -> None:
+        command = [str(python), "-m", *arguments]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=_environment())
-        self.about: dict[str, Any] = self.do("about")
-        self.name: str = self.about["name"]
 
-    def do(self, task: str, **arguments: object) -> Any:
-        """Return the answer to a task.
+    def ask(self, question: object) -> Any:
+        """Return the answer to a line of JSON.
 
         Raises:
             RuntimeError: the process ended; its message is on the standard error.
@@ -82,101 +71,16 @@ class Worker:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        stdin.write(json.dumps({"task": task, **arguments}) + "\n")
+        stdin.write(json.dumps(question) + "\n")
         stdin.flush()
         answer = stdout.readline()
         if not answer:
-            raise RuntimeError(f"{self._process.args!r} ended while it was asked to {task} {arguments}")
+            raise RuntimeError(f"{self._process.args!r} ended while it was asked {question}")
         return json.loads(answer)
 
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
-
-    def usages(self) -> tuple[bool, ...]:
-        """Return False, and True if reported usage makes a difference for this peer."""
-        return (False, True) if self.about["usage"] else (False,)
-
-
-class Measurement:
-    """All tasks of all workers, in turns; figures can be saved after each stage."""
-
-    def __init__(self, plan: Plan, workers: list[Worker], run: Run, save: Path | None) -> None:
-        self._plan = plan
-        self._workers = workers
-        self._players = [worker for worker in workers if worker.about["sessions"]]
-        self._run = run
-        self._save = save
-        self._found = {(w.name, usage): Figures(w.name, usage) for w in workers for usage in w.usages()}
-        run.figures = list(self._found.values())
-        run.peers = {worker.name: worker.about for worker in workers}
-
-    def measure(self) -> None:
-        """Do all tasks; peak memory is last, as it takes longest."""
-        for messages in self._plan.sizes:
-            self._idle(messages)
-        for usage in (False, True):
-            self._session(usage)
-        self._recordings()
-        for usage in (False, True):
-            self._peak(usage)
-
-    def _idle(self, messages: int) -> None:
-        for _, worker, usage in _turns(self._plan.idle_rounds, self._workers):
-            if messages < FIRST_LARGE or worker.name in (OURS, FLOOR):
-                seconds = worker.do("idle", messages=messages, usage=usage)
-                self._found[worker.name, usage].idle.setdefault(messages, []).append(seconds)
-        self._done(f"one call at {messages:,} messages")
-
-    def _session(self, usage: bool) -> None:
-        task = self._session_task(usage)
-        for _, worker, _ in _turns(1, self._players, usages=(usage,)):
-            self._found[worker.name, usage].sent = worker.do("count", **task)
-        for number, worker, _ in _turns(self._plan.session_rounds, self._players, usages=(usage,)):
-            if number == 0 or not worker.about["sampled"]:  # a sample takes so long that one round is enough
-                self._found[worker.name, usage].spent.append(worker.do("clock", **task))
-        self._done(f"session {'with' if usage else 'without'} usage")
-
-    def _recordings(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, messages in longest_sessions(self._plan.recorded_sessions):
-                self._run.recorded[name] = len(messages)
-                path = Path(folder) / f"{len(self._run.recorded)}.json"
-                path.write_text(json.dumps(messages), encoding="utf-8")
-                # Without usage: the recorded counts are of other contexts than these.
-                task = {
-                    "source": str(path),
-                    "messages": len(messages),
-                    "window": self._plan.recorded_window,
-                    "usage": False,
-                }
-                for worker in self._players:
-                    figures = worker.do("count", **task), worker.do("clock", **task)
-                    self._found[worker.name, False].recorded[name] = figures
-                self._done(f"recorded session: {name}")
-
-    def _peak(self, usage: bool) -> None:
-        for _, worker, _ in _turns(1, self._players, usages=(usage,)):
-            if not worker.about["sampled"]:  # a sampled peer keeps nothing between calls
-                self._found[worker.name, usage].peak = worker.do("peak", **self._session_task(usage))
-        self._done(f"memory {'with' if usage else 'without'} usage")
-
-    def _session_task(self, usage: bool) -> dict[str, object]:
-        return {"source": "", "messages": self._plan.messages, "window": self._plan.window, "usage": usage}
-
-    def _done(self, stage: str) -> None:
-        print(f"{datetime.now(UTC):%H:%M:%S}  {stage}", file=sys.stderr, flush=True)
-        if self._save:
-            self._run.save(self._save)
-
-
-def _turns(
-    rounds: int, workers: Iterable[Worker], usages: tuple[bool, ...] = (False, True)
-) -> Iterator[tuple[int, Worker, bool]]:
-    """Yield every worker in every round, so that temporary load on the machine slows all of them."""
-    for number in range(rounds):
-        for worker in workers:
-            yield from ((number, worker, usage) for usage in worker.usages() if usage in usages)
 
 
 def _environment() -> dict[str, str]:
@@ -186,58 +90,122 @@ def _environment() -> dict[str, str]:
     return os.environ | ranks | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONHASHSEED": "0"}
 
 
-def _python(environments: Path, name: str) -> str | None:
-    if not name:
-        return sys.executable
-    python = environments / name / "bin" / "python"
-    return str(python) if python.exists() else None
+def find_python(environments: Path, name: str) -> Path | None:
+    """Return the Python of a peer's environment; None if there is none."""
+    python = environments / name / "bin" / "python" if name else Path(sys.executable)
+    return python if python.exists() else None
 
 
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+@dataclass(slots=True)
+class Figures:
+    """One peer's figures, with or without reported usage.
+
+    Attributes:
+        idle: Seconds of one call when nothing is due, of each round, by the number of live messages.
+        sent: Its requests in the whole session, as `scenarios.Sent`.
+        spent: Their times, as `scenarios.Spent`, of each round.
+    """
+
+    peer: str
+    worker: Worker
+    usage: bool
+    idle: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    sent: dict[str, Any] = field(default_factory=dict[str, Any])
+    spent: list[dict[str, float | None]] = field(default_factory=list[dict[str, float | None]])
+
+    @property
+    def title(self) -> str:
+        return self.peer + (", with usage" if self.usage else "")
+
+    def idle_seconds(self, messages: int) -> float | None:
+        """Return the median over the rounds."""
+        return median(self.idle[messages]) if messages in self.idle else None
+
+    def seconds(self, kind: str) -> float | None:
+        """Return the median over the rounds of "total" or "compaction"; None if nothing was compacted."""
+        found = [seconds for spent in self.spent if (seconds := spent[kind]) is not None]
+        return median(found) if found else None
 
 
-def _new_run(plan: Plan, command: str) -> Run:
-    history = grow(plan.messages)
-    return Run(
-        date=f"{datetime.now(UTC):%Y-%m-%d}",
-        machine=f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
-        command=command,
-        messages=len(history),
-        tokens=Counter().request_tokens(history),
-        calls=len(call_points(history)),
-        window=plan.window,
-        recorded_window=plan.recorded_window,
-    )
+def measure(plan: Plan, found: list[Figures]) -> None:
+    """Do all tasks in turns, so that temporary load on the machine slows all peers."""
+    for messages in plan.sizes:
+        for each in found * plan.rounds:
+            if messages < FIRST_LARGE or each.peer in (OURS, FLOOR):
+                seconds = each.worker.ask({"task": "idle", "messages": messages, "usage": each.usage})
+                each.idle.setdefault(messages, []).append(seconds)
+    for usage in (False, True):
+        session = {"messages": plan.messages, "window": plan.window, "usage": usage}
+        with_usage = [each for each in found if each.usage is usage]
+        for each in with_usage:
+            each.sent = each.worker.ask({"task": "count", **session})
+        for each in with_usage * plan.rounds:
+            each.spent.append(each.worker.ask({"task": "clock", **session}))
+
+
+def print_tables(plan: Plan, found: list[Figures]) -> None:
+    """Print ours over others, single calls, and whole sessions."""
+    print("\n## Ours over others\n")
+    print_table(("", "without usage", "with usage"), _ratios(plan, found))
+    print("\n## A call when nothing is due, in microseconds, by live messages\n")
+    rows = ((each.title, *(digits(each.idle_seconds(size), 1e-6) for size in plan.sizes)) for each in found)
+    print_table(("", *(f"{size:,}" for size in plan.sizes)), rows)
+    print(f"\n## A session of {plan.messages:,} messages in a window of {plan.window:,} tokens\n")
+    columns = ("", "seconds", "one compaction, ms", "calls", "compactions", "over", "broken", "mean tokens sent")
+    by_total = sorted(found, key=lambda each: (each.usage, each.seconds("total") or 0))
+    print_table(columns, map(_session_row, by_total))
+
+
+def _session_row(found: Figures) -> tuple[str, ...]:
+    counts = (f"{found.sent[kind]:,.0f}" for kind in ("calls", "compactions", "over", "broken", "mean_tokens"))
+    return found.title, digits(found.seconds("total")), digits(found.seconds("compaction"), 1e-3), *counts
+
+
+def _ratios(plan: Plan, found: list[Figures]) -> Iterator[tuple[str, str, str]]:
+    by_name = {(each.peer, each.usage): each for each in found}
+
+    def row(title: str, peer: str, seconds: Callable[[Figures], float | None]) -> tuple[str, str, str]:
+        cells: list[str] = []
+        for usage in (False, True):
+            pair = [by_name.get((name, usage)) for name in (OURS, peer)]
+            ours, other = (each and seconds(each) for each in pair)
+            cells.append(f"{ours / other:.2g}" if ours and other else "-")
+        return title, cells[0], cells[1]
+
+    for size in plan.sizes:
+        seconds = partial(Figures.idle_seconds, messages=size)
+        yield row(f"one call at {size:,} messages, over the floor", FLOOR, seconds)
+    for peer in ("strands", "pydantic-ai-harness", "LangChain"):
+        yield row(f"the whole session, over {peer}", peer, lambda each: each.seconds("total"))
+    yield row("one compaction, over LangChain's", "LangChain", lambda each: each.seconds("compaction"))
+
+
+def _start(stack: ExitStack, modules: Iterable[str], environments: Path) -> Iterator[Figures]:
+    for module in modules:
+        python = find_python(environments, PEERS[module])
+        if python is None:
+            print(f"{module}: no environment, left out")
+            continue
+        worker = Worker(python, "tests.benchmarks.peers.worker", module)
+        stack.callback(worker.close)
+        about = worker.ask({"task": "about"})
+        print(", ".join([about["name"], *(f"{name} {version}" for name, version in about["versions"].items())]))
+        for usage in (False, True) if about["usage"] else (False,):
+            yield Figures(about["name"], worker, usage)
 
 
 def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--environments", type=Path, default=Path(".nox/peers"), help="folder of the peers' environments"
-    )
+    parser.add_argument("--environments", type=Path, default=Path(".nox/peers"), help="folder of the environments")
     parser.add_argument("--quick", action="store_true", help="a short run")
-    parser.add_argument(
-        "--only", nargs="+", default=list(PEERS), choices=PEERS, help="modules in tests/benchmarks/peers"
-    )
-    parser.add_argument("--save", type=Path, help="keep the figures in this file, for tests.benchmarks.report")
+    parser.add_argument("--only", nargs="+", default=list(PEERS), choices=PEERS, help="modules of peers")
     chosen = parser.parse_args()
     plan = QUICK if chosen.quick else Plan()
-    run = _new_run(plan, "nox -s benchmark" + (" -- --quick" if chosen.quick else ""))
     with ExitStack() as stack:
-        workers: list[Worker] = []
-        for module in chosen.only:
-            python = _python(chosen.environments, PEERS[module])
-            if python is None:
-                run.missing.append(module)
-                continue
-            workers.append(Worker(module, python))
-            stack.callback(workers[-1].close)
-        Measurement(plan, workers, run, chosen.save).measure()
-    print(report.page(run))
+        found = list(_start(stack, chosen.only, chosen.environments))
+        measure(plan, found)
+    print_tables(plan, found)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def test_the_list_of_pages_has_four_kinds() -> None:
 def test_every_module_that_a_page_runs_is_there() -> None:
     modules = {name for page in PAGES for name in re.findall(r"python -m (tests[.\w]*\w)", text(page))}
     paths = [ROOT / name.replace(".", "/") for name in modules]
-    assert len(paths) > 5
+    assert paths
     assert not [
         path for path in paths if not path.with_suffix(".py").is_file() and not (path / "__main__.py").is_file()
     ]

@@ -3,80 +3,51 @@
     python -m tests.benchmarks.money [--window 200000 64000] [--quick] [--environments FOLDER]
 
 Needs the recordings next to the checkout (`../shared/data`); no model, no network. Every conversation of more than half the
-window is played call by call; `--quick` takes every eighth. A peer is run by FOLDER/<environment>/bin/python, or by this Python
-if the folder is missing and the package is installed here; a peer that cannot be run is named and left out.
-Takes about six minutes on a free machine, half of it in peers. docs/prompt-caches.md has the method and the results.
+window is played call by call; `--quick` takes every eighth. A peer is run by FOLDER/<environment>/bin/python; one without an
+environment is named and left out. docs/prompt-caches.md has the method and the results.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from tests.benchmarks.money.conversations import Conversation, conversations
 from tests.benchmarks.money.playing import Score, play
-from tests.benchmarks.money.report import better, price_table, score_table
-from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, Strategy
-from tests.benchmarks.money.workers import peer
+from tests.benchmarks.money.rules import RULES, CacheRules
+from tests.benchmarks.money.strategies import NOTHING, OURS, VARIANTS, PeerRun, Strategy
+from tests.benchmarks.runner import Worker, find_python
+from tests.benchmarks.tables import print_table
 
-WINDOWS: Final = (200_000, 64_000)
-QUICK: Final = 8
-
-
-class PeerPlan(NamedTuple):
-    """A peer: its name in the table, its environment, its package, its worker with arguments."""
-
-    name: str
-    environment: str
-    package: str
-    module: str
-    arguments: tuple[str, ...] = ()
-
-
-PEERS: Final = (
-    PeerPlan("LangChain", "langchain", "langchain", "langchain_worker", ("summarization",)),
-    PeerPlan(
-        "LangChain, keeps 10 %, whole text", "langchain", "langchain", "langchain_worker", ("summarization-whole",)
-    ),
-    PeerPlan("LangChain ClearToolUsesEdit", "langchain", "langchain", "langchain_worker", ("clear-tool-uses",)),
-    PeerPlan("LangChain trim_messages", "langchain", "langchain", "langchain_worker", ("trim",)),
-    PeerPlan("deepagents", "deepagents", "deepagents", "deepagents_worker"),
-    PeerPlan("langmem", "langmem", "langmem", "shared_worker", ("langmem_node",)),
-    PeerPlan(
-        "pydantic-ai-harness", "harness", "pydantic_ai_harness", "shared_worker", ("pydantic_ai_harness_compaction",)
-    ),
-    PeerPlan(
-        "summarization-pydantic-ai",
-        "summarization",
-        "pydantic_ai_summarization",
-        "shared_worker",
-        ("summarization_pydantic_ai",),
-    ),
-    PeerPlan("tunacode-cli", "tunacode", "tunacode", "shared_worker", ("tunacode_controller",)),
-)
+PEERS: Final = {
+    "langchain_middleware": "langchain",
+    "langchain_whole": "langchain",
+    "langchain_clear": "langchain",
+    "langchain_trim": "langchain",
+    "deepagents_middleware": "deepagents",
+    "langmem_node": "langmem",
+    "pydantic_ai_harness_compaction": "harness",
+    "summarization_pydantic_ai": "summarization",
+    "tunacode_controller": "tunacode",
+}
+"""Environments by module of tests/benchmarks/peers."""
 
 
-def _runnable(plans: Sequence[PeerPlan], folder: Path | None) -> Iterator[tuple[str, AbstractContextManager[Strategy]]]:
-    for plan in plans:
-        own = folder / plan.environment / "bin" / "python" if folder else None
-        if own is not None and own.exists() and _has(own, plan.package):
-            yield plan.name, peer(plan.name, str(own), plan.module, *plan.arguments)
-        elif find_spec(plan.package) is not None:
-            yield plan.name, peer(plan.name, sys.executable, plan.module, *plan.arguments)
-        else:
-            print(f"{plan.name}: {plan.package} is not installed, left out", file=sys.stderr)
-
-
-def _has(python: Path, package: str) -> bool:
-    """Whether another Python can import a package."""
-    return subprocess.run([python, "-c", f"import {package}"], capture_output=True, check=False).returncode == 0
+def _peers(stack: ExitStack, environments: Path) -> Iterator[Strategy]:
+    for module, environment in PEERS.items():
+        python = find_python(environments, environment)
+        if python is None:
+            print(f"{module}: no environment, left out", file=sys.stderr)
+            continue
+        worker = Worker(python, "tests.benchmarks.money.worker", module)
+        stack.callback(worker.close)
+        yield Strategy(module, partial(PeerRun, worker))
 
 
 def measure(window: int, played: Sequence[Conversation], strategies: Sequence[Strategy]) -> dict[str, Score]:
@@ -89,30 +60,51 @@ def measure(window: int, played: Sequence[Conversation], strategies: Sequence[St
     return scores
 
 
+def score_row(name: str, score: Score) -> tuple[object, ...]:
+    """Return dollars by model, retention, and the requests with a fault."""
+    dollars = (f"${score.bills[rules.model].dollars(rules):.2f}" for rules in RULES)
+    shares = (f"{score.names_known / max(score.names, 1):.1%}", f"{score.probes_known / max(score.probes, 1):.1%}")
+    return name, *dollars, *shares, score.refused, score.broken, score.changes
+
+
+def find_better(scores: Mapping[str, Score], peers: Sequence[str]) -> Iterator[str]:
+    """Yield each peer that is cheaper under some rules and keeps more names without keeping fewer answers, or the reverse.
+
+    Cost is for each answered call. A peer with calls larger than the window, or with broken requests, is not better.
+    """
+    own = scores[OURS.name]
+    for name in peers:
+        score = scores[name]
+        names = score.names_known / max(score.names, 1) - own.names_known / max(own.names, 1)
+        probes = score.probes_known / max(score.probes, 1) - own.probes_known / max(own.probes, 1)
+        models = [rules.model for rules in RULES if _cost(score, rules) < _cost(own, rules)]
+        if models and min(names, probes) >= 0 < max(names, probes) and not (score.refused or score.broken):
+            yield f"{name} is cheaper ({', '.join(models)}) and keeps more than {OURS.name}"
+
+
+def _cost(score: Score, rules: CacheRules) -> float:
+    return score.bills[rules.model].dollars(rules) / max(score.calls - score.refused, 1)
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print a table for each window."""
     # Hide the warnings about conversations whose own request fills the window; the table counts them like others.
     logging.getLogger("compaction_hooks").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--window", type=int, nargs="+", default=WINDOWS, help="context windows, in tokens")
-    parser.add_argument("--quick", action="store_true", help=f"every {QUICK}th conversation")
-    parser.add_argument("--environments", type=Path, help="a folder with an environment for each peer")
-    arguments = parser.parse_args()
-    print(*price_table(), sep="\n")
+    parser.add_argument("--window", type=int, nargs="+", default=(200_000, 64_000), help="context windows, in tokens")
+    parser.add_argument("--quick", action="store_true", help="every eighth conversation")
+    parser.add_argument("--environments", type=Path, default=Path(".nox/peers"), help="folder of the environments")
+    chosen = parser.parse_args()
+    columns = ("", *(rules.model for rules in RULES), "names", "probes", "refused", "broken", "prefix changes")
     with ExitStack() as stack:
-        peers = {name: stack.enter_context(each) for name, each in _runnable(PEERS, arguments.environments)}
-        for window in arguments.window:
-            _report(window, [NOTHING, OURS, *VARIANTS, *peers.values()], list(peers), QUICK if arguments.quick else 1)
-
-
-def _report(window: int, strategies: Sequence[Strategy], peers: list[str], every: int) -> None:
-    played = list(conversations(window // 2))[::every]
-    scores = measure(window, played, strategies)
-    tokens, calls = sum(each.tokens for each in played), scores[OURS.name].calls
-    print(f"\nwindow {window:,}: {len(played)} conversations, {tokens / 1e6:.2f}M tokens, {calls:,} calls\n")
-    print(*score_table(scores), sep="\n")
-    for line in better(scores, OURS.name, peers):
-        print(f"\n{line}")
+        peers = list(_peers(stack, chosen.environments))
+        for window in chosen.window:
+            played = list(conversations(window // 2))[:: 8 if chosen.quick else 1]
+            scores = measure(window, played, [NOTHING, OURS, *VARIANTS, *peers])
+            tokens, calls = sum(each.tokens for each in played), scores[OURS.name].calls
+            print(f"\nwindow {window:,}: {len(played)} conversations, {tokens / 1e6:.2f}M tokens, {calls:,} calls\n")
+            print_table(columns, (score_row(*item) for item in scores.items()))
+            print(*find_better(scores, [peer.name for peer in peers]), sep="\n")
 
 
 if __name__ == "__main__":

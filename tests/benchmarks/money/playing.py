@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from compaction_hooks import ContextOverflowError, Usage
 from compaction_hooks.replay.recall import Haystack, Vocabulary, visible_text
+from tests.benchmarks.counting import broken_pairs
 from tests.benchmarks.money.caching import Bill, PromptCaches
 from tests.benchmarks.money.conversations import FORMAT, Conversation
 from tests.benchmarks.money.rules import RULES
@@ -48,11 +49,10 @@ class Score:
 
 def play(conversation: Conversation, strategy: Strategy, window: int) -> Score:
     """Play a conversation call by call in a context window of this many tokens; return its score."""
-    with strategy.begin(window) as run:
-        played = _Played(conversation, run, window)
-        for index in conversation.calls:
-            played.call(index)
-        return played.finish()
+    played = _Played(conversation, strategy.begin(window), window)
+    for index in conversation.calls:
+        played.call(index)
+    return played.finish()
 
 
 class _Played:
@@ -86,7 +86,7 @@ class _Played:
         is_longer = blocks[: len(self._last)] == self._last
         score.changes += not is_longer
         if not (self._last and is_longer):
-            self._is_broken = _is_broken(sent)
+            self._is_broken = broken_pairs(sent) > 0
         score.broken += self._is_broken
         size = sum(block.tokens for block in blocks)
         if size > self._window:
@@ -127,22 +127,3 @@ class _Played:
 
 def _haystack(messages: Sequence[Chat]) -> Haystack:
     return Haystack(visible_text(piece for message in messages for piece in FORMAT.read(message)))
-
-
-def _is_broken(messages: Sequence[Chat]) -> bool:
-    """Whether a call has no result right after it, or a result no call right before it."""
-    open_calls: set[str] = set()
-    for message in messages:
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in open_calls:
-                return True
-            open_calls.remove(message["tool_call_id"])
-        elif open_calls:
-            return True
-        elif message["role"] == "assistant":
-            open_calls = {_call_id(call) for call in message.get("tool_calls") or ()}
-    return bool(open_calls)
-
-
-def _call_id(call: Mapping[str, object]) -> str:
-    return str(call["id"])

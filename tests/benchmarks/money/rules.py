@@ -20,14 +20,12 @@ class CacheRules:
         lookback_blocks: Number of content blocks before a mark that are searched for an earlier mark; None: all.
     """
 
-    provider: str
     model: str
     input: float
     output: float
     read: float
     write: float
     minimum_tokens: int
-    sources: tuple[str, ...]
     step_tokens: int = 1
     at_marks: bool = False
     marks_system: bool = False
@@ -38,7 +36,9 @@ RULES: Final = (
     CacheRules(
         # From GPT-5.6 on: a mark that OpenAI sets itself at the end of the newest message, found again by exact match; writes
         # cost 1.25 times the input. A mark at the end of the system messages would have to be set by the host.
-        provider="openai",
+        # https://developers.openai.com/api/docs/guides/prompt-caching
+        # https://developers.openai.com/api/docs/models/gpt-6.1-sol
+        # https://github.com/openai/openai-openapi (PromptCacheOptionsParam: one implicit mark, no block lookback)
         model="gpt-6.1-sol",
         input=2.00,
         output=10.00,
@@ -46,15 +46,11 @@ RULES: Final = (
         write=2.50,
         minimum_tokens=1024,
         at_marks=True,
-        sources=(
-            "https://developers.openai.com/api/docs/guides/prompt-caching",
-            "https://developers.openai.com/api/docs/models/gpt-6.1-sol",
-            "https://github.com/openai/openai-openapi (PromptCacheOptionsParam: one implicit mark, no block lookback)",
-        ),
     ),
     CacheRules(
         # Up to GPT-5.5: the longest known prefix, from 1,024 tokens in steps of 128; writing costs nothing.
-        provider="openai",
+        # https://openai.com/index/api-prompt-caching/
+        # https://developers.openai.com/api/docs/models/gpt-5.5
         model="gpt-5.5",
         input=5.00,
         output=30.00,
@@ -62,14 +58,11 @@ RULES: Final = (
         write=5.00,
         minimum_tokens=1024,
         step_tokens=128,
-        sources=(
-            "https://openai.com/index/api-prompt-caching/",
-            "https://developers.openai.com/api/docs/models/gpt-5.5",
-        ),
     ),
     CacheRules(
         # 5-minute entries: write 1.25, read 0.1 times the input; up to four marks; from each, the 20 blocks before it are searched.
-        provider="anthropic",
+        # https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+        # https://platform.claude.com/docs/en/models/sonnet-5/overview
         model="claude-sonnet-5",
         input=2.00,
         output=10.00,
@@ -79,24 +72,17 @@ RULES: Final = (
         at_marks=True,
         marks_system=True,
         lookback_blocks=20,
-        sources=(
-            "https://platform.claude.com/docs/en/build-with-claude/prompt-caching",
-            "https://platform.claude.com/docs/en/models/sonnet-5/overview",
-        ),
     ),
     CacheRules(
         # Implicit: common prefixes at a tenth of the price, writing costs nothing; "no cost saving guarantee".
-        provider="google",
+        # https://ai.google.dev/gemini-api/docs/caching
+        # https://ai.google.dev/gemini-api/docs/pricing (introductory rates to 2026-12-31; the ratios stay)
         model="gemini-3.8-flash",
         input=0.75,
         output=3.75,
         read=0.075,
         write=0.75,
         minimum_tokens=4096,
-        sources=(
-            "https://ai.google.dev/gemini-api/docs/caching",
-            "https://ai.google.dev/gemini-api/docs/pricing (introductory rates to 2026-12-31; the ratios stay)",
-        ),
     ),
 )
 """One current model of each provider, and OpenAI's rules before GPT-5.6, which many models in use still have."""

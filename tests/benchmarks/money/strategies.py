@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from compaction_hooks import (
     CompactionController,
     CompactionSettings,
+    ContextOverflowError,
     ExtractiveSummarizer,
     Summarizer,
     Summary,
@@ -21,6 +22,7 @@ from compaction_hooks.text.shortening import shorten
 from compaction_hooks.view.reductions import shorten_arguments
 from tests.benchmarks.money.conversations import FORMAT
 from tests.benchmarks.money.wire import Chat, tokens_of
+from tests.benchmarks.runner import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Strategy:
     """A strategy: its name in the table, and a function that begins a run in a context window of some tokens."""
 
     name: str
-    begin: Callable[[int], AbstractContextManager[Run]]
+    begin: Callable[[int], Run]
 
 
 # -- nothing
@@ -68,12 +70,7 @@ class _Everything:
         """Ignore it."""
 
 
-@contextmanager
-def _everything(window: int) -> Generator[Run]:
-    yield _Everything()
-
-
-NOTHING = Strategy("no compaction", _everything)
+NOTHING = Strategy("no compaction", lambda _: _Everything())
 
 # -- ours
 
@@ -133,11 +130,7 @@ def _is_down(request: SummaryRequest, /) -> Summary:
 def ours(name: str, settings: CompactionSettings | None = None, summarizer: Summarizer | None = None) -> Strategy:
     """Return our strategy with these settings and this free summarizer; None: the defaults, and a priced summarizer."""
 
-    @contextmanager
-    def begin(window: int) -> Generator[Run]:
-        yield Ours(window, settings or CompactionSettings(), summarizer)
-
-    return Strategy(name, begin)
+    return Strategy(name, lambda window: Ours(window, settings or CompactionSettings(), summarizer))
 
 
 OURS = ours("ours")
@@ -146,6 +139,35 @@ VARIANTS = (
     ours("ours, summariser down: clears and shortens", summarizer=_is_down),
     ours("ours, summary first, no clearing", CompactionSettings(clear_tool_results=False)),
     ours("ours, keeps 12,800", CompactionSettings(keep_recent_tokens=12_800)),
-    ours("ours, keeps 8,000", CompactionSettings(keep_recent_tokens=8_000)),
     ours("ours, triggers at 60 %", CompactionSettings(trigger_ratio=0.6)),
 )
+
+
+# -- peers
+
+
+class PeerRun:
+    """One conversation of a worker (`tests.benchmarks.money.worker`)."""
+
+    def __init__(self, worker: Worker, window: int) -> None:
+        self.summaries: list[SummaryCall] = []
+        self._worker = worker
+        self._seen = 0
+        self._usage: tuple[int, int] | None = None
+        self._made: dict[str, Chat] = {}
+        worker.ask({"window": window})
+
+    def send(self, history: list[Chat]) -> Sequence[Chat]:
+        answer = self._worker.ask({"new": history[self._seen :], "usage": self._usage})
+        self._seen, self._usage = len(history), None
+        self.summaries += [SummaryCall(tokens_of(prompt), tokens_of(text)) for prompt, text in answer["summaries"]]
+        if "overflow" in answer:
+            raise ContextOverflowError(answer["overflow"])
+        return [history[item] if isinstance(item, int) else self._same(item) for item in answer["sent"]]
+
+    def _same(self, message: Chat) -> Chat:
+        """Return the same object for the same message, so that its blocks are read once."""
+        return self._made.setdefault(json.dumps(message), message)
+
+    def report_usage(self, usage: Usage) -> None:
+        self._usage = (usage.input_tokens, usage.output_tokens)

@@ -1,67 +1,73 @@
-"""Conversion of histories to LangChain's messages, and back."""
+"""Peers that take LangChain's messages."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from functools import partial
+from itertools import count
 from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    SystemMessage,
+    convert_to_messages,
+    convert_to_openai_messages,
+)
 from langchain_core.messages.ai import UsageMetadata
 
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported
+from tests.benchmarks.peers.peer import Asked, BasePeer, Chat, Reported
 
-_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-
-
-def convert(history: Sequence[Chat]) -> list[BaseMessage]:
-    """Return a history in LangChain's messages, each with an id."""
-    return [_message(chat, str(number)) for number, chat in enumerate(history)]
+_NUMBERS = count()
 
 
-def is_answer(message: BaseMessage) -> bool:
-    """Whether a message is the model's."""
-    return isinstance(message, AIMessage)
+class LangChainPeer(BasePeer[BaseMessage]):
+    @staticmethod
+    def convert(history: Sequence[Chat]) -> list[BaseMessage]:
+        messages = convert_to_messages(list(history))
+        for message in messages:
+            message.id = f"m{next(_NUMBERS)}"
+        return messages
 
+    @staticmethod
+    def is_answer(message: BaseMessage) -> bool:
+        return isinstance(message, AIMessage)
 
-def chats(message: BaseMessage) -> Sequence[Chat]:
-    """Return a message in OpenAI's form."""
-    chat: Chat = {"role": _ROLES[message.type], "content": message.text}
-    if isinstance(message, AIMessage) and message.tool_calls:
-        chat["tool_calls"] = [
-            {"id": call["id"], "function": {"name": call["name"], "arguments": json.dumps(call["args"])}}
-            for call in message.tool_calls
-        ]
-    if isinstance(message, ToolMessage):
-        chat["tool_call_id"] = message.tool_call_id
-    return (chat,)
-
-
-def report(message: BaseMessage, reported: Reported | None) -> None:
-    """Write usage into an answer, as LangChain's chat models do."""
-    if isinstance(message, AIMessage):
-        message.response_metadata = {"model_provider": "openai"} if reported else {}
-        message.usage_metadata = _usage(reported) if reported else None
-
-
-class LangChainConversation(Conversation[BaseMessage]):
-    """A conversation whose answers have usage, with the system prompt outside of the list, as in agents."""
+    @staticmethod
+    def chats(message: BaseMessage) -> Sequence[Chat]:
+        return convert_to_openai_messages([message])
 
     def append(self, message: BaseMessage, reported: Reported | None) -> None:
-        report(message, reported)
-        (self.head if isinstance(message, SystemMessage) else self.messages).append(message)
+        if isinstance(message, AIMessage):
+            message.response_metadata = {"model_provider": "openai"} if reported else {}
+            message.usage_metadata = _usage(reported) if reported else None
+        self.messages.append(message)
+
+
+class AgentPeer(LangChainPeer):
+    """A peer inside `create_agent`, which keeps the system prompt outside of the list."""
+
+    def append(self, message: BaseMessage, reported: Reported | None) -> None:
+        if isinstance(message, SystemMessage):
+            self.head.append(message)
+        else:
+            super().append(message, reported)
+
+    def summarize_messages(self, middleware: Any, messages: list[BaseMessage], start: str, end: str = "") -> str:
+        """Return a summary of messages, of which the first may be the previous summary between `start` and `end`."""
+
+        def asked() -> Asked:
+            previous, new = None, messages
+            if messages and start in messages[0].text:
+                previous, new = messages[0].text.partition(start)[2].removesuffix(end), messages[1:]
+            return Asked(middleware._format_summary_prompt(messages), convert_to_openai_messages(new), previous)
+
+        return self.summarize(asked)
 
 
 def chat_model(window: int) -> Any:
     """Return a model without answers, for peers that read a model's window and provider."""
     return _OpenAI(responses=[""], profile={"max_input_tokens": window})
-
-
-async def summarize(_: object) -> str:
-    """Return the same summary for every request."""
-    return SUMMARY
 
 
 class _OpenAI(FakeListChatModel):
@@ -72,25 +78,3 @@ class _OpenAI(FakeListChatModel):
 def _usage(reported: Reported) -> UsageMetadata:
     total = reported.input_tokens + reported.output_tokens
     return UsageMetadata(input_tokens=reported.input_tokens, output_tokens=reported.output_tokens, total_tokens=total)
-
-
-def _message(chat: Chat, number: str) -> BaseMessage:
-    content = chat["content"] or ""
-    match chat["role"]:
-        case "system":
-            return SystemMessage(content, id=number)
-        case "user":
-            return HumanMessage(content, id=number)
-        case "tool":
-            return ToolMessage(content, tool_call_id=chat["tool_call_id"], id=number)
-        case _:
-            return AIMessage(content, tool_calls=[_call(call) for call in chat.get("tool_calls") or ()], id=number)
-
-
-def _call(call: Chat) -> Any:
-    function = call["function"]
-    return {"type": "tool_call", "id": call["id"], "name": function["name"], "args": json.loads(function["arguments"])}
-
-
-langchain_peer = partial(Peer[BaseMessage], convert=convert, is_answer=is_answer, chats=chats)
-"""A peer that takes LangChain's messages."""

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.messages import BaseMessage
 
-from tests.benchmarks.peers.langchain_messages import LangChainConversation, chat_model, langchain_peer, summarize
-from tests.benchmarks.peers.peer import RESERVE_TOKENS
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.langchain_messages import AgentPeer, chat_model
+from tests.benchmarks.peers.peer import RESERVE_TOKENS, Summarize
 
 
-class _Middleware(LangChainConversation):
-    def __init__(self, window: int) -> None:
-        super().__init__()
+class Peer(AgentPeer):
+    name = "LangChain"
+    packages = ("langchain", "langchain-core")
+    reads_usage = True
+    options: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
         self._middleware: Any = SummarizationMiddleware(
-            chat_model(window), trigger=("tokens", window - RESERVE_TOKENS), summarizer=cast("Any", summarize)
+            chat_model(window),
+            trigger=("tokens", window - RESERVE_TOKENS),  # it has no default
+            summarizer=cast("Any", self._summarize),
+            **self.options,
         )
 
     async def view(self) -> Sequence[BaseMessage]:
@@ -26,14 +33,6 @@ class _Middleware(LangChainConversation):
             self.messages = update["messages"][1:]  # the first one removes all earlier messages
         return self.messages
 
-
-PEER = langchain_peer(
-    name="LangChain",
-    packages=("langchain", "langchain-core"),
-    settings="`SummarizationMiddleware(trigger=('tokens', window - 16,384))` (it has none by default), keeps 20 messages (default)",
-    open=_Middleware,
-    reads_usage=True,
-)
-
-if __name__ == "__main__":
-    serve(PEER)
+    async def _summarize(self, messages: list[BaseMessage]) -> str:
+        start = "Here is a summary of the conversation to date:\n\n"
+        return self.summarize_messages(self._middleware, messages, start)

@@ -1,4 +1,4 @@
-"""langchain-core's trim_messages with its approximate counter: drops the oldest messages, summarizes nothing."""
+"""langchain-core's trim_messages with the arguments of LangGraph's guide to memory: drops the oldest, summarizes nothing."""
 
 from __future__ import annotations
 
@@ -7,41 +7,23 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, trim_messages
 
-from tests.benchmarks.peers.langchain_messages import langchain_peer, report
-from tests.benchmarks.peers.peer import RESERVE_TOKENS, Conversation, Reported
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.langchain_messages import LangChainPeer
+from tests.benchmarks.peers.peer import RESERVE_TOKENS
 
 
-class _Trimmed(Conversation[BaseMessage]):
-    def __init__(self, window: int) -> None:
-        super().__init__()
-        self._max_tokens = window - RESERVE_TOKENS
-
-    def append(self, message: BaseMessage, reported: Reported | None) -> None:
-        report(message, reported)
-        self.messages.append(message)
+class Peer(LangChainPeer):
+    name = "LangChain trim_messages"
+    packages = ("langchain-core",)
 
     async def view(self) -> Sequence[BaseMessage]:
         trimmed: Any = trim_messages(
             self.messages,
-            max_tokens=self._max_tokens,
+            max_tokens=self.window - RESERVE_TOKENS,
             token_counter="approximate",
             strategy="last",
             start_on="human",
+            end_on=("human", "tool"),
             include_system=True,
         )
         messages: Sequence[BaseMessage] = trimmed
         return messages
-
-
-PEER = langchain_peer(
-    name="langchain-core trim_messages",
-    packages=("langchain-core",),
-    settings="`trim_messages(max_tokens=window - 16,384, token_counter='approximate', strategy='last', start_on='human', "
-    "include_system=True)`; it summarises nothing",
-    open=_Trimmed,
-    sampled_calls=200,
-)
-
-if __name__ == "__main__":
-    serve(PEER)

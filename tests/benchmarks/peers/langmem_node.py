@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages, get_buffer_string
 from langchain_core.runnables import RunnableLambda
 from langmem.short_term import SummarizationNode
 
-from tests.benchmarks.peers.langchain_messages import langchain_peer, report
-from tests.benchmarks.peers.peer import RESERVE_TOKENS, SUMMARY, Conversation, Reported
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.langchain_messages import LangChainPeer
+from tests.benchmarks.peers.peer import RESERVE_TOKENS, Asked, Summarize
+
+_PREVIOUS = re.compile(r"^This is summary of the conversation so far: (.*)\n\nExtend this", re.DOTALL)
 
 
-async def _summarize(_: object) -> AIMessage:
-    return AIMessage(SUMMARY)
+class Peer(LangChainPeer):
+    name = "langmem"
+    packages = ("langmem", "langchain-core")
 
-
-class _Node(Conversation[BaseMessage]):
-    def __init__(self, window: int) -> None:
-        super().__init__()
-        model: Any = RunnableLambda(_summarize)
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
+        model: Any = RunnableLambda(self._summarize)
         self._node: Any = SummarizationNode(model=model, max_tokens=window - RESERVE_TOKENS, max_summary_tokens=1_000)
         self._context: dict[str, Any] = {}
-
-    def append(self, message: BaseMessage, reported: Reported | None) -> None:
-        report(message, reported)
-        self.messages.append(message)
 
     async def view(self) -> Sequence[BaseMessage]:
         update = await self._node.ainvoke({"messages": self.messages, "context": self._context})
@@ -35,13 +32,10 @@ class _Node(Conversation[BaseMessage]):
         messages: Sequence[BaseMessage] = update["summarized_messages"]
         return messages
 
+    async def _summarize(self, asked: list[BaseMessage]) -> AIMessage:
+        def request() -> Asked:
+            *messages, instruction = asked
+            previous = _PREVIOUS.search(instruction.text)
+            return Asked(get_buffer_string(asked), convert_to_openai_messages(messages), previous and previous[1])
 
-PEER = langchain_peer(
-    name="langmem",
-    packages=("langmem", "langchain-core"),
-    settings="`SummarizationNode(max_tokens=window - 16,384, max_summary_tokens=1_000)`, all messages kept in the state (default)",
-    open=_Node,
-)
-
-if __name__ == "__main__":
-    serve(PEER)
+        return AIMessage(self.summarize(request))

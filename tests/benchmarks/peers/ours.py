@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from compaction_hooks import CompactionController, SummaryRequest, Usage
+from compaction_hooks import CompactionController, Usage
 from compaction_hooks.session.controller import DEFAULT_SESSION
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported, copy_list, is_assistant, itself
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.peer import Asked, Chat, ChatPeer, Reported, Summarize
 
 
-def _summarize(_: SummaryRequest, /) -> str:
-    return SUMMARY
+class Peer(ChatPeer):
+    name = "compaction-hooks"
+    packages = ("compaction-hooks",)
+    reads_usage = True
 
-
-class _Ours(Conversation[Chat]):
-    def __init__(self, window: int) -> None:
-        super().__init__()
-        hooks = CompactionController(context_window=window, summarizer=_summarize)
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
+        hooks = CompactionController(
+            context_window=window, summarizer=lambda request: summarize(lambda: Asked(request.prompt))
+        )
         self._transform: Any = hooks.transform_context  # typed for read-only mappings, which these dicts are too
         self._session = hooks.session(DEFAULT_SESSION)
         self._usage: Usage | None = None
@@ -34,18 +35,3 @@ class _Ours(Conversation[Chat]):
             self._usage = None
         view: Sequence[Chat] = await self._transform(self.messages)
         return view
-
-
-PEER = Peer(
-    name="compaction-hooks",
-    packages=("compaction-hooks",),
-    settings="`controller.transform_context(messages)`, defaults: trigger window - 16,384, 20,000 tokens kept",
-    open=_Ours,
-    convert=copy_list,
-    is_answer=is_assistant,
-    chats=itself,
-    reads_usage=True,
-)
-
-if __name__ == "__main__":
-    serve(PEER)

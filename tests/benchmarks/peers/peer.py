@@ -1,24 +1,31 @@
-"""The interface of a peer in the benchmark: open a conversation, add a message, get the view before a model call."""
+"""The interface of a peer: one conversation, with its host's list and the view before each model call."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 Chat: TypeAlias = dict[str, Any]
 """A message of OpenAI's chat completions."""
 M = TypeVar("M")
 """A message of the peer's framework."""
 
-SUMMARY = "\n".join(
-    f"- {number}. The user asked for a change; what was read, decided and written is kept in this line of the summary."
-    for number in range(1, 31)
-)
-"""The instant answer of every summarizer: 30 lines, about 700 tokens."""
 RESERVE_TOKENS = 16_384
 """Our default reserve, also for peers without a default of their own."""
+
+
+class Asked(NamedTuple):
+    """A request for a summary: the prompt; the messages in it and the previous summary, if the peer hands them over."""
+
+    prompt: str
+    messages: Sequence[Chat] | None = None
+    previous: str | None = None
+
+
+Summarize: TypeAlias = Callable[[Callable[[], Asked]], str]
+"""A summarizer of all peers. It gets a function, so that one that needs no request spends no time on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +36,41 @@ class Reported:
     output_tokens: int
 
 
-class Conversation(ABC, Generic[M]):
-    """One conversation of a peer, with its host's list."""
+class BasePeer(ABC, Generic[M]):
+    """A way to keep one conversation inside the window.
 
-    def __init__(self) -> None:
+    Attributes:
+        name: Its name in the tables.
+        packages: Distributions whose versions are printed with the figures.
+        reads_usage: Whether its decisions depend on the provider's token counts.
+        messages: The host's list.
+        head: Messages that the host sends before the view, and the peer does not see.
+    """
+
+    name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+    reads_usage: ClassVar[bool] = False
+
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        self.window = window
+        self.summarize = summarize
         self.messages: list[M] = []
         self.head: list[M] = []
-        """Messages that the host sends before the view, and the peer does not see."""
+
+    @staticmethod
+    @abstractmethod
+    def convert(history: Sequence[Chat]) -> list[M]:
+        """Return a history in the framework's messages; rounds of results may become one message."""
+
+    @staticmethod
+    @abstractmethod
+    def is_answer(message: M) -> bool:
+        """Whether a message is the model's, so that a call precedes it."""
+
+    @staticmethod
+    @abstractmethod
+    def chats(message: M) -> Sequence[Chat]:
+        """Return the messages that the provider would receive for one message."""
 
     def append(self, message: M, reported: Reported | None) -> None:
         """Add a new message as the host does, an answer possibly with its usage. Not timed."""
@@ -46,46 +81,17 @@ class Conversation(ABC, Generic[M]):
         """Return the list to send after `head`, as before a model call. This is timed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Peer(Generic[M]):
-    """A way to keep a conversation inside the window.
+class ChatPeer(BasePeer[Chat]):
+    """A peer that takes OpenAI's messages."""
 
-    Attributes:
-        name: Its name in the tables.
-        packages: Distributions whose versions are printed with the figures.
-        settings: Its set-up, in words.
-        open: Opens a conversation with a window in tokens.
-        convert: Converts a whole history to its framework's messages; rounds of results may become one message.
-        is_answer: Whether a message is the model's, so that a call precedes it.
-        chats: Converts one message to those that the provider would receive.
-        reads_usage: Whether its decisions depend on the provider's token counts.
-        sampled_calls: Number of calls to make in a conversation, for a peer that reads the whole history in each call and keeps
-            no state. None: all calls.
-        plays_sessions: Whether it is fast enough to play whole sessions.
-    """
+    @staticmethod
+    def convert(history: Sequence[Chat]) -> list[Chat]:
+        return list(history)
 
-    name: str
-    packages: tuple[str, ...]
-    settings: str
-    open: Callable[[int], Conversation[M]]
-    convert: Callable[[Sequence[Chat]], list[M]]
-    is_answer: Callable[[M], bool]
-    chats: Callable[[M], Sequence[Chat]]
-    reads_usage: bool = False
-    sampled_calls: int | None = None
-    plays_sessions: bool = True
+    @staticmethod
+    def is_answer(message: Chat) -> bool:
+        return bool(message["role"] == "assistant")
 
-
-def copy_list(history: Sequence[Chat]) -> list[Chat]:
-    """Return a copy of the list, for peers with OpenAI's messages."""
-    return list(history)
-
-
-def is_assistant(message: Chat) -> bool:
-    """Whether an OpenAI message is the model's."""
-    return bool(message["role"] == "assistant")
-
-
-def itself(message: Chat) -> Sequence[Chat]:
-    """Return the OpenAI message itself, as it is sent."""
-    return (message,)
+    @staticmethod
+    def chats(message: Chat) -> Sequence[Chat]:
+        return (message,)

@@ -1,9 +1,8 @@
-"""Conversion of histories to pydantic-ai's messages, and back: all messages between two responses are one request."""
+"""Peers that take pydantic-ai's messages: all messages between two responses are one request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -20,49 +19,45 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported
+from tests.benchmarks.peers.peer import Asked, BasePeer, Chat, Reported, Summarize
 
 
-def convert(history: Sequence[Chat]) -> list[ModelMessage]:
-    """Return a history in pydantic-ai's messages."""
-    made: list[ModelMessage] = []
-    names: dict[str, str] = {}
-    for chat in history:
-        if chat["role"] == "assistant":
-            calls = [
-                ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"])
-                for call in chat.get("tool_calls") or ()
-            ]
-            names |= {call.tool_call_id: call.tool_name for call in calls}
-            made.append(ModelResponse(parts=[*([TextPart(chat["content"])] if chat["content"] else []), *calls]))
-        elif made and isinstance(made[-1], ModelRequest):
-            made[-1] = ModelRequest(parts=[*made[-1].parts, _part(chat, names)])
-        else:
-            made.append(ModelRequest(parts=[_part(chat, names)]))
-    return made
+class PydanticAIPeer(BasePeer[ModelMessage]):
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
+        self.model = FunctionModel(self._answer)
 
+    async def _answer(self, asked: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        text = self.summarize(lambda: Asked("".join(str(part.content) for message in asked for part in message.parts)))  # type: ignore[union-attr]
+        # Without usage the model would count every word of its input.
+        return ModelResponse(parts=[TextPart(text)], usage=RequestUsage(input_tokens=1, output_tokens=1))
 
-def is_answer(message: ModelMessage) -> bool:
-    """Whether a message is the model's."""
-    return isinstance(message, ModelResponse)
+    @staticmethod
+    def convert(history: Sequence[Chat]) -> list[ModelMessage]:
+        """Return a history in pydantic-ai's messages."""
+        made: list[ModelMessage] = []
+        names: dict[str, str] = {}
+        for chat in history:
+            if chat["role"] == "assistant":
+                calls = [
+                    ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"])
+                    for call in chat.get("tool_calls") or ()
+                ]
+                names |= {call.tool_call_id: call.tool_name for call in calls}
+                made.append(ModelResponse(parts=[*([TextPart(chat["content"])] if chat["content"] else []), *calls]))
+            elif made and isinstance(made[-1], ModelRequest):
+                made[-1] = ModelRequest(parts=[*made[-1].parts, _part(chat, names)])
+            else:
+                made.append(ModelRequest(parts=[_part(chat, names)]))
+        return made
 
+    @staticmethod
+    def is_answer(message: ModelMessage) -> bool:
+        return isinstance(message, ModelResponse)
 
-def chats(message: ModelMessage) -> Sequence[Chat]:
-    """Return a message in OpenAI's form."""
-    return list(_request_chats(message)) if isinstance(message, ModelRequest) else (_response_chat(message),)
-
-
-async def _summarize(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
-    # Without usage the model would count every word of its input.
-    return ModelResponse(parts=[TextPart(SUMMARY)], usage=RequestUsage(input_tokens=1, output_tokens=1))
-
-
-SUMMARIZER = FunctionModel(_summarize)
-"""A model that returns the same summary for every request."""
-
-
-class PydanticAIConversation(Conversation[ModelMessage]):
-    """A conversation whose answers have usage."""
+    @staticmethod
+    def chats(message: ModelMessage) -> Sequence[Chat]:
+        return list(_request_chats(message)) if isinstance(message, ModelRequest) else (_response_chat(message),)
 
     def append(self, message: ModelMessage, reported: Reported | None) -> None:
         if isinstance(message, ModelResponse):
@@ -106,7 +101,3 @@ def _response_chat(message: ModelResponse) -> Chat:
         if isinstance(part, ToolCallPart)
     ]
     return {"role": "assistant", "content": text, "tool_calls": calls}
-
-
-pydantic_ai_peer = partial(Peer[ModelMessage], convert=convert, is_answer=is_answer, chats=chats)
-"""A peer that takes pydantic-ai's messages."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.benchmarks.floor import Floor
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported, copy_list, is_assistant, itself
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.peer import Asked, Chat, ChatPeer, Reported, Summarize
 
 
-class _Floor(Conversation[Chat]):
-    def __init__(self, window: int) -> None:
-        super().__init__()
-        self._floor = Floor(window=window, summarize=lambda _: SUMMARY)
+class Peer(ChatPeer):
+    name = "floor"
+    reads_usage = True
+
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
+        self._floor = Floor(window=window, summarize=lambda covered: summarize(lambda: Asked("", covered)))
         self._reported = 0
 
     def append(self, message: Chat, reported: Reported | None) -> None:
@@ -24,18 +26,3 @@ class _Floor(Conversation[Chat]):
             self._floor.report_usage(self._reported)
             self._reported = 0
         return await self._floor.transform_context(self.messages)
-
-
-PEER = Peer(
-    name="floor",
-    packages=(),
-    settings="tests/benchmarks/floor.py: trigger window - 16,384, 20,000 tokens kept, 3 characters a token",
-    open=_Floor,
-    convert=copy_list,
-    is_answer=is_assistant,
-    chats=itself,
-    reads_usage=True,
-)
-
-if __name__ == "__main__":
-    serve(PEER)

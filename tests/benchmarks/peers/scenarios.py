@@ -1,4 +1,4 @@
-"""Measurements of a peer: one call when nothing is due, whole conversations, their contexts, their memory.
+"""Measurements of a peer: one call when nothing is due, the times and the contexts of a whole conversation.
 
 Times are processor time of the whole process, so that other work on the machine has little influence.
 """
@@ -6,7 +6,6 @@ Times are processor time of the whole process, so that other work on the machine
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -15,8 +14,13 @@ from time import process_time
 from typing import Generic, TypeAlias, TypedDict
 
 from tests.benchmarks.counting import Counter, broken_pairs
-from tests.benchmarks.peers.peer import Chat, Conversation, M, Peer, Reported
+from tests.benchmarks.peers.peer import Asked, BasePeer, Chat, M, Reported
 
+SUMMARY = "\n".join(
+    f"- {number}. The user asked for a change; what was read, decided and written is kept in this line of the summary."
+    for number in range(1, 31)
+)
+"""The instant answer of every summarizer: 30 lines, about 700 tokens."""
 UNLIMITED = 1_000_000_000
 """In tokens; no compaction is ever due in this window."""
 ROUND_SECONDS = 0.1
@@ -24,7 +28,12 @@ ROUND_SECONDS = 0.1
 TOKENS_PER_MESSAGE = 510
 """Mean of the generated history."""
 
-Call: TypeAlias = Callable[[Conversation[M]], Awaitable[None]]
+Call: TypeAlias = Callable[[BasePeer[M]], Awaitable[None]]
+
+
+def instant(_: Callable[[], Asked]) -> str:
+    """Return the same summary for every request."""
+    return SUMMARY
 
 
 class Sent(TypedDict):
@@ -36,7 +45,6 @@ class Sent(TypedDict):
         broken: Contexts with a call without its result, or a result without its call.
         mean_tokens: Mean size of a context.
         compactions: Calls whose context was smaller than the one before.
-        tokens_before: Median size, in tokens, of the contexts before those.
     """
 
     calls: int
@@ -44,40 +52,33 @@ class Sent(TypedDict):
     broken: int
     mean_tokens: float
     compactions: int
-    tokens_before: float
 
 
 class Spent(TypedDict):
-    """Time of a conversation in the peer's code, in seconds; extrapolated to all calls if calls were sampled.
+    """Time of a conversation in the peer's code, in seconds.
 
     Attributes:
         total: Sum of all calls.
         compaction: Median of the calls that compacted; None without one.
-        last: Median of the last hundred calls.
     """
 
     total: float
     compaction: float | None
-    last: float
 
 
 class Play(Generic[M]):
     """A conversation played by one peer: its host adds messages, with a call before each answer.
 
     Args:
-        peer: The peer.
-        history: The whole conversation.
-        window: The window, in tokens.
+        window: In tokens.
         usage: Whether answers have the provider's token counts.
     """
 
-    def __init__(self, peer: Peer[M], history: Sequence[Chat], *, window: int, usage: bool) -> None:
+    def __init__(self, peer: type[BasePeer[M]], history: Sequence[Chat], *, window: int, usage: bool) -> None:
         self._peer = peer
         self._window = window
         self._usage = usage
         self._messages = peer.convert(history)
-        answers = sum(map(peer.is_answer, self._messages))
-        self._stride = max(1, answers // (peer.sampled_calls or answers))
         self._inputs: list[int] = []
         self._outputs: list[int] = []
 
@@ -87,7 +88,7 @@ class Play(Generic[M]):
         self._outputs = [reader.tokens([message]) for message in self._messages if self._peer.is_answer(message)]
         broken = 0
 
-        async def call(conversation: Conversation[M]) -> None:
+        async def call(conversation: BasePeer[M]) -> None:
             nonlocal broken
             view = await conversation.view()
             context = reader.chats([*conversation.head, *view])
@@ -95,14 +96,12 @@ class Play(Generic[M]):
             broken += broken_pairs(context) > 0
 
         await self._play(call)
-        before = [self._inputs[index - 1] for index in self._compactions()]
         return Sent(
             calls=len(self._inputs),
             over=sum(tokens > self._window for tokens in self._inputs),
             broken=broken,
             mean_tokens=mean(self._inputs),
-            compactions=len(before),
-            tokens_before=median(before or [0]),
+            compactions=len(self._compactions()),
         )
 
     async def clock(self) -> Spent:
@@ -110,7 +109,7 @@ class Play(Generic[M]):
         seconds: list[float] = []
         overhead = _clock_seconds()
 
-        async def call(conversation: Conversation[M]) -> None:
+        async def call(conversation: BasePeer[M]) -> None:
             start = process_time()
             await conversation.view()
             seconds.append(max(process_time() - start - overhead, 0))
@@ -119,34 +118,19 @@ class Play(Generic[M]):
             await self._play(call)
         compactions = [seconds[index] for index in self._compactions()]
         return Spent(
-            total=sum(seconds) * self._stride,
+            total=sum(seconds),
             compaction=median(compactions) if compactions else None,
-            last=median(seconds[-100:]),
         )
 
-    async def peak(self) -> int:
-        """Play it and return the peak memory beyond the history, in bytes."""
-
-        async def call(conversation: Conversation[M]) -> None:
-            await conversation.view()
-
-        gc.collect()
-        tracemalloc.start()
-        await self._play(call)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak
-
     async def _play(self, call: Call[M]) -> None:
-        conversation = self._peer.open(self._window)
+        conversation = self._peer(self._window, instant)
         number = 0
         for message in self._messages:
             reported = None
             if self._peer.is_answer(message):
-                if number % self._stride == self._stride // 2:
-                    await call(conversation)
+                await call(conversation)
                 if self._usage:
-                    reported = Reported(self._inputs[number // self._stride], self._outputs[number])
+                    reported = Reported(self._inputs[number], self._outputs[number])
                 number += 1
             conversation.append(message, reported)
 
@@ -154,7 +138,7 @@ class Play(Generic[M]):
         return [index for index in range(1, len(self._inputs)) if self._inputs[index] < self._inputs[index - 1]]
 
 
-async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usage: bool) -> float:
+async def idle_seconds(peer: type[BasePeer[M]], history: Sequence[Chat], size: int, *, usage: bool) -> float:
     """Return the median seconds of one call when nothing is due, with the messages that an agent adds from call to call.
 
     Args:
@@ -165,7 +149,7 @@ async def idle_seconds(peer: Peer[M], history: Sequence[Chat], size: int, *, usa
     messages = peer.convert(history)
     least = size * len(messages) // len(history)
     first = next(number for number, message in enumerate(messages) if number >= least and peer.is_answer(message))
-    conversation = peer.open(UNLIMITED)
+    conversation = peer(UNLIMITED, instant)
     for message in messages[:first]:
         conversation.append(message, None)
     await conversation.view()
@@ -204,7 +188,7 @@ def _clock_seconds() -> float:
 class _Reader(Generic[M]):
     """Reader of a peer's messages in the provider's form, each read once."""
 
-    def __init__(self, peer: Peer[M]) -> None:
+    def __init__(self, peer: type[BasePeer[M]]) -> None:
         self.counter = Counter()
         self._read: dict[int, tuple[M, Sequence[Chat]]] = {}
         self._chats = peer.chats

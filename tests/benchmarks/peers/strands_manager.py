@@ -12,15 +12,15 @@ from strands.event_loop.event_loop import _estimate_input_tokens
 from strands.hooks.events import BeforeModelCallEvent
 from strands.models.model import Model
 
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.peer import Asked, Chat, ChatPeer, Reported, Summarize
 
 
 class _Summarizer(Model):  # type: ignore[misc, unused-ignore]  # untyped where strands is not installed
-    """A model that returns the same summary for every request."""
+    """A model that answers with the summarizer."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, summarize: Summarize) -> None:
         self._window = window
+        self._summarize = summarize
 
     def get_config(self) -> dict[str, int]:
         return {"context_window_limit": self._window}
@@ -33,16 +33,21 @@ class _Summarizer(Model):  # type: ignore[misc, unused-ignore]  # untyped where 
 
     async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         yield {"messageStart": {"role": "assistant"}}
-        yield {"contentBlockDelta": {"delta": {"text": SUMMARY}}}
+        yield {"contentBlockDelta": {"delta": {"text": self._summarize(lambda: Asked(""))}}}
         yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "end_turn"}}
 
 
-class _Managed(Conversation[Chat]):
-    def __init__(self, window: int) -> None:
-        super().__init__()
+class Peer(ChatPeer):
+    name = "strands"
+    packages = ("strands-agents",)
+    reads_usage = True
+
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
         self._manager = SummarizingConversationManager(proactive_compression=True)
-        self._agent: Any = Agent(model=_Summarizer(window), conversation_manager=self._manager, callback_handler=None)
+        model = _Summarizer(window, summarize)
+        self._agent: Any = Agent(model=model, conversation_manager=self._manager, callback_handler=None)
         self.messages = self._agent.messages
 
     def append(self, message: Chat, reported: Reported | None) -> None:
@@ -62,17 +67,32 @@ class _Managed(Conversation[Chat]):
         self._manager._on_before_model_call_threshold(event)
         return self.messages
 
+    @staticmethod
+    def convert(history: Sequence[Chat]) -> list[Chat]:
+        """Return a history in strands' messages: all messages between two answers are one message of the user."""
+        made: list[Chat] = []
+        for chat in history:
+            role = {"system": "system", "assistant": "assistant"}.get(chat["role"], "user")
+            if made and role == "user" and made[-1]["role"] == "user":
+                made[-1]["content"] += _blocks(chat)
+            else:
+                made.append({"role": role, "content": list(_blocks(chat))})
+        return made
 
-def _convert(history: Sequence[Chat]) -> list[Chat]:
-    """Return a history in strands' messages: all messages between two answers are one message of the user."""
-    made: list[Chat] = []
-    for chat in history:
-        role = {"system": "system", "assistant": "assistant"}.get(chat["role"], "user")
-        if made and role == "user" and made[-1]["role"] == "user":
-            made[-1]["content"] += _blocks(chat)
-        else:
-            made.append({"role": role, "content": list(_blocks(chat))})
-    return made
+    @staticmethod
+    def chats(message: Chat) -> Sequence[Chat]:
+        results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+        made: list[Chat] = [
+            {"role": "tool", "tool_call_id": result["toolUseId"], "content": result["content"]} for result in results
+        ]
+        text = "\n".join(block["text"] for block in message["content"] if "text" in block)
+        calls = [
+            {"id": use["toolUseId"], "function": {"name": use["name"], "arguments": json.dumps(use["input"])}}
+            for use in (block["toolUse"] for block in message["content"] if "toolUse" in block)
+        ]
+        if text or calls:
+            made.append({"role": message["role"], "content": text, "tool_calls": calls})
+        return made
 
 
 def _blocks(chat: Chat) -> Iterator[Chat]:
@@ -87,33 +107,3 @@ def _blocks(chat: Chat) -> Iterator[Chat]:
         yield {
             "toolUse": {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
         }
-
-
-def _chats(message: Chat) -> Sequence[Chat]:
-    results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
-    made: list[Chat] = [
-        {"role": "tool", "tool_call_id": result["toolUseId"], "content": result["content"]} for result in results
-    ]
-    text = "\n".join(block["text"] for block in message["content"] if "text" in block)
-    calls = [
-        {"id": use["toolUseId"], "function": {"name": use["name"], "arguments": json.dumps(use["input"])}}
-        for use in (block["toolUse"] for block in message["content"] if "toolUse" in block)
-    ]
-    if text or calls:
-        made.append({"role": message["role"], "content": text, "tool_calls": calls})
-    return made
-
-
-PEER = Peer(
-    name="strands",
-    packages=("strands-agents",),
-    settings="`SummarizingConversationManager(proactive_compression=True)`, defaults: trigger 70 %, summarises 30 % of messages",
-    open=_Managed,
-    convert=_convert,
-    is_answer=lambda message: bool(message["role"] == "assistant"),
-    chats=_chats,
-    reads_usage=True,
-)
-
-if __name__ == "__main__":
-    serve(PEER)

@@ -1,4 +1,4 @@
-"""summarization-pydantic-ai's ContextManagerCapability: its `before_model_request`."""
+"""summarization-pydantic-ai's ContextManagerCapability with its defaults: its `before_model_request`."""
 
 from __future__ import annotations
 
@@ -9,28 +9,20 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai_summarization import ContextManagerCapability
 
-from tests.benchmarks.peers.pydantic_ai_messages import SUMMARIZER, PydanticAIConversation, pydantic_ai_peer
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.peer import Summarize
+from tests.benchmarks.peers.pydantic_ai_messages import PydanticAIPeer
 
 
-class _Capability(PydanticAIConversation):
-    def __init__(self, window: int) -> None:
-        super().__init__()
-        self._capability: Any = ContextManagerCapability(max_tokens=window, summarization_model=SUMMARIZER)
+class Peer(PydanticAIPeer):
+    name = "summarization-pydantic-ai"
+    packages = ("summarization-pydantic-ai", "pydantic-ai-slim")
+
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
+        self._capability: Any = ContextManagerCapability(max_tokens=window, summarization_model=self.model)
 
     async def view(self) -> Sequence[ModelMessage]:
         request = SimpleNamespace(messages=self.messages)
         await self._capability.before_model_request(None, request)
         self.messages = request.messages
         return self.messages
-
-
-PEER = pydantic_ai_peer(
-    name="summarization-pydantic-ai",
-    packages=("summarization-pydantic-ai", "pydantic-ai-slim"),
-    settings="`ContextManagerCapability(max_tokens=window)`, defaults: trigger 90 %, keeps what is being answered",
-    open=_Capability,
-)
-
-if __name__ == "__main__":
-    serve(PEER)

@@ -20,21 +20,18 @@ from tunacode.core.compaction.controller import CompactionController, apply_comp
 from tunacode.core.compaction.summarizer import ContextSummarizer
 from tunacode.core.types.state_structures import ConversationState
 
-from tests.benchmarks.peers.peer import SUMMARY, Chat, Conversation, Peer, Reported
-from tests.benchmarks.peers.worker import serve
+from tests.benchmarks.peers.peer import Asked, BasePeer, Chat, Reported, Summarize
 
 
-async def _summarize(prompt: str, signal: asyncio.Event | None) -> str:
-    return SUMMARY
+class Peer(BasePeer[AgentMessage]):
+    name = "tunacode-cli"
+    packages = ("tunacode-cli", "tiny-agent-os")
 
-
-class _Controlled(Conversation[AgentMessage]):
-    def __init__(self, window: int) -> None:
-        super().__init__()
-        self._window = window
+    def __init__(self, window: int, summarize: Summarize) -> None:
+        super().__init__(window, summarize)
         self._state = ConversationState(max_tokens=window)
         self._manager: Any = SimpleNamespace(session=SimpleNamespace(conversation=self._state, compaction=None))
-        self._controller = CompactionController(state_manager=self._manager, summarizer=ContextSummarizer(_summarize))
+        self._controller = CompactionController(state_manager=self._manager, summarizer=ContextSummarizer(self._answer))
 
     def append(self, message: AgentMessage, reported: Reported | None) -> None:
         # tinyagent has no system message in the list, so it is a user's message before all others here.
@@ -43,15 +40,37 @@ class _Controlled(Conversation[AgentMessage]):
 
     async def view(self) -> Sequence[AgentMessage]:
         self._controller.reset_request_state()
-        outcome = await self._controller.check_and_compact(self._state.messages, max_tokens=self._window, signal=None)
+        outcome = await self._controller.check_and_compact(self._state.messages, max_tokens=self.window, signal=None)
         messages: Sequence[AgentMessage] = self._controller.inject_summary_message(
             apply_compaction_messages(self._manager, outcome.messages)
         )
         return messages
 
+    async def _answer(self, prompt: str, signal: asyncio.Event | None) -> str:
+        return self.summarize(lambda: Asked(prompt))
 
-def _convert(history: Sequence[Chat]) -> list[AgentMessage]:
-    return [_message(chat) for chat in history]
+    @staticmethod
+    def is_answer(message: AgentMessage) -> bool:
+        return isinstance(message, AssistantMessage)
+
+    @staticmethod
+    def convert(history: Sequence[Chat]) -> list[AgentMessage]:
+        return [_message(chat) for chat in history]
+
+    @staticmethod
+    def chats(message: Any) -> Sequence[Chat]:
+        role = {"tool_result": "tool"}.get(message.role, message.role)
+        text = "\n".join(part.text or "" for part in message.content if isinstance(part, TextContent))
+        chat: Chat = {"role": role, "content": text}
+        if isinstance(message, ToolResultMessage):
+            chat["tool_call_id"] = message.tool_call_id
+        if isinstance(message, AssistantMessage):
+            chat["tool_calls"] = [
+                {"id": part.id, "function": {"name": part.name, "arguments": json.dumps(part.arguments)}}
+                for part in message.content
+                if isinstance(part, ToolCallContent)
+            ]
+        return (chat,)
 
 
 def _message(chat: Chat) -> AgentMessage:
@@ -71,32 +90,3 @@ def _message(chat: Chat) -> AgentMessage:
             return AssistantMessage(content=[*text, *calls], stop_reason="tool_calls" if calls else "stop")
         case _:
             return UserMessage(content=text)
-
-
-def _chats(message: Any) -> Sequence[Chat]:
-    role = {"tool_result": "tool"}.get(message.role, message.role)
-    text = "\n".join(part.text or "" for part in message.content if isinstance(part, TextContent))
-    chat: Chat = {"role": role, "content": text}
-    if isinstance(message, ToolResultMessage):
-        chat["tool_call_id"] = message.tool_call_id
-    if isinstance(message, AssistantMessage):
-        chat["tool_calls"] = [
-            {"id": part.id, "function": {"name": part.name, "arguments": json.dumps(part.arguments)}}
-            for part in message.content
-            if isinstance(part, ToolCallContent)
-        ]
-    return (chat,)
-
-
-PEER = Peer(
-    name="tunacode-cli",
-    packages=("tunacode-cli", "tiny-agent-os"),
-    settings="`CompactionController`, asked before every call, defaults: trigger window - 36,384, 20,000 tokens kept",
-    open=_Controlled,
-    convert=_convert,
-    is_answer=lambda message: isinstance(message, AssistantMessage),
-    chats=_chats,
-)
-
-if __name__ == "__main__":
-    serve(PEER)

@@ -1,89 +1,73 @@
 """A peer's own process: reads one task a line from its standard input, and answers each with one line of JSON.
 
-    python -m tests.benchmarks.peers.langchain_middleware
-
-`Worker` defines the tasks and their answers.
+python -m tests.benchmarks.peers.worker langchain_middleware
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
+import importlib
 import json
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any, Generic
+from importlib.metadata import version
+from typing import Any
 
 from tests.benchmarks.history import grow
-from tests.benchmarks.peers.peer import Chat, M, Peer
+from tests.benchmarks.peers.peer import BasePeer
 from tests.benchmarks.peers.scenarios import Play, idle_seconds
 
-PLAY_TASKS = ("count", "clock", "peak")
 ADDED = 400
 """Most messages added while single calls are timed."""
 
+history = cache(grow)
 
-class Worker(Generic[M]):
-    """Runner of the tasks for one peer."""
 
-    def __init__(self, peer: Peer[M]) -> None:
+class Worker:
+    """The tasks of one peer, by name."""
+
+    def __init__(self, peer: type[BasePeer[Any]]) -> None:
         self._peer = peer
-        self._plays: dict[tuple[str, int, int, bool], Play[M]] = {}
+        self._play = cache(self._new_play)
 
-    async def do(self, task: dict[str, Any]) -> object:
-        """Return the answer to a task, by its name: "about", "idle", or one of `Play`: "count", "clock", "peak"."""
-        match task.pop("task"):
-            case "about":
-                return self._about()
-            case "idle":
-                return await self._idle(**task)
-            case str(name) if name in PLAY_TASKS:
-                return await getattr(self._play(**task), name)()
-            case other:
-                raise ValueError(f"no task is called {other!r}")
+    def about(self) -> object:
+        versions = {name: version(name) for name in self._peer.packages}
+        return {"name": self._peer.name, "versions": versions, "usage": self._peer.reads_usage}
 
-    def _about(self) -> dict[str, object]:
-        peer = self._peer
-        return {
-            "name": peer.name,
-            "settings": peer.settings,
-            "versions": {name: importlib.metadata.version(name) for name in peer.packages},
-            "usage": peer.reads_usage,
-            "sampled": peer.sampled_calls,
-            "sessions": peer.plays_sessions,
-        }
+    def idle(self, messages: int, usage: bool) -> object:
+        return asyncio.run(idle_seconds(self._peer, history(messages + ADDED), messages, usage=usage))
 
-    async def _idle(self, messages: int, usage: bool) -> float:
-        return await idle_seconds(self._peer, _history("", messages + ADDED), messages, usage=usage)
+    def count(self, **size: Any) -> object:
+        return asyncio.run(self._play(**size).count())
 
-    def _play(self, source: str, messages: int, window: int, usage: bool) -> Play[M]:
-        key = (source, messages, window, usage)
-        if key not in self._plays:
-            self._plays[key] = Play(self._peer, _history(source, messages), window=window, usage=usage)
-        return self._plays[key]
+    def clock(self, **size: Any) -> object:
+        return asyncio.run(self._play(**size).clock())
+
+    def _new_play(self, messages: int, window: int, usage: bool) -> Play[Any]:
+        return Play(self._peer, history(messages), window=window, usage=usage)
 
 
-@cache
-def _history(source: str, messages: int) -> Sequence[Chat]:
-    """Return the generated history, or the one in a JSON file."""
-    if not source:
-        return grow(messages)
-    made: Sequence[Chat] = json.loads(Path(source).read_text(encoding="utf-8"))
-    return made[:messages]
+def load(module: str) -> type[BasePeer[Any]]:
+    """Return the peer of a module in this folder."""
+    peer: type[BasePeer[Any]] = importlib.import_module(f"tests.benchmarks.peers.{module}").Peer
+    return peer
 
 
-def serve(peer: Peer[M]) -> None:
-    """Answer tasks until the standard input ends."""
+def serve(answer: Callable[[dict[str, Any]], object]) -> None:
+    """Answer lines until the standard input ends."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # a peer's own output must not mix with answers
-    worker = Worker(peer)
     for line in sys.stdin:
-        answers.write(json.dumps(asyncio.run(worker.do(json.loads(line)))) + "\n")
+        answers.write(json.dumps(answer(json.loads(line))) + "\n")
         answers.flush()
+
+
+if __name__ == "__main__":
+    worker = Worker(load(sys.argv[1]))
+    serve(lambda task: getattr(worker, task.pop("task"))(**task))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tests.benchmarks.money.peers.serving import Chat
+from tests.benchmarks.peers.peer import Chat
 
 _LINES: Final = re.compile(
     r"^(?:\[(?P<tuna>User|Assistant|Tool Call|Tool Result)\]:"
