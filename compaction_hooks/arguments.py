@@ -217,9 +217,9 @@ def check_messages(messages: object) -> None:
     Raises:
         ConfigurationError: the value is no list.
     """
-    found = type(messages).__name__
     if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
         return
+    found = type(messages).__name__
     fixes = (
         (Mapping, "write [message]"),
         (str, "write [message]"),

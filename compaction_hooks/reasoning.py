@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from compaction_hooks.messages import Opaque, Part, Thinking
@@ -32,6 +33,7 @@ _ERRORS: Final = 32
 """The most errors of one chain to read, as for overflows."""
 
 
+@lru_cache(maxsize=64)
 def binds_reasoning(model: str | None) -> bool:
     """Return whether a model, under any provider's name for it, refuses reasoning that was made after other messages.
 

@@ -247,7 +247,7 @@ class Conversation(Generic[M]):
             and earlier.stale_runs == stale_runs
             and earlier.is_settled
             # The user's current request may be another one by now: a new process would not favor the one before.
-            and earlier.unpinned_request in (None, history.request)
+            and (earlier.unpinned_request is None or earlier.unpinned_request == history.request)
         ):
             projection = earlier
         else:

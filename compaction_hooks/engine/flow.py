@@ -18,9 +18,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import (
     Emit,
     Flow,
-    Instant,
     IsAborted,
-    Now,
     Outcome,
     Wait,
 )
@@ -37,7 +35,6 @@ class ConversationFlow(Attempts[M]):
     def transform(self, call: Call[M]) -> Flow[LastSent[M]]:
         """Return the view to send; compact first when the threshold is passed or the last call overflowed silently."""
         is_fresh = yield from self.sync_store(before_paying=False)
-        call = yield from self._add_elapsed_time(call)
         yield from self._report_missing_pins(call)
 
         may_ask = True
@@ -105,13 +102,6 @@ class ConversationFlow(Attempts[M]):
         order = Order(reason=CompactionReason.MANUAL, keep=keep_recent_tokens, focus=focus, must_fit=True)
         _, result = yield from self.run_compaction(call, order)
         return result
-
-    def _add_elapsed_time(self, call: Call[M]) -> Flow[Call[M]]:
-        """Return the call with the seconds since the last call."""
-        now: Instant = yield Now()
-        last = self.conversation.called_at
-        self.conversation.called_at = now
-        return call._replace(seconds_since_last_call=now.seconds_since(last)) if last is not None else call
 
     def _find_reason(self, snapshot: Snapshot[M], call: Call[M]) -> tuple[CompactionReason | None, Due | None]:
         """Return why a compaction is due, or None, with the trigger's answer."""

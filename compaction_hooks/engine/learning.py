@@ -108,8 +108,8 @@ def _find_unseen_documents(conversation: Conversation[M], snapshot: Snapshot[M],
     """Return the documents and sounds in a rejected view, without those that the provider has counted before."""
     history = snapshot.history
     projection = snapshot.projection
-    baseline = conversation.sizes.baseline
-    counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(sent.key) else 0
+    baseline = conversation.sizes.baseline_of(sent.key)
+    counted = baseline.key.piece_count if baseline is not None else 0
     kept = (*projection.pinned, *range(projection.cut, history.piece_count))
     found: list[Media] = []
     for index in kept:
@@ -133,8 +133,8 @@ def _observe(conversation: Conversation[M], shared: SharedState, baseline: Usage
     model = baseline.key.model
     estimated = baseline.key.estimated
     calibration = find_calibration(conversation, shared, model)
-    previous = conversation.sizes.baseline
-    if previous is not None and previous.key.is_prefix_of(baseline.key):
+    previous = conversation.sizes.baseline_of(baseline.key)
+    if previous is not None:
         calibration = calibration.observe_growth(
             estimated=estimated - previous.key.estimated, counted=baseline.input_tokens - previous.input_tokens
         )
@@ -188,8 +188,8 @@ def learn_from_embedded_usage(
         return
 
     counted = newest.baseline
-    before = conversation.sizes.baseline
-    if before is not None and before.key.is_prefix_of(key):
+    before = conversation.sizes.baseline_of(key)
+    if before is not None:
         # The view here only grew, so a count as small as after a compaction measured the view of another worker.
         found = _choose_baseline(counted, [before], TARGET_RATIO)
     else:
@@ -255,9 +255,9 @@ def _distance(count: UsageBaseline) -> float:
 
 def _last_known_piece(conversation: Conversation[M], key: ViewKey) -> int:
     """Return the last piece of this view up to which counts were taken or looked for; -1 if none."""
-    baseline = conversation.sizes.baseline
+    baseline = conversation.sizes.baseline_of(key)
     last_checked = conversation.sizes.last_checked
-    counted = baseline.key.piece_count if baseline is not None and baseline.key.is_prefix_of(key) else -1
+    counted = baseline.key.piece_count if baseline is not None else -1
     return max(counted, last_checked[1]) if last_checked is not None and last_checked[0].is_prefix_of(key) else counted
 
 

@@ -7,6 +7,7 @@ import json
 from compaction_hooks.engine.call import Call, SharedState, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.learning import find_calibration, learn_from_embedded_usage
+from compaction_hooks.engine.sizes import UsageBaseline
 from compaction_hooks.errors import ConfigurationError, describe_error
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.calibration import Calibration
@@ -40,6 +41,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     oldest_run = record.seen_runs if record else history.base
     learn_from_embedded_usage(conversation, shared, history, key, oldest_run, budget)
     calibration = find_calibration(conversation, shared, model)
+    counted = conversation.sizes.baseline_of(key)
 
     return Snapshot(
         messages=messages,
@@ -47,9 +49,9 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
         record=record,
         projection=projection,
         key=key,
-        tokens=measure_view(conversation, calibration, key),
+        tokens=_measure_view(calibration, key, counted),
         budget=budget,
-        cached_tokens=_cached_tokens(conversation, key),
+        cached_tokens=counted.cached_tokens if counted is not None else None,
         seconds_since_last_call=call.seconds_since_last_call,
         format=conversation.format,
         estimator=conversation.estimator,
@@ -62,18 +64,11 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     )
 
 
-def measure_view(conversation: Conversation[M], calibration: Calibration, key: ViewKey) -> int:
+def _measure_view(calibration: Calibration, key: ViewKey, counted: UsageBaseline | None) -> int:
     """Return the size of a view in tokens of the model: counted up to the baseline, estimated beyond."""
-    baseline = conversation.sizes.baseline
-    if baseline is None or not baseline.key.is_prefix_of(key):
+    if counted is None:
         return calibration.predict(key.estimated)
-    return baseline.input_tokens + max(0, calibration.predict_growth(key.estimated - baseline.key.estimated))
-
-
-def _cached_tokens(conversation: Conversation[M], key: ViewKey) -> int | None:
-    """Return the tokens of this view that the provider read from its cache, or None if it has not counted the view."""
-    baseline = conversation.sizes.baseline
-    return baseline.cached_tokens if baseline is not None and baseline.key.is_prefix_of(key) else None
+    return counted.input_tokens + max(0, calibration.predict_growth(key.estimated - counted.key.estimated))
 
 
 def _fixed_tokens(conversation: Conversation[M], call: Call[M]) -> tuple[int, int]:

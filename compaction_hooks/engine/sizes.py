@@ -62,6 +62,11 @@ class Sizes:
         self.budget: tuple[object, Budget | None] | None = None
         self.models: set[str] = set()
 
+    def baseline_of(self, key: ViewKey) -> UsageBaseline | None:
+        """Return the provider's count of this view or of a beginning of it, or None."""
+        baseline = self.baseline
+        return baseline if baseline is not None and baseline.key.is_prefix_of(key) else None
+
     def export_calibration(self, model: str | None, estimator: str, format: str) -> dict[str, object]:
         """Return the calibration of a model for a record, with its estimator and format; an empty dict if there is none."""
         learned = self.calibrations.get(model)

@@ -27,7 +27,7 @@ def is_counted(usage: object) -> bool:
     if not isinstance(usage, Usage):
         return False
     numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    return all(type(number) is int for number in numbers)  # a boolean is no count
+    return {*map(type, numbers)} == {int}  # a boolean is no count
 
 
 def context_tokens(usage: Usage) -> int:

@@ -91,7 +91,9 @@ class HistoryReader(Generic[M]):
         return count
 
     def _are_unchanged(self, history: History[M], messages: Sequence[M], start: int) -> bool:
-        return all(map(self._still_reads_as, messages[start : history.host_count], history.readings(start)))
+        listed = messages[start : history.host_count]
+        are_recognized = all(map(self._is_read_as, listed, history.readings(start)))
+        return are_recognized or all(map(self._still_reads_as, listed, history.readings(start)))
 
     def _is_unchanged(self, history: History[M], index: int, message: M) -> bool:
         return self._still_reads_as(message, [history.piece(place).message for place in history.host_pieces(index)])

@@ -68,7 +68,7 @@ class ConversationMethods(Generic[M]):
             FormatError: a message cannot be read.
         """
         engine = self.engine
-        flow = engine.transform(_check_call(engine, messages, options))
+        flow = engine.transform(_check_call(engine, messages, options, engine.begin_call()))
         return (await engine.driver.run(flow, _build_caller(signal, options))).view
 
     def transform_context_sync(
@@ -76,7 +76,7 @@ class ConversationMethods(Generic[M]):
     ) -> list[T]:
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
-        flow = engine.transform(_check_call(engine, messages, options))
+        flow = engine.transform(_check_call(engine, messages, options, engine.begin_call()))
         return engine.driver.run_sync(flow, _build_caller(signal, options)).view
 
     async def call(
@@ -103,8 +103,9 @@ class ConversationMethods(Generic[M]):
             Exception: any other error of `send`, unchanged.
         """
         arguments.check(_KINDS, {"send": send, "answer": answer})
-        flow = self.engine.call(_check_call(self.engine, messages, options), _guard_reader(answer))
-        return cast("R", await self.engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
+        engine = self.engine
+        flow = engine.call(_check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
+        return cast("R", await engine.driver.run(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     def call_sync(
         self,
@@ -121,8 +122,9 @@ class ConversationMethods(Generic[M]):
             raise ConfigurationError(
                 f"send={arguments.format_value(send)} is async: write `await call(messages, send)`"
             )
-        flow = self.engine.call(_check_call(self.engine, messages, options), _guard_reader(answer))
-        return cast("R", self.engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
+        engine = self.engine
+        flow = engine.call(_check_call(engine, messages, options, engine.begin_call()), _guard_reader(answer))
+        return cast("R", engine.driver.run_sync(flow, _build_caller(signal, options, send)))  # what `send` gave
 
     async def compact(
         self,
@@ -420,7 +422,9 @@ class CompactionSession(ConversationMethods[M]):
         return self._own.import_records(readable)
 
 
-def _check_call(engine: Engine[Any], messages: list[T], options: CallOptions) -> Call[T]:
+def _check_call(
+    engine: Engine[Any], messages: list[T], options: CallOptions, seconds_since_last_call: float | None = None
+) -> Call[T]:
     """Check the messages and options of a call, and return it.
 
     Raises:
@@ -440,6 +444,7 @@ def _check_call(engine: Engine[Any], messages: list[T], options: CallOptions) ->
         system=options.get("system"),
         tools=options.get("tools"),
         repair=options.get("repair"),
+        seconds_since_last_call=seconds_since_last_call,
     )
 
 

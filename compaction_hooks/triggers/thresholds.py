@@ -104,7 +104,11 @@ class AnyTrigger(Combinable):
 
     def due(self, snapshot: SnapshotFigures, /) -> Due | None:
         """Return the answer of the first trigger that is due, or None."""
-        return next((due for trigger in self.triggers if (due := trigger.due(snapshot))), None)
+        for trigger in self.triggers:
+            due = trigger.due(snapshot)
+            if due:
+                return due
+        return None
 
 
 def parts_of(trigger: Trigger) -> tuple[Trigger, ...]:
