@@ -36,8 +36,6 @@ from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
 
-_CHANGED = "the history was changed meanwhile"
-
 
 class Compaction(Generic[M]):
     """One attempt to compact: the strategies in turn, until a candidate is accepted."""
@@ -175,11 +173,9 @@ class Compaction(Generic[M]):
         plan = strategy.propose(self._snapshot, goal)
         if plan is None:
             return None
-        if not self._conversation.verify(
-            self._snapshot
-        ):  # the earlier summary is no longer true: do not pay for its update
-            self.is_outdated = True
-            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, _CHANGED))
+        if not self._conversation.verify(self._snapshot):
+            self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
+            return (yield from self._skip_outdated(start))
 
         if not plan.needs_model:
             self._has_waited = True
@@ -268,7 +264,7 @@ class Compaction(Generic[M]):
         if record is None or (record is not made and snapshot.tokens > self._budget.trigger):
             self.is_outdated = snapshot.tokens > self._budget.trigger
             self._snapshot = snapshot
-            return (yield from self._skip(start, CompactionOutcome.NO_GAIN, _CHANGED))
+            return (yield from self._skip_outdated(start))
 
         end: Instant = yield Now()
         event = self._build_finished_event(record, snapshot, end.seconds_since(start))
@@ -300,6 +296,9 @@ class Compaction(Generic[M]):
             )
         )
         return self._build_result(self._hand_out_unchanged(), outcome, None)
+
+    def _skip_outdated(self, start: Instant) -> Flow[CompactionResult[M]]:
+        return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
 
     def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
         """End without a good candidate: keep a view that fits the window, else commit any candidate that fits, else fail."""
