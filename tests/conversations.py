@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,13 @@ from compaction_hooks import CompactionController, CompactionSettings, Summarize
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
+from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
 
 Chat = Mapping[str, Any]
 
+PLAIN = CompactionSettings(clear_tool_results=False)
+"""Settings by which a view is summarized at once: no result is cleared before."""
 WORDS = "the parser reads every line of the file and keeps what it found in a table for the next pass over it "
 
 
@@ -70,6 +74,20 @@ def talk(count: int, tokens: int = 200, first: int = 0) -> list[Chat]:
         for n in range(first, first + count)
         for message in (user(f"Question {n}: {prose(tokens)}"), assistant(f"Answer {n}: {prose(tokens)}"))
     ]
+
+
+def above_threshold(first: int = 0) -> list[Chat]:
+    """Return a list above the threshold of a window of 8,192 tokens, and inside the window."""
+    return [system(), *talk(15, first=first)]
+
+
+class Clock:
+    """A clock that moves only by hand."""
+
+    seconds = 1_000.0
+
+    def __call__(self) -> Instant:
+        return Instant(datetime(2026, 2, 10, 21, 30, tzinfo=UTC), self.seconds)
 
 
 class Scripted:

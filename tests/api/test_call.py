@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from compaction_hooks import CompactionSettings
-from tests.conversations import Scripted, controller, steps, texts, user
+from tests.conversations import Chat, Scripted, controller, steps, texts, user
 
-Chat = Mapping[str, object]
 CUT = [
     pytest.param("model_context_window_exceeded", 800, None, id="the provider says so"),
     pytest.param("length", 0, None, id="nothing was written"),

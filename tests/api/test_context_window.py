@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.errors import ConfigurationError
-from tests.conversations import Scripted, controller, steps, user
-
-Chat = Mapping[str, object]
-
+from tests.conversations import Chat, Scripted, controller, steps, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,16 +25,9 @@ from compaction_hooks import (
 from compaction_hooks.errors import RecordError
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Scripted, controller, prose, steps, system, talk, user
+from tests.conversations import Scripted, above_threshold, controller, prose, steps, talk, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
-
-
-Chat = Mapping[str, object]
-
-
-def long(first: int = 0) -> list[Chat]:
-    return [system(), *talk(15, first=first)]
 
 
 SECRET = "xyzzy"
@@ -179,7 +171,7 @@ def test_the_event_tells_of_the_record_that_is_used_if_another_worker_was_first(
 
 def test_events_tell_what_happened_and_what_it_cost() -> None:
     events: list[CompactionEvent] = []
-    messages = long()
+    messages = above_threshold()
     view = controller(8_192, summarizer=Scripted(), events=events).transform_context_sync(messages)
     started, finished = events
     assert type(started).__name__ == "CompactionStarted"

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 
 import pytest
 
-from tests.conversations import Scripted, controller, steps, system, talk, user
+from tests.conversations import Scripted, above_threshold, controller, steps, talk, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
 
-Chat = Mapping[str, object]
-
-
-def long(first: int = 0) -> list[Chat]:
-    return [system(), *talk(15, first=first)]
-
-
 def test_a_record_that_arrives_late_is_found_in_a_list_that_was_read_already() -> None:
     stored = controller(8_192, summarizer=Scripted()).session("a")
-    result = stored.compact_sync(long())
+    result = stored.compact_sync(above_threshold())
     other = controller(8_192)
     other.transform_context_sync(result.messages)
     assert other.state().compaction_count == 0

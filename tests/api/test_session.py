@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 import pytest
 
 from compaction_hooks.files import FileOperations
-from tests.conversations import Controller, Scripted, controller, system, talk
-
-Chat = Mapping[str, object]
-
-
-def long(first: int = 0) -> list[Chat]:
-    return [system(), *talk(15, first=first)]
+from tests.conversations import Controller, Scripted, above_threshold, controller, talk
 
 
 def files_of(hooks: Controller, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -45,6 +38,6 @@ def test_a_file_tracker_that_fails_costs_a_warning(caplog: pytest.LogCaptureFixt
         raise OSError("no such project")
 
     with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        result = controller(8_192, summarizer=Scripted(), host_files=broken).compact_sync(long())
+        result = controller(8_192, summarizer=Scripted(), host_files=broken).compact_sync(above_threshold())
     assert result.record is not None
     assert any("file list" in record.message for record in caplog.records)

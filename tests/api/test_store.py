@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from tests.conversations import Scripted, controller, system, talk, texts
+from tests.conversations import Scripted, above_threshold, controller, talk, texts
 from tests.stores.later import LaterStore
-
-Chat = Mapping[str, object]
-
-
-def long(first: int = 0) -> list[Chat]:
-    return [system(), *talk(15, first=first)]
 
 
 class Broken:
@@ -32,7 +26,7 @@ class Broken:
 
 async def test_an_async_store_serves_async_and_sync_callers() -> None:
     store = LaterStore()
-    messages = long()
+    messages = above_threshold()
     await controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context(messages)
     assert "- kept" in texts(await controller(8_192, store=store).transform_context(messages))
     assert len(await store.load("default")) == 1
@@ -40,7 +34,7 @@ async def test_an_async_store_serves_async_and_sync_callers() -> None:
 
 def test_an_async_store_serves_sync_programs() -> None:
     store = LaterStore()
-    messages = long()
+    messages = above_threshold()
     controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context_sync(messages)
     assert "- kept" in texts(controller(8_192, store=store).transform_context_sync(messages))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,9 +18,8 @@ from compaction_hooks import (
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.tokens import CharacterEstimator
-from tests.conversations import prose, texts
+from tests.conversations import Chat, prose, texts
 
-Chat = Mapping[str, object]
 ESTIMATE = CharacterEstimator().estimate_tokens
 COUNT = 205
 """Questions, and as many answers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.triggers import (
     Due,
     Prices,
@@ -29,7 +27,7 @@ from compaction_hooks.triggers import (
     TokensTrigger,
     Trigger,
 )
-from tests.conversations import talk, user
+from tests.conversations import Clock, talk, user
 
 
 @dataclass(frozen=True)
@@ -91,15 +89,6 @@ def test_a_threshold_out_of_bounds_is_refused(make: object, says: str) -> None:
 
 
 # -- a user's own trigger
-
-
-class Clock:
-    """A clock that goes only when it is told to."""
-
-    seconds = 0.0
-
-    def __call__(self) -> Instant:
-        return Instant(datetime(2026, 1, 1, tzinfo=UTC), self.seconds)
 
 
 class OnTheHour:

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from compaction_hooks import CompactionSettings
 from compaction_hooks.stores import MemoryStore
-from tests.conversations import Scripted, controller, steps, system, talk, texts, user
-
-Chat = Mapping[str, object]
-
-
-def long(first: int = 0) -> list[Chat]:
-    return [system(), *talk(15, first=first)]
-
+from tests.conversations import Scripted, above_threshold, controller, steps, system, talk, texts, user
 
 MESSAGES = [system(), *talk(20)]
 
@@ -68,7 +59,7 @@ def test_exported_records_carry_the_rest_after_an_undo() -> None:
 
 def test_undo_gives_back_the_view_of_before_and_rests() -> None:
     hooks = controller(8_192, summarizer=Scripted())
-    messages = long()
+    messages = above_threshold()
     assert hooks.transform_context_sync(messages) is not messages
     undone = hooks.undo()
     assert undone is not None

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from compaction_hooks import CompactionOutcome, SummaryRequest
-from tests.conversations import controller, steps, system, talk, texts, user
+from tests.conversations import Chat, above_threshold, controller, steps, texts, user
 from tests.crowd import CONVERSATIONS, crowd_with_file, crowd_with_memory
-
-Chat = Mapping[str, object]
-
-
-def long() -> list[Chat]:
-    return [system(), *talk(15)]
 
 
 async def test_callers_of_one_conversation_share_one_summary() -> None:
@@ -33,7 +26,7 @@ async def test_callers_of_one_conversation_share_one_summary() -> None:
         await release.wait()
         return "- shared"
 
-    hooks, messages = controller(8_192, summarizer=slow), long()
+    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(8)]
     await started.wait()
     release.set()
@@ -54,7 +47,7 @@ async def test_a_failure_is_shared_too() -> None:
         await release.wait()
         raise ConnectionError("down")
 
-    hooks, messages = controller(8_192, summarizer=fails), long()
+    hooks, messages = controller(8_192, summarizer=fails), above_threshold()
     tasks = [asyncio.create_task(hooks.transform_context(messages)) for _ in range(4)]
     await started.wait()
     release.set()
@@ -70,7 +63,7 @@ async def test_a_waiter_that_is_cancelled_does_not_cancel_the_leader() -> None:
         await release.wait()
         return "- done"
 
-    hooks, messages = controller(8_192, summarizer=slow), long()
+    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
     leader = asyncio.create_task(hooks.transform_context(messages))
     await started.wait()
     waiter = asyncio.create_task(hooks.transform_context(messages))
@@ -93,7 +86,7 @@ async def test_when_the_leader_is_cancelled_a_waiter_takes_over() -> None:
             await asyncio.Event().wait()
         return "- second try"
 
-    hooks, messages = controller(8_192, summarizer=slow_once), long()
+    hooks, messages = controller(8_192, summarizer=slow_once), above_threshold()
     leader = asyncio.create_task(hooks.transform_context(messages))
     await started.wait()
     waiter = asyncio.create_task(hooks.transform_context(messages))
@@ -112,7 +105,7 @@ async def test_a_sync_caller_inside_the_leading_loop_does_not_deadlock() -> None
         await release.wait()
         return "- done"
 
-    hooks, messages = controller(8_192, summarizer=slow), long()
+    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
     leader = asyncio.create_task(hooks.transform_context(messages))
     await started.wait()
     assert hooks.transform_context_sync(messages) is messages
@@ -128,7 +121,7 @@ def test_threads_and_loops_share_one_summary() -> None:
         requests.append(1)
         return "- shared"
 
-    hooks, messages = controller(8_192, summarizer=slow), long()
+    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
 
     def sync_caller(_: int) -> list[Chat]:
         everybody.wait(10)
@@ -165,7 +158,7 @@ def test_a_thread_that_may_give_up_waits_as_long_as_it_does_not() -> None:
                 release.set()
             return False
 
-    hooks, messages = controller(8_192, summarizer=slow), long()
+    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
     with ThreadPoolExecutor(1) as pool:
         leader = pool.submit(hooks.transform_context_sync, messages)
         assert started.wait(10)
@@ -205,7 +198,7 @@ async def test_all_who_compact_by_hand_at_once_get_one_summary() -> None:
         await asyncio.sleep(0)
         return "- shared"
 
-    hooks, messages = controller(8_192, summarizer=slow), long()
+    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
     results = await asyncio.gather(*(hooks.compact(messages) for _ in range(5)))
     assert requests == 1
     assert {result.outcome for result in results} == {CompactionOutcome.COMPACTED}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from compaction_hooks import (
     CompactionFinished,
@@ -14,6 +13,7 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message
 from compaction_hooks.tokens import CharacterEstimator, estimate_messages_tokens
 from tests.conversations import (
+    Chat,
     Scripted,
     assistant,
     call,
@@ -27,8 +27,6 @@ from tests.conversations import (
     tool,
     user,
 )
-
-Chat = Mapping[str, object]
 
 
 def size(messages: list[Chat]) -> int:

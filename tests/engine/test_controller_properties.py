@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
+
+from tests.conversations import Chat
 
 pytest.importorskip("hypothesis")
 
@@ -19,8 +19,6 @@ from compaction_hooks.view.record import CompactionRecord
 from tests.conversations import Scripted, controller, prose, user
 from tests.invariants import estimate_message, run_and_check
 from tests.sizes import examples
-
-Chat = Mapping[str, Any]
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 

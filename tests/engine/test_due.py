@@ -15,6 +15,7 @@ from compaction_hooks.formats import AnthropicFormat
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
+    PLAIN,
     Chat,
     Controller,
     Scripted,
@@ -30,7 +31,6 @@ from tests.conversations import (
     user,
 )
 
-SUMMARISING = CompactionSettings(clear_tool_results=False)
 MODEL = "gpt-9"
 
 
@@ -40,7 +40,7 @@ def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
 
 def plain(**more: Any) -> Controller:
     """Return a controller with a large window, so that no compaction is due."""
-    return controller(200_000, summarizer=Scripted(), settings=SUMMARISING, model=MODEL, **more)
+    return controller(200_000, summarizer=Scripted(), settings=PLAIN, model=MODEL, **more)
 
 
 def after_compaction(messages: list[Chat], keep: int = 500, **more: Any) -> Controller:
@@ -170,7 +170,7 @@ def test_a_view_that_was_counted_can_be_grown_from(is_compacted: bool, options: 
 
 def small(**more: Any) -> tuple[Controller, list[Chat]]:
     """Return a list of some three quarters of the threshold."""
-    hooks = controller(8_192, summarizer=Scripted("- so far"), settings=SUMMARISING, model=MODEL, **more)
+    hooks = controller(8_192, summarizer=Scripted("- so far"), settings=PLAIN, model=MODEL, **more)
     messages = conversation(12, 300)
     for _ in range(3):
         assert hooks.transform_context_sync(messages) is messages

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore, RecordStore
 from tests.conversations import (
     Chat,
+    Clock,
     Controller,
     Scripted,
     controller,
@@ -20,16 +19,6 @@ from tests.conversations import (
     texts,
     user,
 )
-
-
-class Clock:
-    """A clock that moves only by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def __call__(self) -> Instant:
-        return Instant(datetime(2026, 1, 1, tzinfo=UTC), self.seconds)
 
 
 class Flaky(MemoryStore):

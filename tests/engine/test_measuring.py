@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat
-from tests.conversations import Controller, Scripted, assistant, controller, prose, step, steps, system, talk, user
-
-Chat = Mapping[str, object]
+from tests.conversations import (
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    controller,
+    prose,
+    step,
+    steps,
+    system,
+    talk,
+    user,
+)
 
 
 def tokens(hooks: Controller) -> int:

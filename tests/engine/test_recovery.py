@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
 
 import pytest
 
@@ -16,10 +15,8 @@ from compaction_hooks import (
     SummaryRequest,
     Usage,
 )
-from tests.conversations import Scripted, assistant, controller, prose, steps, system, talk, texts, user
+from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, texts, user
 from tests.too_long import Provider, TooLongError
-
-Chat = Mapping[str, object]
 
 
 async def test_an_overflow_is_compacted_and_sent_once_more() -> None:

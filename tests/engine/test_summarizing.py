@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-
 import pytest
 
 from compaction_hooks import (
@@ -16,9 +13,12 @@ from compaction_hooks import (
     Usage,
 )
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.runtime.effects import Instant
 from tests.conversations import (
+    PLAIN,
+    Chat,
+    Clock,
     Scripted,
+    above_threshold,
     assistant,
     call,
     controller,
@@ -30,24 +30,6 @@ from tests.conversations import (
     tool,
     user,
 )
-
-Chat = Mapping[str, object]
-PLAIN = CompactionSettings(clear_tool_results=False)
-
-
-def fits() -> list[Chat]:
-    """Return a list above the threshold of 8,192, below the window."""
-    return [system(), *talk(15)]
-
-
-class Clock:
-    """A clock that only moves when told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> Instant:
-        return Instant(datetime(2026, 2, 10, 21, 30, tzinfo=UTC), self.seconds)
 
 
 def test_the_second_summary_updates_the_first() -> None:
@@ -90,8 +72,8 @@ def test_an_open_breaker_does_not_hold_back_a_manual_compaction() -> None:
     asked = Scripted(*[ConnectionError("down")] * 3, "- by hand")
     hooks = controller(8_192, summarizer=asked, clock=Clock())
     for _ in range(4):
-        hooks.transform_context_sync(fits())
-    assert hooks.compact_sync(fits()).outcome is CompactionOutcome.COMPACTED
+        hooks.transform_context_sync(above_threshold())
+    assert hooks.compact_sync(above_threshold()).outcome is CompactionOutcome.COMPACTED
 
 
 def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
@@ -119,7 +101,7 @@ def test_a_refused_answer_is_paid_for_all_the_same() -> None:
     events: list[CompactionEvent] = []
     cost = Usage(input_tokens=900, output_tokens=120)
     asked = Scripted(Summary(text="- half", usage=cost, finish_reason="length"))
-    controller(8_192, summarizer=asked, events=events).transform_context_sync(fits())
+    controller(8_192, summarizer=asked, events=events).transform_context_sync(above_threshold())
     assert next(event.usage for event in events if isinstance(event, CompactionFailed)) == cost
 
 
@@ -180,7 +162,7 @@ def test_the_event_of_a_failure_says_when_the_breaker_opened() -> None:
     events: list[CompactionEvent] = []
     hooks = controller(8_192, summarizer=Scripted(ConnectionError("down")), events=events, clock=Clock())
     for _ in range(3):
-        hooks.transform_context_sync(fits())
+        hooks.transform_context_sync(above_threshold())
     opened = [event.is_breaker_open for event in events if isinstance(event, CompactionFailed)]
     assert opened == [False, False, True]
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 import compaction_hooks.session.controller
 from tests.conversations import (
+    Chat,
     Scripted,
+    above_threshold,
     controller,
     step,
     system,
     talk,
     user,
 )
-
-Chat = Mapping[str, object]
-
-
-def long(first: int = 0) -> list[Chat]:
-    return [system(), *talk(15, first=first)]
-
 
 # -- stores
 
@@ -52,7 +47,7 @@ def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
 def test_the_least_recently_used_session_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction_hooks.session.controller, "MAX_SESSIONS", 2)
     hooks = controller(8_192, summarizer=Scripted())
-    hooks.session("a").transform_context_sync(long())
+    hooks.session("a").transform_context_sync(above_threshold())
     hooks.session("b")
     hooks.session("c")
     assert hooks.session("a").export_records() == []
@@ -68,7 +63,7 @@ def test_a_session_that_is_still_held_is_found_again(monkeypatch: pytest.MonkeyP
 
 def test_close_frees_a_conversation() -> None:
     hooks = controller(8_192, summarizer=Scripted())
-    hooks.session("a").compact_sync(long())
+    hooks.session("a").compact_sync(above_threshold())
     hooks.close("a")
     assert hooks.session("a").export_records() == []
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 from compaction_hooks import CompactionRecord, CompactionSettings, project
@@ -11,9 +10,20 @@ from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.projection import apply_record
 from compaction_hooks.view.summary_message import SUMMARY_MARKER
-from tests.conversations import Scripted, assistant, call, controller, prose, steps, system, talk, texts, tool, user
-
-Chat = Mapping[str, object]
+from tests.conversations import (
+    Chat,
+    Scripted,
+    assistant,
+    call,
+    controller,
+    prose,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 
 def record_of(messages: list[Chat], window: int = 8_192, **more: object) -> CompactionRecord:

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings
 from compaction_hooks.formats import OpenAIChatFormat
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 FORMAT = OpenAIChatFormat()
-SUMMARISING = CompactionSettings(clear_tool_results=False)
 
 
 PLAIN: list[Chat] = [

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from compaction_hooks import CompactionSettings
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
 from compaction_hooks.history.digests import text_digest
-from tests.conversations import Chat, Scripted, assistant, call, controller, steps, system, texts, tool, user
+from tests.conversations import PLAIN, Chat, Scripted, assistant, call, controller, steps, system, texts, tool, user
 
-SUMMARISING = CompactionSettings(clear_tool_results=False)
 SUMMARY = user("[S] so far")
 KNOWN = Known(
     origins={text_digest("[S] so far"): Origin(runs=4, digest="0123", pins=())},
@@ -57,7 +55,7 @@ def test_what_only_looks_like_a_summary_of_ours_is_what_was_said(head: Chat, sid
 
 def test_a_record_of_a_list_that_begins_with_a_summary_needs_no_other() -> None:
     """It tells what that summary covers, for who has no record of it."""
-    hooks = controller(200_000, summarizer=Scripted("- the first", "- the second"), settings=SUMMARISING)
+    hooks = controller(200_000, summarizer=Scripted("- the first", "- the second"), settings=PLAIN)
     stored = hooks.compact_sync([system(), user("go"), *steps(10, 100)], keep_recent_tokens=300).messages
     stored = [*stored, *steps(10, 100, first=20)]
     view = hooks.compact_sync(stored, keep_recent_tokens=300).messages

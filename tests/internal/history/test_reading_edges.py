@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
 from compaction_hooks.history.reader import MAX_WATCHED
 from compaction_hooks.messages import Message, PartAddress, Text
 from tests.conversations import (
+    PLAIN,
     Chat,
     CountingFormat,
     Scripted,
@@ -30,7 +31,6 @@ from tests.conversations import (
 )
 
 FORMAT = OpenAIChatFormat()
-SUMMARISING = CompactionSettings(clear_tool_results=False)
 
 
 def reader() -> HistoryReader[Mapping[str, object]]:
@@ -225,7 +225,7 @@ def test_once_there_are_records_copies_are_held_against_what_was_read(known: Kno
 
 
 def test_a_pin_is_shown_as_the_host_holds_it_now_however_often_it_was_made_anew() -> None:
-    hooks = controller(8_192, summarizer=Scripted(), settings=SUMMARISING)
+    hooks = controller(8_192, summarizer=Scripted(), settings=PLAIN)
     messages = [system(), user("Port the parser."), *steps(22, 300)]
     for _ in range(4):
         view = hooks.transform_context_sync(messages)
@@ -286,7 +286,7 @@ def test_answers_behind_a_summary_nobody_has_a_record_of_carry_no_usable_usage()
 def test_a_system_message_behind_what_is_covered_stands_where_it_stood() -> None:
     first, late = system("You are careful."), system("The user has changed.")
     messages = [first, user("go"), *steps(10, 100), late, *steps(2, 100, first=10)]
-    hooks = controller(200_000, summarizer=Scripted(), settings=SUMMARISING)
+    hooks = controller(200_000, summarizer=Scripted(), settings=PLAIN)
     view = hooks.compact_sync(messages, keep_recent_tokens=500).messages
     assert view.index(first) == 0
     assert [message for message in view[1:] if message["role"] == "system"] == [late]
@@ -321,7 +321,7 @@ class Exchange:
 def test_a_record_may_end_in_the_middle_of_a_message(keep: int) -> None:
     messages: list[Chat] = [{"asked": f"{n}? {prose(100)}", "answered": f"{n}: {prose(200)}"} for n in range(12)]
     hooks: CompactionController[Chat] = CompactionController(
-        context_window=8_192, format=Exchange(), summarizer=Scripted("- so far"), settings=SUMMARISING
+        context_window=8_192, format=Exchange(), summarizer=Scripted("- so far"), settings=PLAIN
     )
     hooks.compact_sync(messages, keep_recent_tokens=keep)
     view = hooks.transform_context_sync(messages)

@@ -6,11 +6,13 @@ import copy
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
 
 import pytest
+
+from tests.conversations import Chat
 
 pytest.importorskip("hypothesis")
 
@@ -30,8 +32,6 @@ from compaction_hooks.testing.generated import BEATS, Writer
 from compaction_hooks.testing.hosts import ANTHROPIC, OPENAI_CHAT, Dialect
 from compaction_hooks.testing.texts import Choose
 from tests.sizes import examples
-
-Chat = Mapping[str, object]
 
 QUICK = settings(examples(300), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 DIALECTS = (OPENAI_CHAT, ANTHROPIC)

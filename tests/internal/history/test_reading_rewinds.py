@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings
+from compaction_hooks import CompactionController
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Message, Usage
 from tests.conversations import (
+    PLAIN,
     Chat,
     Controller,
     Scripted,
@@ -28,13 +29,12 @@ from tests.conversations import (
     user,
 )
 
-SUMMARISING = CompactionSettings(clear_tool_results=False)
 FORMAT = OpenAIChatFormat()
 
 
 def compacted(messages: list[Chat], keep: int = 500) -> Controller:
     """A controller that was told to compact this list, in a window that is large enough for all of it."""
-    hooks = controller(200_000, summarizer=Scripted(), settings=SUMMARISING)
+    hooks = controller(200_000, summarizer=Scripted(), settings=PLAIN)
     hooks.transform_context_sync(messages)
     hooks.compact_sync(messages, keep_recent_tokens=keep)
     return hooks
@@ -151,9 +151,7 @@ class Interrupting(OpenAIChatFormat):
 @pytest.mark.parametrize("reading", range(1, 12))
 def test_an_interrupted_call_leaves_nothing_behind(reading: int) -> None:
     format = Interrupting()
-    hooks: Controller = CompactionController(
-        context_window=8_192, format=format, summarizer=Scripted(), settings=SUMMARISING
-    )
+    hooks: Controller = CompactionController(context_window=8_192, format=format, summarizer=Scripted(), settings=PLAIN)
     messages = [system(), user("go"), *steps(20, 300)]
     hooks.transform_context_sync(messages)
     grown = [*messages, *steps(6, 300, first=100)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
-from tests.conversations import Scripted, controller, steps, texts, user
+from tests.conversations import Chat, Scripted, controller, steps, texts, user
 
-Chat = Mapping[str, object]
 MESSAGES = [user("go"), *steps(30, 300)]
 
 

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, Known
 from compaction_hooks.strategies.cut_point import find_cut
-from tests.conversations import assistant, call, step, steps, system, talk, tool, user
-
-Chat = Mapping[str, object]
+from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
 
 
 def history(messages: Sequence[Chat], tokens: int = 100) -> History[Chat]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,9 +23,7 @@ from compaction_hooks.view.projection import Projection, apply_record
 from compaction_hooks.view.record import UNKNOWN_RUN, CompactionReason, collect_products
 from compaction_hooks.view.snapshot import Snapshot, ViewKey
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, render_summary
-from tests.conversations import assistant, call, step, steps, system, talk, tool, user
-
-Chat = Mapping[str, object]
+from tests.conversations import Chat, assistant, call, step, steps, system, talk, tool, user
 
 WRAPPER = len(render_summary("", file_tags="", continuation=True, covered=0, unseen=0))
 

@@ -21,9 +21,7 @@ from compaction_hooks.view.reductions import (
     reducible_texts,
     shorten_arguments,
 )
-from tests.conversations import assistant, call, system, tool, user
-
-Chat = Mapping[str, object]
+from tests.conversations import Chat, assistant, call, system, tool, user
 
 TWO_TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]
 
