@@ -46,12 +46,12 @@ EXAMPLES = "tests/adapters/test_examples.py"
 
 BARE = (
     "test_architecture.py",
-    "engine/test_controller.py",
+    "api/test_transform_context.py",
     "docs/test_docs_settings.py",
     "internal/runtime/test_drivers.py",
     "test_missing_extras.py",
     "docs/test_readme.py",
-    "session/test_session.py",
+    "api/test_session.py",
     "stores/test_stores.py",
 )
 """Of the core's test files, those that `bare` runs with nothing installed but pytest; the full matrix runs all."""

@@ -134,6 +134,13 @@ def controller(
     )
 
 
+def tokens_of(hooks: Controller) -> int:
+    """Return the size of the context of the default conversation, in tokens."""
+    tokens = hooks.state().context_tokens
+    assert tokens is not None
+    return tokens
+
+
 def elsewhere(hooks: Controller, messages: list[Chat]) -> list[Chat]:
     """Return the view in another process, which has only the records."""
     other = controller(1_000_000, settings=CompactionSettings(auto_compact=False)).session("elsewhere")

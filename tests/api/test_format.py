@@ -12,19 +12,19 @@ from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.validity import problems
-from tests.conversations import prose, steps, user
+from tests.conversations import Scripted, prose, steps, talk, user
 
 Dicts = list[Mapping[str, Any]]
 
 
 def chat(count: int) -> Dicts:
     """Return an agent's run in the form of OpenAI chat: a request in plain text, then tool calls and results."""
-    return [user("Mend the parser."), *steps(count)]
+    return [user("Fix the parser."), *steps(count)]
 
 
 def anthropic(count: int) -> Dicts:
     """Return the same run in Anthropic's form."""
-    run: Dicts = [user("Mend the parser.")]
+    run: Dicts = [user("Fix the parser.")]
     for n in range(count):
         call = {"type": "tool_use", "id": f"toolu_{n}", "name": "read_file", "input": {"path": f"src/{n}.py"}}
         result = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": prose(300)}
@@ -34,7 +34,7 @@ def anthropic(count: int) -> Dicts:
 
 def responses(count: int) -> Dicts:
     """Return the same run in the form of OpenAI Responses."""
-    run: Dicts = [user("Mend the parser.")]
+    run: Dicts = [user("Fix the parser.")]
     for n in range(count):
         run += [
             {
@@ -200,13 +200,28 @@ class OldGateway(Gateway):
     name = "anthropic"
 
 
-@pytest.mark.parametrize(("format", "is_mended"), [(Gateway(), False), (SayingGateway(), True), (OldGateway(), True)])
+@pytest.mark.parametrize(("format", "is_repaired"), [(Gateway(), False), (SayingGateway(), True), (OldGateway(), True)])
 def test_a_format_says_whose_rules_its_views_obey_by_its_provider_or_else_by_its_name(
-    format: AnthropicFormat, is_mended: bool
+    format: AnthropicFormat, is_repaired: bool
 ) -> None:
     """Anthropic refuses a dot in a call's id; a client library that translates for any provider rewrites it."""
     call = {"type": "tool_use", "id": "read.1", "name": "read", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "read.1", "content": "found"}
     messages: Dicts = [user("Go."), {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     view = controller(format=format, settings=CompactionSettings(repair=True)).transform_context_sync(messages)
-    assert (view != messages) == is_mended
+    assert (view != messages) == is_repaired
+
+
+def test_one_conversation_may_be_written_in_several_formats() -> None:
+    """Each has a session of its own, and a summary made for one is not asked for again by the other."""
+    asked = Scripted()
+    hooks = controller(summarizer=asked)
+    talked = talk(12, 400)
+    hooks.session("same").transform_context_sync(talked)
+    session = hooks.session("same", format=AnthropicFormat())
+    view = session.transform_context_sync([{**message} for message in talked])
+    assert len(view) < len(talked)
+    assert len(asked.requests) == 1
+    assert hooks.session("same") is session
+    hooks.close("same")
+    assert hooks.session("same", format=AnthropicFormat()) is not session

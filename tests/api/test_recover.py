@@ -1,294 +1,371 @@
-"""`recover` and `call` when images and documents are too large: in tokens that no message tells, or in bytes."""
+"""After the provider said "too long": compact harder, send once more, or name the part that cannot shrink."""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-from collections.abc import Mapping
-from itertools import pairwise
-from typing import Any
+import asyncio
+import threading
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionRecord, ContextOverflowError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
-from compaction_hooks.messages import MessageFormat
-from tests.conversations import Scripted, prose
+from compaction_hooks import (
+    CompactionController,
+    CompactionSettings,
+    ContextOverflowError,
+    Message,
+    SummaryRequest,
+    Usage,
+)
+from tests.conversations import Chat, Scripted, assistant, controller, prose, steps, system, talk, texts, user
+from tests.too_long import Provider, TooLongError
 
-Message = Mapping[str, Any]
-WINDOW = 200_000
-REAL_TOKENS = 300_000
-"""The document's true size in tokens; the estimate is a few thousand."""
-
-
-def data(seed: str, size: int = 300) -> str:
-    return base64.b64encode((seed * size).encode()[:size]).decode()
-
-
-PDF = data("pdf")
+MESSAGES = [user("go"), *steps(30, 300)]
 
 
-class Chat:
-    """How OpenAI chat messages are written."""
-
-    format: MessageFormat[Any] = OpenAIChatFormat()
-
-    def user(self, text: str, *media: object) -> Message:
-        return {"role": "user", "content": [{"type": "text", "text": text}, *media] if media else text}
-
-    def assistant(self, text: str) -> Message:
-        return {"role": "assistant", "content": text}
-
-    def document(self) -> object:
-        file = {"filename": "report.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}
-        return {"type": "file", "file": file}
-
-    def image(self, seed: str, size: int) -> object:
-        return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data(seed, size)}"}}
-
-
-class Anthropic(Chat):
-    """How Anthropic messages are written."""
-
-    format: MessageFormat[Any] = AnthropicFormat()
-
-    def document(self) -> object:
-        source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
-        return {"type": "document", "title": "report.pdf", "source": source}
-
-    def image(self, seed: str, size: int) -> object:
-        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data(seed, size)}}
-
-
-class Responses(Chat):
-    """How items of OpenAI Responses are written."""
-
-    format: MessageFormat[Any] = OpenAIResponsesFormat()
-
-    def user(self, text: str, *media: object) -> Message:
-        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *media]}
-
-    def assistant(self, text: str) -> Message:
-        content = [{"type": "output_text", "text": text, "annotations": []}]
-        return {"type": "message", "role": "assistant", "content": content}
-
-    def document(self) -> object:
-        return {
-            "type": "input_file",
-            "filename": "report.pdf",
-            "file_data": f"data:application/pdf;base64,{PDF}",
-        }
-
-    def image(self, seed: str, size: int) -> object:
-        return {"type": "input_image", "image_url": f"data:image/png;base64,{data(seed, size)}"}
-
-
-dialects = pytest.mark.parametrize("dialect", [Chat(), Anthropic(), Responses()], ids=lambda one: one.format.name)
-
-
-class TooLargeError(Exception):
-    """The error that a provider raises."""
-
-    def __init__(self, text: str, status_code: int = 400) -> None:
-        super().__init__(text)
-        self.status_code = status_code
-
-
-class Provider:
-    """A provider that counts the text in a document and the bytes of a request, and accepts requests that fit."""
-
-    def __init__(self, *, window: int = WINDOW, limit_bytes: int | None = None, says: str = "") -> None:
-        self.window, self.limit_bytes, self.says = window, limit_bytes, says
-        self.sent: list[list[Message]] = []
-
-    def __call__(self, view: list[Message]) -> str:
-        self.sent.append(view)
-        body = json.dumps(view)
-        if self.limit_bytes is not None and len(body) > self.limit_bytes:
-            raise TooLargeError(self.says or "Request exceeds the maximum size", 413)
-        tokens = len(re.sub(r"[A-Za-z0-9+/]{200,}", "", body)) // 4 + REAL_TOKENS * body.count(PDF)
-        if tokens > self.window:
-            raise TooLargeError(self.says or f"prompt is too long: {tokens} tokens > {self.window} maximum")
-        return "answer"
-
-
-def hooks_for(dialect: Chat, **options: Any) -> CompactionController[Any]:
-    return CompactionController(context_window=WINDOW, format=dialect.format, summarizer=Scripted(), **options)
-
-
-def with_document(dialect: Chat, turns: int = 3) -> list[Message]:
-    """Return a document, some talk, and a request."""
-    messages = [dialect.user("Read this.", dialect.document()), dialect.assistant("I have read it.")]
-    for turn in range(turns):
-        messages += [dialect.user(f"{turn} {prose(50)}"), dialect.assistant(prose(50))]
-    return [*messages, dialect.user("And now?")]
-
-
-def list_shown(view: list[Message]) -> str:
-    return json.dumps(view, ensure_ascii=False)
-
-
-# -- a document that is larger than it seems
-
-
-@dialects
-def test_an_early_document_that_the_estimate_cannot_see_is_recovered_from(dialect: Chat) -> None:
-    provider = Provider()
-    assert hooks_for(dialect).call_sync(with_document(dialect), provider) == "answer"
+async def test_an_overflow_is_compacted_and_sent_once_more() -> None:
+    """One retry; the host sees only the answer."""
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
+    hooks = controller(None, summarizer=Scripted())
+    messages = [system(), user("go"), *steps(30, 300)]
+    assert await hooks.call(messages, provider.later) == "answer"
     assert len(provider.sent) == 2
-    assert PDF not in list_shown(provider.sent[1])
+    assert provider.sent[0] is messages
+    assert hooks.session("default").export_records()[0]["reason"] == "overflow"
 
 
-@dialects
-def test_a_document_that_nothing_can_cover_is_left_out_with_a_line_that_names_it(dialect: Chat) -> None:
-    """The request before the current one cannot be summarized away: nothing but the two is there."""
-    events: list[Any] = []
-    provider = Provider()
-    hooks = hooks_for(dialect, on_event=events.append)
-    messages = [dialect.user("Read this.", dialect.document()), dialect.user("And now?")]
-    before = json.dumps(messages)
-    assert hooks.call_sync(messages, provider) == "answer"
-    assert json.dumps(messages) == before
-    assert '[Left out, the request was too large with it: application/pdf \\"report.pdf\\"]' in list_shown(
-        provider.sent[1]
-    )
-    assert "Read this." in list_shown(provider.sent[1])
-    finished = [event for event in events if isinstance(event, CompactionFinished)]
-    assert [event.left_out for event in finished] == [1]
-
-
-@dialects
-def test_a_document_in_the_current_request_is_never_left_out_and_the_error_names_the_request(dialect: Chat) -> None:
-    messages = [dialect.user(prose(50)), dialect.assistant(prose(50)), dialect.user("Read this.", dialect.document())]
-    with pytest.raises(ContextOverflowError) as caught:
-        hooks_for(dialect).call_sync(messages, Provider())
-    assert caught.value.part == "current request"
-
-
-@dialects
-def test_what_was_left_out_stays_left_out_after_a_restart_and_in_longer_lists(dialect: Chat) -> None:
-    hooks, provider = hooks_for(dialect), Provider()
-    messages = [dialect.user("Read this.", dialect.document()), dialect.user("And now?")]
+def test_the_limit_that_the_error_names_is_the_window_from_then_on() -> None:
+    provider = Provider(30_000, TooLongError(15_000, 9_000))
+    hooks = controller(None, summarizer=Scripted())
+    messages = [user("go"), *steps(30, 300)]
     hooks.call_sync(messages, provider)
-    exported = json.loads(json.dumps(hooks.session("default").export_records()))
-    longer = [*messages, dialect.assistant("Fine."), dialect.user("Go on.")]
-    restarted = hooks_for(dialect)
-    restarted.session("default").import_records(exported)
-    views = [one.transform_context_sync(longer) for one in (hooks, restarted)]
-    assert views[0] == views[1]
-    assert views[0][: len(provider.sent[1])] == provider.sent[1]
-
-
-def test_a_record_of_media_left_out_is_read_by_those_who_do_not_know_them() -> None:
-    """They find nothing among the reductions that they would refuse."""
-    hooks = hooks_for(Chat())
-    hooks.call_sync([Chat().user("Read this.", Chat().document()), Chat().user("And now?")], Provider())
-    (record,) = hooks.session("default").export_records()
-    assert record["reductions"] == []
-    assert CompactionRecord.from_dict(record).to_dict() == record
-    assert CompactionRecord.from_dict({**record, "left_out": []}).reductions == ()
-
-
-def test_an_overflow_without_numbers_is_recovered_from_too() -> None:
-    provider = Provider(says="Input is too long for requested model.")
-    messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
-    assert hooks_for(Chat()).call_sync(messages, provider) == "answer"
-    assert PDF not in list_shown(provider.sent[1])
-
-
-def test_what_is_left_out_is_shown_again_where_its_message_is_the_current_request() -> None:
-    hooks, provider = hooks_for(Chat()), Provider()
-    messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
+    assert hooks.state().context_window == 9_000
+    messages = [*messages, *steps(20, 300, first=30)]
     hooks.call_sync(messages, provider)
-    assert PDF in list_shown(hooks.transform_context_sync(messages[:1]))
+    assert len(provider.sent) == 3, "the second call was compacted before it was sent"
 
 
-# -- too many bytes
+def test_what_is_kept_after_an_overflow_is_a_fifth_of_the_window() -> None:
+    sizes = {}
+    for reason in ("threshold", "overflow"):
+        hooks = controller(32_768, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
+        messages = [user("go"), *steps(60, 500)]
+        if reason == "overflow":
+            view = hooks.recover_sync(TooLongError(40_000, 32_768), messages)
+        else:
+            view = hooks.transform_context_sync(messages)
+        sizes[reason] = len(texts(view))
+    assert sizes["overflow"] < 0.75 * sizes["threshold"]
 
 
-def with_images(dialect: Chat, count: int = 10, size: int = 30_000) -> list[Message]:
-    """Return an image in each turn, 40,000 characters of base64 each, and one in the current request."""
-    messages: list[Message] = []
-    for turn in range(count):
-        image = dialect.image(chr(ord("a") + turn), size)
-        messages += [dialect.user(f"Picture {turn}.", image), dialect.assistant(f"Seen {turn}.")]
-    return [*messages, dialect.user("And this?", dialect.image("z", size))]
+def test_a_second_overflow_is_reported_with_its_cause() -> None:
+    """No third attempt; the error names the part that cannot shrink and chains the provider's."""
+    provider = Provider(10, TooLongError(9_000, 8_000))
+    with pytest.raises(ContextOverflowError, match="cannot be made to fit") as caught:
+        controller(8_192).call_sync([system(), user("go"), *steps(20, 300)], provider)
+    assert len(provider.sent) == 2
+    assert caught.value.__cause__ is provider.error
 
 
-def images_in(view: list[Message]) -> int:
-    return len(re.findall(r"[A-Za-z0-9+/]{20000,}", list_shown(view)))
+def test_another_error_of_the_second_try_is_the_callers() -> None:
+    """The second request was rejected for another reason; that error is raised unchanged."""
+    errors = [TooLongError(9_000, 8_000), ConnectionError("reset by peer")]
+    reset = errors[1]
+
+    def send(view: list[Chat]) -> str:
+        raise errors.pop(0)
+
+    with pytest.raises(ConnectionError) as caught:
+        controller(None, summarizer=Scripted()).call_sync([user("go"), *talk(20)], send)
+    assert caught.value is reset
+    assert not errors
 
 
-@dialects
-def test_a_request_with_too_many_bytes_is_sent_once_more_with_half_of_its_images(dialect: Chat) -> None:
-    provider = Provider(limit_bytes=300_000)
-    hooks = hooks_for(dialect)
-    messages = with_images(dialect)
-    assert hooks.call_sync(messages, provider) == "answer"
-    assert [images_in(view) for view in provider.sent] == [11, 6]
-    assert list_shown(provider.sent[1]).count("[Left out, the request was too large with it: image/png sha256 ") == 5
-    assert provider.sent[1][-1] is messages[-1]
-    assert all("Left out" in list_shown([message]) for message in provider.sent[1][:10:2]), "the oldest first"
+def test_who_gives_up_while_it_is_summarised_gets_the_providers_error() -> None:
+    """Without a compaction the request stays rejected; no error of ours hides the provider's."""
+    signal, left, error = threading.Event(), threading.Event(), TooLongError(9_000, 8_000)
+
+    def interrupt(request: SummaryRequest) -> str:
+        signal.set()
+        left.wait(10)
+        return "- late"
+
+    hooks = controller(None, summarizer=interrupt)
+    try:
+        with pytest.raises(TooLongError) as caught:
+            hooks.recover_sync(error, [user("go"), *talk(20)], signal)
+    finally:
+        left.set()
+    assert caught.value is error
+    assert hooks.session("default").export_records() == []
 
 
-def test_a_limit_that_the_provider_names_says_how_much_is_left_out() -> None:
-    provider = Provider(limit_bytes=400_000, says="Request body too large: the limit is 400000 bytes")
-    hooks_for(Chat()).call_sync(with_images(Chat()), provider)
-    assert [images_in(view) for view in provider.sent] == [11, 8]
+async def test_a_summariser_that_just_failed_another_caller_is_not_asked_for_the_recovery() -> None:
+    """A caller that waited for a failed compaction recovers without a model."""
+    requests = 0
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def fails(request: SummaryRequest) -> str:
+        nonlocal requests
+        requests += 1
+        started.set()
+        await release.wait()
+        raise ConnectionError("down")
+
+    hooks, messages = controller(8_192, summarizer=fails), [system(), *talk(15)]
+    leader = asyncio.create_task(hooks.transform_context(messages))
+    await started.wait()
+    waiter = asyncio.create_task(hooks.recover(TooLongError(9_000, 8_192), messages))
+    await asyncio.sleep(0)
+    release.set()
+    assert await leader is messages
+    assert "[Compacted " in texts(await waiter)
+    assert requests == 1
 
 
-@pytest.mark.parametrize("says", ["", "Request body too large: the limit is 300000 bytes"], ids=["", "with a limit"])
-def test_after_a_refusal_for_bytes_a_session_sends_what_is_taken_and_keeps_what_it_sent(says: str) -> None:
-    """An agent looks at one more image in each step, as computer-use agents do."""
-    chat, provider = Chat(), Provider(limit_bytes=300_000, says=says)
-    hooks, messages, views = hooks_for(chat), [chat.user("Look around.")], list[list[Message]]()
-    for step in range(30):
-        messages += [chat.user(f"Screen {step}.", chat.image(chr(ord("A") + step), 30_000)), chat.assistant("Seen.")]
-        hooks.call_sync([*messages, chat.user("And now?")], provider)
-        views.append(provider.sent[-1][:-1])
-    assert len(provider.sent) == len(views) + 1, "one refusal in all"
-    changed = sum(later[: len(before)] != before for before, later in pairwise(views))
-    assert changed <= 10, "most views begin with the one before"
-
-
-def test_recover_leaves_images_out_too() -> None:
-    messages = with_images(Chat())
-    view = hooks_for(Chat()).recover_sync(TooLargeError("Request exceeds the maximum size", 413), messages)
-    assert images_in(view) == 6
+def test_when_nothing_can_shrink_the_error_says_so_without_a_second_request() -> None:
+    provider = Provider(100, TooLongError(9_000, 8_000))
+    messages = [system(prose(9_000)), user("go")]
+    with pytest.raises(ContextOverflowError, match="system prompt") as caught:
+        controller(None).call_sync(messages, provider)
+    assert len(provider.sent) == 1
+    assert caught.value.__cause__ is provider.error
 
 
 @pytest.mark.parametrize(
-    "messages",
+    "error",
     [
-        pytest.param([Chat().user("only text")], id="no media"),
-        pytest.param([Chat().user("And this?", Chat().image("z", 30_000))], id="in the current request only"),
+        pytest.param(RuntimeError("rate limit exceeded: too many tokens per minute"), id="a rate limit"),
+        pytest.param(ConnectionError("reset by peer"), id="a network error"),
+        pytest.param(ValueError("max_tokens is too large: 99999"), id="only the output cap"),
     ],
 )
-def test_where_no_image_can_be_left_out_the_providers_error_is_raised(messages: list[Message]) -> None:
-    provider = Provider(limit_bytes=10)
-    with pytest.raises(TooLargeError):
-        hooks_for(Chat()).call_sync(messages, provider)
+def test_other_errors_pass_untouched(error: Exception) -> None:
+    provider = Provider(10, error)
+    messages = [user("go"), *steps(30, 300)]
+    hooks = controller(None)
+    with pytest.raises(type(error)) as caught:
+        hooks.call_sync(messages, provider)
+    assert caught.value is error
     assert len(provider.sent) == 1
+    with pytest.raises(type(error)) as raised:
+        hooks.recover_sync(error, messages)
+    assert raised.value is error
 
 
-def test_a_second_rejection_for_its_bytes_is_raised() -> None:
-    provider = Provider(limit_bytes=100)
-    with pytest.raises(TooLargeError):
-        hooks_for(Chat()).call_sync(with_images(Chat()), provider)
-    assert len(provider.sent) == 2
+def test_an_answer_that_speaks_of_an_overflow_is_none() -> None:
+    hooks = controller(200_000, summarizer=Scripted())
+    messages = talk(20)
+    hooks.call_sync(messages, lambda view: "The error 'prompt is too long: 5 tokens > 4 maximum' means that ...")
+    assert hooks.transform_context_sync(messages) is messages
 
 
-def test_images_in_results_of_tools_are_left_out_with_their_texts_kept() -> None:
-    chat, messages = Chat(), list[Message]()
-    for step in range(10):
-        call = {"id": f"c{step}", "type": "function", "function": {"name": "screen", "arguments": "{}"}}
-        seen = [{"type": "text", "text": f"Screen {step}."}, chat.image(chr(ord("a") + step), 30_000)]
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{step}", "content": seen},
-        ]
-    provider = Provider(limit_bytes=300_000)
-    hooks_for(chat).call_sync([chat.user("Look around."), *messages], provider)
-    assert [images_in(view) for view in provider.sent] == [10, 5]
-    assert all(f"Screen {step}." in list_shown(provider.sent[1]) for step in range(10))
+def test_an_overflow_without_numbers_or_window_still_shrinks() -> None:
+    hooks = controller(None)
+    messages = [user("go"), *steps(30, 300)]
+    view = hooks.recover_sync(ValueError("Your input exceeds the context window of this model."), messages)
+    assert len(texts(view)) < 0.6 * len(texts(messages))
+
+
+async def test_callers_that_overflow_together_compact_once() -> None:
+    asked = Scripted()
+    hooks: CompactionController[Chat] = controller(None, summarizer=asked)
+    messages = [user("go"), *talk(30)]
+    provider = Provider(25_000, TooLongError(9_000, 8_000))
+    answers = await asyncio.gather(*(hooks.call(messages, provider.later) for _ in range(4)))
+    assert answers == ["answer"] * 4
+    assert len(asked.requests) == 1
+
+
+def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call() -> None:
+    hooks = controller(200_000, summarizer=Scripted())
+    messages = talk(20)
+    response = {"stop_reason": "model_context_window_exceeded", "content": [{"type": "text", "text": "half an"}]}
+    assert hooks.call_sync(messages, lambda view: response) is response
+    hooks.report_usage(Usage(input_tokens=9_000))  # a count below the window does not take the answer's word back
+    messages = [*messages, assistant("half an"), user("go on")]
+    assert len(hooks.transform_context_sync(messages)) < len(messages)
+
+
+# -- answers cut short
+
+
+def answer_call(finish_reason: str, prompt_tokens: int, completion_tokens: int) -> dict[str, object]:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    return {"choices": [{"finish_reason": finish_reason}], "usage": usage}
+
+
+def test_a_short_answer_is_kept_when_asking_again_fails() -> None:
+    """A paid answer is not lost to a rate limit of the second try."""
+    short = answer_call("length", 8_150, 0)
+    answers: list[object] = [short, RuntimeError("429 rate limit")]
+
+    def send(view: list[Chat]) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
+    assert hooks.call_sync([user("go"), *steps(12, 300)], send) is short
+    assert not answers
+
+
+def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile() -> None:
+    signal, left = threading.Event(), threading.Event()
+
+    def interrupt(request: SummaryRequest) -> str:
+        signal.set()
+        left.wait(10)
+        return "- late"
+
+    short, sent = answer_call("length", 8_150, 0), list[list[Chat]]()
+
+    def send(view: list[Chat]) -> object:
+        sent.append(view)
+        return short
+
+    settings = CompactionSettings(auto_compact=False, clear_tool_results=False)
+    hooks = controller(8_192, summarizer=interrupt, settings=settings)
+    try:
+        assert hooks.call_sync([user("go"), *steps(12, 300)], send, signal) is short
+    finally:
+        left.set()
+    assert len(sent) == 1
+
+
+def test_an_answer_that_cannot_be_read_is_handed_on(caplog: pytest.LogCaptureFixture) -> None:
+    """A reader of the host's that fails costs a warning, not the answer."""
+
+    def broken(response: object) -> Message | None:
+        raise KeyError("usage")
+
+    response = object()
+    hooks = controller(200_000)
+    assert hooks.call_sync([user("go")], lambda view: response, answer=broken) is response
+    assert "KeyError" in caplog.text
+    assert hooks.state().is_estimate
+
+
+def test_usage_in_a_host_s_own_type_is_read_by_the_host_s_reader() -> None:
+    hooks = controller(200_000)
+    reading = Message(role="assistant", parts=(), usage=Usage(input_tokens=1_234))
+    hooks.call_sync([user("go")], lambda view: object(), answer=lambda response: reading)
+    assert hooks.state().context_tokens == 1_234
+
+
+# -- errors of another model
+
+
+class NamedModelError(TooLongError):
+    """An overflow that says which model it was, as litellm's and pydantic-ai's errors do."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(9_000, 8_000)
+        self.model = model
+
+
+def test_an_error_of_the_model_before_a_switch_is_left_alone() -> None:
+    """The overflow of the model that was left says nothing of the present one."""
+    hooks = controller(None, summarizer=Scripted())
+    messages = [user("go"), *steps(12, 300)]
+    hooks.transform_context_sync(messages, model="small-model")
+    hooks.transform_context_sync(messages, model="large-model")
+    with pytest.raises(NamedModelError):
+        hooks.recover_sync(NamedModelError("small-model"), messages, model="large-model")
+    assert hooks.state().compaction_count == 0
+
+
+def test_a_router_s_alias_is_no_other_model() -> None:
+    hooks = controller(None, summarizer=Scripted())
+    messages = [user("go"), *steps(30, 300)]
+    hooks.transform_context_sync(messages, model="my-alias")
+    view = hooks.recover_sync(NamedModelError("azure/deployment-7"), messages, model="my-alias")
+    assert len(view) < len(messages)
+
+
+def test_an_overflow_is_held_against_the_list_that_was_sent() -> None:
+    """Another call of the same conversation may be handed its list in between, as a sub-agent's or a title writer's is."""
+    hooks = controller(None, summarizer=Scripted())
+    large, small = [user("go"), *steps(30, 300)], [user("name this chat")]
+    provider = Provider(20_000, TooLongError(9_000, 8_000))
+
+    def send(view: list[Chat]) -> str:
+        hooks.transform_context_sync(small)
+        return provider(view)
+
+    assert hooks.call_sync(large, send) == "answer"
+    hooks.transform_context_sync(small)
+    tokens = hooks.state().context_tokens
+    assert tokens is not None
+    assert tokens < 100
+
+
+def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free() -> None:
+    """4,500 of 20,000 tokens were sent, and 18,000 requested; both must fit together from then on."""
+    error = RuntimeError(
+        "input length and `max_tokens` exceed context limit: 4500 + 18000 > 20000, decrease input length or `max_tokens`"
+    )
+    messages = [user("go"), *steps(11, 300)]
+    answers: list[object] = [error, "answer"]
+    sent: list[list[Chat]] = []
+
+    def send(view: list[Chat]) -> object:
+        sent.append(view)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    hooks = controller(20_000, summarizer=Scripted())
+    assert hooks.call_sync(messages, send) == "answer"
+    state = hooks.state()
+    assert state.trigger_tokens == 2_000
+    assert state.context_tokens is not None
+    assert state.context_tokens < 2_000
+
+
+@pytest.mark.parametrize("auto_compact", [True, False])
+def test_usage_on_a_message_above_the_window_compacts_before_the_next_call(auto_compact: bool) -> None:
+    """The host keeps usage on its messages; the threshold and this are switched independently."""
+    said = {"role": "assistant", "content": "done", "usage": {"prompt_tokens": 9_000, "completion_tokens": 3}}
+    messages = [user("go"), *steps(12, 300), said, user("go on")]
+    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=auto_compact))
+    assert len(texts(hooks.transform_context_sync(messages))) < len(texts(messages))
+
+
+def test_an_error_whose_attributes_raise_is_recovered_all_the_same() -> None:
+    class GuardedError(TooLongError):
+        @property
+        def model(self) -> str:
+            raise RuntimeError("not read yet")
+
+    messages = [user("go"), *steps(30, 300)]
+    assert len(controller(None, summarizer=Scripted()).recover_sync(GuardedError(9_000, 8_000), messages)) < len(
+        messages
+    )
+
+
+def test_the_limit_of_another_model_is_not_learned_for_this_one() -> None:
+    """A `send` may fall back to a smaller model by itself."""
+    messages = [user("go"), *steps(30, 300)]
+    hooks = controller(None, summarizer=Scripted())
+    hooks.transform_context_sync(messages, model="small-model", context_window=16_000)
+    answers: list[object] = [NamedModelError("small-model"), "answer"]
+
+    def send(view: list[Chat]) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert hooks.call_sync(messages, send, model="large-model", context_window=50_000) == "answer"
+    assert hooks.state().context_window == 50_000
+
+
+def test_a_limit_is_learned_for_the_model_whatever_provider_is_named_in_front() -> None:
+    hooks = CompactionController(model="gpt-5", context_window=200_000, summarizer=Scripted())
+    error = RuntimeError(
+        "This model's maximum context length is 9000 tokens. However, your messages resulted in 12000 tokens."
+    )
+    hooks.recover_sync(error, MESSAGES, model="openai/gpt-5")
+    hooks.transform_context_sync(MESSAGES)
+    assert hooks.state().context_window == 9_000

@@ -7,9 +7,25 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings, Usage
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import usage_from_anthropic, usage_from_openai
-from tests.conversations import Scripted, assistant, controller, talk, user
+from tests.conversations import (
+    PLAIN,
+    Chat,
+    Controller,
+    Scripted,
+    assistant,
+    controller,
+    prose,
+    step,
+    steps,
+    system,
+    talk,
+    texts,
+    tokens_of,
+    user,
+)
 
 
 def count_after(usage: Any) -> int | None:
@@ -28,6 +44,22 @@ OPENAI = {
     "prompt_tokens_details": {"cached_tokens": 900},
 }
 ANTHROPIC = {"input_tokens": 1_000, "cache_read_input_tokens": 900, "output_tokens": 50}
+
+
+MODEL = "gpt-9"
+
+
+def conversation(count: int = 10, tokens: int = 100) -> list[Chat]:
+    return [system(), user("Port the parser."), *steps(count, tokens)]
+
+
+def small(**more: Any) -> tuple[Controller, list[Chat]]:
+    """Return a list of some three quarters of the threshold."""
+    hooks = controller(8_192, summarizer=Scripted("- so far"), settings=PLAIN, model=MODEL, **more)
+    messages = conversation(12, 300)
+    for _ in range(3):
+        assert hooks.transform_context_sync(messages) is messages
+    return hooks, messages
 
 
 @pytest.mark.parametrize("usage", [Usage(input_tokens=1_900, output_tokens=50), OPENAI, ANTHROPIC])
@@ -75,3 +107,85 @@ def test_only_usage_above_the_window_tells_that_the_provider_dropped_something(
         answer = {**answer, "usage": counted}
     messages = [*messages, answer, user("And?")]
     assert (hooks.transform_context_sync(messages) is not messages) is is_compacted
+
+
+def test_a_report_is_believed_and_only_what_came_since_is_estimated() -> None:
+    """Last usage plus an estimate of the messages after it."""
+    hooks = controller(200_000)
+    messages = talk(10)
+    hooks.report_usage(Usage(input_tokens=9_000), hooks.transform_context_sync(messages))
+    assert (tokens_of(hooks), hooks.state().is_estimate) == (9_000, False)
+    alone = controller(200_000)
+    alone.transform_context_sync([user(prose(500))])
+    hooks.transform_context_sync([*messages, user(prose(500))])
+    assert tokens_of(hooks) - 9_000 == pytest.approx(tokens_of(alone), rel=0.3)
+    assert hooks.state().is_estimate
+
+
+def test_a_report_from_before_a_compaction_is_forgotten() -> None:
+    """Kept messages carry old usage; it measured a larger view."""
+    events: list[CompactionEvent] = []
+    hooks = controller(8_192, summarizer=Scripted(), events=events)
+    messages = [system(), *talk(10)]
+    hooks.report_usage(Usage(input_tokens=8_000), hooks.transform_context_sync(messages))
+    messages = [*messages, *talk(1, first=10)]
+    hooks.transform_context_sync(messages)
+    hooks.transform_context_sync(messages)
+    assert sum(isinstance(event, CompactionFinished) for event in events) == 1
+    assert tokens_of(hooks) < 8_000
+
+
+def test_a_report_of_another_list_is_not_believed() -> None:
+    hooks = controller(200_000)
+    hooks.transform_context_sync(talk(5))
+    hooks.report_usage(Usage(input_tokens=99_000), talk(5))
+    assert hooks.state().is_estimate
+
+
+def test_a_report_of_another_model_is_not_believed() -> None:
+    """An error or a count of the model that was left."""
+    hooks: CompactionController[Chat] = CompactionController(model="gpt-4.1", context_window=200_000)
+    view = hooks.transform_context_sync(talk(5), model="gpt-4.1")
+    hooks.report_usage(Usage(input_tokens=99_000), view, model="claude-sonnet-4-5")
+    assert hooks.state().is_estimate
+    hooks.report_usage(Usage(input_tokens=3_000), view, model="gpt-4.1-2025-04-14")
+    assert tokens_of(hooks) == 3_000
+
+
+def test_a_hidden_prefix_is_learned_and_counts_after_a_compaction_too() -> None:
+    """A system prompt and tools that the host does not pass show up in its reports."""
+    hidden = 3_000
+    plain, learned = controller(16_384), controller(16_384)
+    messages = [user("go"), *steps(6, 300)]
+    for hooks in (plain, learned):
+        view = hooks.transform_context_sync(messages)
+    learned.report_usage(Usage(input_tokens=tokens_of(plain) + hidden), view)
+    compacted = [learned.compact_sync(messages, keep_recent_tokens=400).tokens_after]
+    compacted.append(plain.compact_sync(messages, keep_recent_tokens=400).tokens_after)
+    assert compacted[0] - compacted[1] == pytest.approx(hidden, rel=0.2)
+
+
+def test_the_ratio_of_a_model_is_learned_from_growth() -> None:
+    """The estimate is corrected by the provider's count, and never below it."""
+    hooks = controller(200_000)
+    messages: list[Chat] = [user("go")]
+    estimate = controller(200_000)
+    for n in range(12):
+        messages = [*messages, *step(n, 1_500)]
+        estimate.transform_context_sync(messages)
+        real = int(tokens_of(estimate) * 1.4)
+        view = hooks.transform_context_sync(messages)
+        if n > 3:
+            assert tokens_of(hooks) == pytest.approx(real, rel=0.12)
+        hooks.report_usage(Usage(input_tokens=real), view)
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_what_the_provider_counted_of_this_very_list_makes_it_due(is_again: bool) -> None:
+    """Also if it was counted before: a model with another tokenizer may have answered under the same name."""
+    hooks, messages = small()
+    if is_again:
+        hooks.report_usage(Usage(input_tokens=4_000))
+        assert hooks.transform_context_sync(messages) is messages
+    hooks.report_usage(Usage(input_tokens=8_000))
+    assert "- so far" in texts(hooks.transform_context_sync(messages))

@@ -2,8 +2,35 @@
 
 from __future__ import annotations
 
-from compaction_hooks import CompactionController, CompactionSettings
-from tests.conversations import Scripted, controller, steps, texts, user
+import pytest
+
+from compaction_hooks import (
+    CompactionController,
+    CompactionFailed,
+    CompactionOutcome,
+    CompactionSettings,
+    CompactionSkipped,
+    Summary,
+    Usage,
+)
+from compaction_hooks.events import CompactionEvent
+from tests.conversations import (
+    PLAIN,
+    Chat,
+    Scripted,
+    above_threshold,
+    assistant,
+    call,
+    controller,
+    prose,
+    step,
+    steps,
+    system,
+    talk,
+    texts,
+    tool,
+    user,
+)
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -21,3 +48,140 @@ def test_the_controller_s_summariser_holds_before_the_call_s() -> None:
     hooks.transform_context_sync(MESSAGES, summarizer=own)
     assert theirs.requests
     assert not own.requests
+
+
+def test_the_second_summary_updates_the_first() -> None:
+    """The record's summary becomes the previous one; only new messages are shown."""
+    asked = Scripted("- one", "- two")
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
+    messages: list[Chat] = [system()]
+    while len(asked.requests) < 2:
+        messages = [*messages, *talk(1, first=len(messages))]
+        hooks.transform_context_sync(messages)
+    first, second = asked.requests
+    assert (first.kind, first.previous_summary) == ("history", None)
+    assert (second.kind, second.previous_summary) == ("update", "- one")
+    assert not {m.text for m in first.messages} & {m.text for m in second.messages}
+    record = hooks.session("default").export_records()[-1]
+    assert (record["summary"], record["previous_summary"], record["compaction_count"]) == ("- two", "- one", 2)
+
+
+def test_a_long_prefix_of_a_turn_is_summarised_after_the_history_one_at_a_time() -> None:
+    """Never two summary calls at once; the history comes first."""
+    asked = Scripted("- history", "- prefix")
+    messages = [*talk(4), user("Now port it."), *steps(10, 200)]
+    result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=500, focus="the schema")
+    assert [request.kind for request in asked.requests] == ["history", "turn_prefix"]
+    assert all("the schema" in request.prompt for request in asked.requests), "focus reaches the split turn"
+    assert result.record is not None
+    assert result.record.summary.index("- history") < result.record.summary.index("- prefix")
+
+
+def test_the_turn_that_is_split_again_is_updated() -> None:
+    asked = Scripted("- one", "- two")
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
+    messages = [user("go"), *steps(20, 300)]
+    hooks.compact_sync(messages, keep_recent_tokens=500)
+    hooks.compact_sync([*messages, *steps(20, 300, first=20)], keep_recent_tokens=500)
+    assert [request.kind for request in asked.requests] == ["turn_prefix", "update"]
+
+
+def test_an_earlier_summary_is_carried_on_when_only_a_turns_beginning_is_new() -> None:
+    """If only the first part of a turn is newly covered, it is an update all the same."""
+    asked = Scripted("- the first facts", "- both")
+    hooks = controller(8_192, summarizer=asked, settings=PLAIN)
+    messages = [*talk(12), user("port it")]
+    hooks.compact_sync(messages, keep_recent_tokens=1)
+    record = hooks.compact_sync([*messages, *steps(12, 300)], keep_recent_tokens=500).record
+    assert [request.kind for request in asked.requests] == ["history", "update"]
+    assert asked.requests[1].previous_summary == "- the first facts"
+    assert record is not None
+    assert record.summary == "- both"
+
+
+def test_a_summariser_that_overflows_on_next_to_nothing_counts_as_failed() -> None:
+    asked = Scripted(ValueError("This model's maximum context length is 20 tokens, however you requested 5000 tokens"))
+    messages = [user("hi"), assistant("ok"), user("next")]
+    result = controller(8_192, summarizer=asked).compact_sync(messages, keep_recent_tokens=0)
+    assert result.outcome is CompactionOutcome.FAILED
+    assert [request.transcript for request in asked.requests] == ["[User]: hi\n\n[Assistant]: ok", "[User]: hi"]
+
+
+def test_a_refused_answer_is_paid_for_all_the_same() -> None:
+    events: list[CompactionEvent] = []
+    cost = Usage(input_tokens=900, output_tokens=120)
+    asked = Scripted(Summary(text="- half", usage=cost, finish_reason="length"))
+    controller(8_192, summarizer=asked, events=events).transform_context_sync(above_threshold())
+    assert next(event.usage for event in events if isinstance(event, CompactionFailed)) == cost
+
+
+def test_file_lists_are_appended_by_code_and_cumulative() -> None:
+    """From tool calls, over several compactions; read, then modified, is modified only."""
+    hooks = controller(8_192, summarizer=Scripted("- one", "- two"), settings=PLAIN)
+    messages = [user("go"), *steps(14, 300)]
+    first = hooks.compact_sync(messages, keep_recent_tokens=500)
+    edit = [
+        assistant(None, call("e", "edit_file", path="src/module_0.py", old_string="a", new_string="b")),
+        tool("e", "edited"),
+    ]
+    second = hooks.compact_sync([*messages, *edit, *steps(14, 300, first=20)], keep_recent_tokens=500)
+    assert first.record is not None
+    assert second.record is not None
+    assert "src/module_0.py" in first.record.read_files
+    assert "src/module_0.py" not in second.record.read_files
+    assert second.record.modified_files == ("src/module_0.py",)
+    assert "src/module_1.py" in second.record.read_files
+    assert "<modified-files>\nsrc/module_0.py" in str(second.messages[0]["content"])
+
+
+@pytest.mark.parametrize(
+    ("last", "is_told"),
+    [
+        pytest.param([user("and now?")], False, id="a user message asks already"),
+        pytest.param(step(99, 20), True, id="a tool result is last"),
+    ],
+)
+def test_a_continuation_line_only_where_no_user_message_follows(last: list[Chat], is_told: bool) -> None:
+    messages = [*talk(14), user("go on"), *step(98, 20), *last]
+    with_line = controller(8_192, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=100)
+    off = CompactionSettings(add_continuation=False)
+    without = controller(8_192, summarizer=Scripted(), settings=off).compact_sync(messages, keep_recent_tokens=100)
+    assert with_line.record is not None
+    assert without.record is not None
+    assert (with_line.record.rendered != without.record.rendered) is is_told
+
+
+def test_a_summary_that_is_thrown_away_is_paid_for_all_the_same() -> None:
+    """What gained nothing still cost something."""
+    events: list[CompactionEvent] = []
+    cost = Usage(input_tokens=900, output_tokens=120)
+    messages = [
+        system(prose(5_600)),
+        user("go"),
+        assistant("short " + prose(60)),
+        user("x"),
+        assistant("y"),
+        user(prose(600)),
+    ]
+    asked = Scripted(Summary(text="- facts", usage=cost))
+    assert controller(8_192, summarizer=asked, events=events).transform_context_sync(messages) is messages
+    assert next(event.usage for event in events if isinstance(event, CompactionSkipped)) == cost
+
+
+def test_results_that_the_view_hid_already_are_named_in_the_digest() -> None:
+    hooks = controller(16_384, summarizer=Scripted("summary"))
+    messages = [user("go"), *steps(24, result_tokens=500)]
+    hooks.transform_context_sync(messages)
+    (cleared,) = hooks.session("default").export_records()
+    assert cleared["reductions"]
+    assert not cleared["rendered"]
+    longer = [*messages, *steps(24, result_tokens=500, first=24)]
+    settings = CompactionSettings(clear_tool_results=False)
+    other = controller(16_384, summarizer=Scripted("summary"), settings=settings)
+    other.session("default").import_records([cleared])
+    record = other.compact_sync(longer).record
+    assert record is not None
+    hidden = record.digest["hidden"]
+    assert isinstance(hidden, list | tuple)
+    assert "Old tool result cleared" in str(hidden[0])
+    assert "read_file" in str(hidden[0])

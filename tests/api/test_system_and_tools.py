@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.conversations import controller, prose, talk
+import pytest
+
+from compaction_hooks import ContextOverflowError
+from tests.conversations import Scripted, controller, prose, steps, talk, user
+
+MESSAGES = [user("go"), *steps(30, 300)]
 
 
 def test_system_prompt_and_tools_beside_the_list_count() -> None:
@@ -11,3 +16,10 @@ def test_system_prompt_and_tools_beside_the_list_count() -> None:
     tools = [{"type": "function", "function": {"name": "grep", "description": prose(1_500)}}]
     view = controller(8_192).transform_context_sync(messages, system=prose(1_500), tools=tools)
     assert view is not messages
+
+
+def test_tools_that_do_not_fit_are_named_as_the_part_that_cannot_shrink() -> None:
+    hooks = controller(8_192, summarizer=Scripted())
+    with pytest.raises(ContextOverflowError) as raised:
+        hooks.compact_sync(MESSAGES, tools=[{"name": "search", "description": prose(9_000)}])
+    assert raised.value.part == "tools"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from compaction_hooks import CompactionSettings
+from tests.conversations import controller, steps, user
+
+MESSAGES = [user("go"), *steps(30, 300)]
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,10 @@ from compaction_hooks import CompactionSettings
 def test_threshold_can_be_a_ratio_or_a_number(settings: CompactionSettings, trigger: int) -> None:
     """The options."""
     assert settings.budget(100_000).trigger == trigger
+
+
+def test_a_low_trigger_in_a_large_window_leaves_room_beside_the_summary() -> None:
+    """At most 60 % of the trigger after a compaction, whatever the window would allow a summary."""
+    hooks = controller(100_000, settings=CompactionSettings(trigger_tokens=3_000))
+    hooks.transform_context_sync(MESSAGES)
+    assert (hooks.state().context_tokens or 0) <= 1_800

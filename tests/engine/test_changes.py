@@ -18,7 +18,7 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import check_view
 from tests.conversations import (
     Chat,
@@ -290,62 +290,6 @@ def test_what_the_user_says_during_a_compaction_is_in_the_view() -> None:
 
     view = summarising(slow).transform_context_sync(messages)
     assert view[-1] is late
-
-
-# -- undo and history
-
-
-def test_history_tells_each_compaction_with_its_sizes() -> None:
-    hooks = summarising()
-    assert hooks.history() == []
-    messages = long()
-    hooks.transform_context_sync(messages)
-    messages = [*messages, *steps(14, 300, first=22)]
-    hooks.compact_sync(messages)
-    told = hooks.history()
-    assert [record.reason for record in told] == ["threshold", "manual"]
-    assert [record.compaction_count for record in told] == [1, 2]
-    assert all(record.tokens_after < record.tokens_before for record in told)
-    assert told[0].id == told[1].parent
-    hooks.undo()
-    assert [record.id for record in hooks.history()] == [told[0].id]
-
-
-def test_undo_takes_what_another_worker_made_of_the_same_messages_with_it() -> None:
-    """Else the view would not change: the other summary would come into force."""
-    messages = [system(), *talk(12)]
-    one, other = (summarising(Scripted(f"- by worker {name}")) for name in "ab")
-    one.compact_sync(messages)
-    other.compact_sync(messages)
-    one.session("default").import_records(other.session("default").export_records())
-    assert "by worker" in texts(one.transform_context_sync(messages))
-    one.undo()
-    assert one.transform_context_sync(messages) is messages
-
-
-def test_a_redo_after_an_undo_is_a_compaction_like_any_other() -> None:
-    hooks = summarising(Scripted("- the same each time"))
-    messages = [system(), *talk(12)]
-    first = hooks.compact_sync(messages).record
-    hooks.undo()
-    hooks.transform_context_sync(messages)
-    second = hooks.compact_sync(messages).record
-    assert first is not None
-    assert second is not None
-    assert first.id == second.id
-    assert [record.id for record in hooks.history()] == [first.id]
-
-
-def test_an_undo_holds_in_the_other_formats_of_the_conversation() -> None:
-    """A conversation may be written in several formats; a record undone in one is not active in another."""
-    hooks = summarising(Scripted("- taken back"))
-    messages = [system(), *talk(12)]
-    chat, other = hooks.session("a"), AnthropicFormat()
-    chat.compact_sync(messages)
-    turns: list[Chat] = [dict(message) for message in messages[1:]]
-    assert "- taken back" in str(hooks.session("a", other).transform_context_sync(turns))
-    hooks.session("a", OpenAIChatFormat()).undo()
-    assert hooks.session("a", other).transform_context_sync(turns) is turns
 
 
 # -- conversations that cannot fit

@@ -129,25 +129,6 @@ def test_a_history_that_is_edited_whenever_it_is_summarised_is_compacted_without
     assert not [event for event in events if isinstance(event, CompactionFailed)]
 
 
-def test_an_undo_while_the_next_compaction_runs_holds() -> None:
-    """A summary that continues the undone one does not become active."""
-    undone: list[object] = []
-
-    def summarize(request: SummaryRequest) -> str:
-        if request.previous_summary:
-            undone.append(hooks.undo())
-        return "## Goal\n- the undone one"
-
-    hooks = controller(100_000, summarizer=summarize)
-    messages = [system(), *talk(20)]
-    hooks.compact_sync(messages)
-    messages = [*messages, *talk(20, first=20)]
-    hooks.compact_sync(messages)
-    assert undone
-    assert hooks.transform_context_sync(messages) is messages
-    assert hooks.history() == []
-
-
 def test_what_was_shortened_before_a_rewind_does_not_shorten_what_stands_there_now() -> None:
     """The user asks for the answer again and again: each result is shown as it would be the first time."""
 

@@ -1,4 +1,4 @@
-"""The controller at work: when it compacts, and its guarantees about every view."""
+"""`transform_context` and `transform_context_sync`: when a list is compacted, and the guarantees about every view."""
 
 from __future__ import annotations
 
