@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
-from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat
-from compaction_adapters.pydantic_ai.events import status_of
+from compaction_adapters.kit import status_of
+from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat, history_processor
 from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models, model_name, pin_evidence
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, Capability
@@ -150,10 +150,12 @@ async def test_what_the_provider_compacted_is_left_alone(calls: bool, stage: Sta
     history = compacted_by("anthropic", after=[*spoken(18, first=3), question], calls=calls)
     head = history[: 9 if calls else 8]
     ctx = RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id="c")
-    for method in ("compact", "view"):
+    for method in ("compact", "process"):
         asked = CountingSummarizer()
-        compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
-        view: list[ModelMessage] = await getattr(compaction, method)(history, ctx)
+        if method == "compact":
+            view = await Compaction[None](context_window=WINDOW, summarizer=asked).compact(history, ctx)
+        else:
+            view = await history_processor(context_window=WINDOW, summarizer=asked)(ctx, history)
         assert all(one is other for one, other in zip(view, head, strict=False))
         assert SECRET in texts(view[len(head) :])
         assert len(asked.asked) == 1

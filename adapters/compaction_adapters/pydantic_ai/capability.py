@@ -1,5 +1,7 @@
 """The capability `Compaction`, which makes the view of each request of a run, and `history_processor`."""
 
+# ruff: noqa: ARG002 - the framework gives its hooks more than each needs
+
 from __future__ import annotations
 
 import copy
@@ -7,26 +9,27 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import is_
 from typing import Any, TypeAlias, Unpack, cast
-from weakref import WeakKeyDictionary
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.tools import AgentDepsT
+from pydantic_ai.usage import RunUsage
 
 from compaction_adapters.kit import ControllerKeywords, Settings, controller_from, settings_from
 from compaction_adapters.pydantic_ai.events import tell_run
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat, usage_of
-from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn, is_continuation
+from compaction_adapters.pydantic_ai.recovery import RecoveringModel, Turn
 from compaction_adapters.pydantic_ai.requests import (
     RunSessions,
     count_replaced,
     find_conversation,
+    is_continuation,
     model_name,
-    options_in,
     options_of,
     pin_evidence,
+    request_in,
     request_model,
 )
 from compaction_adapters.pydantic_ai.summarizing import ask_model, charge_to, summarizer, writes_text
@@ -45,9 +48,6 @@ from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.stores import RecordStore
 
-_LastCalls: TypeAlias = WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]]
-"""The model and the options of each session's last call."""
-
 _KEYWORDS = ControllerKeywords.__optional_keys__ - {"on_event"}
 """The keywords of a controller that are fields of `Compaction` with the same names."""
 
@@ -63,69 +63,58 @@ class Compaction(AbstractCapability[AgentDepsT]):
     runs share nothing, so that a replay does the same again; there, give neither a store nor a controller.
 
         agent = Agent("openai:gpt-5", capabilities=[Compaction()])
+
+    Attributes:
+        controller: A controller, shared with other agents and frameworks or not, of any format. None: make one from the keywords
+            `model` to `summary_prompt`.
+        persist: Whether to replace the run's messages with the view. `all_messages()` and `conversation` are then small and
+            complete, so store these; `new_messages()` is not: it lacks the summary and the summarized messages of this run.
+        summarizer: A model or the name of one, or a callable. None: the model of each request writes the summaries.
+        model: The name of a model whose context window applies if the framework does not know the window of a request's model.
+        context_window: The context window in tokens, input and output together. None: the window of each request's model.
+        settings: The policy, or one for each model.
+        store: Keeps records between processes.
+        on_compaction: The controller's `on_event`; a capability has a hook of that name. Runs emit its events as
+            `CompactionStatusEvent` too.
+        estimator: Sizes texts and messages.
+        summary_prompt: Instructions for a summary, instead of our headings: short for the setting of that name.
+        id: Part of the names of durable operations, so it must not change while workflows run.
+
+    Raises:
+        ConfigurationError: both a controller and keywords are given, or the summarizer cannot write text.
     """
 
     controller: CompactionController[Any] | None = None
-    """A controller, shared with other agents and frameworks or not, of any format. None: make one from the keywords below."""
-
     _: KW_ONLY
-
     persist: bool = False
-    """Whether to replace the run's messages with the view. `all_messages()` and `conversation` are then small and complete, so
-    store these; `new_messages()` is not: it lacks the summary and the summarized messages of this run."""
-
     summarizer: Summarizer | Model[Any] | str | None = None
-    """A model or the name of one, or a callable. None: the model of each request writes the summaries."""
-
     model: str | None = None
-    """The name of a model whose context window applies if the framework does not know the window of a request's model."""
-
     context_window: int | None = None
-    """The context window in tokens, input and output together. None: the window of each request's model."""
-
     settings: Settings | None = None
-    """The policy, or one for each model."""
-
     store: RecordStore | None = None
-    """Keeps records between processes."""
-
     on_compaction: EventHandler | Sequence[EventHandler] = ()
-    """The controller's `on_event`; a capability has a hook of that name. Runs emit its events as `CompactionStatusEvent` too."""
-
     estimator: TokenEstimator | None = None
-    """Sizes texts and messages."""
-
     summary_prompt: str | None = None
-    """Instructions for a summary, instead of our headings: short for the setting of that name."""
-
     id: str | None = "compaction_hooks"
-    """Part of the names of durable operations, so it must not change while workflows run."""
 
     _sessions: RunSessions = field(init=False, repr=False, compare=False)
     _focus: str | None = field(default=None, init=False, repr=False)
     _session: CompactionSession[ModelMessage] | None = field(default=None, init=False, repr=False, compare=False)
     _turn: Turn | None = field(default=None, init=False, repr=False, compare=False)
     _seen: int = field(default=0, init=False, repr=False, compare=False)
-    _last_calls: _LastCalls = field(default_factory=_LastCalls, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the controller.
-
-        Raises:
-            ConfigurationError: both a controller and keywords are given, or the summarizer cannot write text.
-        """
-        keywords: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
-        keywords["on_event"] = self.on_compaction or None
+        """Make the controller."""
+        given: dict[str, object] = {name: getattr(self, name) for name in _KEYWORDS}
+        given["on_event"] = self.on_compaction or None
         if isinstance(self.summarizer, Model):
             summarizer(self.summarizer)  # raises if the model cannot write text
         if self.controller is None and isinstance(self.summarizer, Model | str):
-            del keywords["summarizer"]
-        keywords = {name: value for name, value in keywords.items() if value is not None}
+            given["summarizer"] = None  # each run passes its own, which asks this model
         # The names and types are those of the fields above.
-        controller = controller_from(
-            self.controller, cast("ControllerKeywords", keywords), PydanticAIFormat(), taker=Compaction, sees_model=True
-        )
-        self._sessions = RunSessions(controller)
+        keywords = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
+        made = controller_from(self.controller, keywords, PydanticAIFormat(), taker=Compaction, sees_model=True)
+        self._sessions = RunSessions(made)
 
     @classmethod
     def from_spec(
@@ -144,16 +133,11 @@ class Compaction(AbstractCapability[AgentDepsT]):
             summarizer: The name of a model.
             settings: The fields of `CompactionSettings`; or such fields by model, with "*" for all other models.
         """
-        return cls(
-            persist=persist,
-            summarizer=summarizer,
-            model=model,
-            context_window=context_window,
-            settings=None if settings is None else settings_from(settings),
-            id=id,
-        )
+        policy = None if settings is None else settings_from(settings)
+        window = context_window
+        return cls(persist=persist, summarizer=summarizer, model=model, context_window=window, settings=policy, id=id)
 
-    async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:  # noqa: ARG002 - the framework's signature
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> Compaction[AgentDepsT]:
         """Return a copy with the state of one run."""
         clone = copy.copy(self)
         clone._session, clone._turn, clone._seen = None, None, 0
@@ -164,32 +148,29 @@ class Compaction(AbstractCapability[AgentDepsT]):
     ) -> ModelRequestContext:
         """Replace the request's messages with the view."""
         self._turn = None
-        messages, model = list(request_context.messages), request_context.model
+        messages = list(request_context.messages)
         if is_continuation(messages):
             return request_context
 
-        parameters = request_context.model_request_parameters
-        options = options_of(model, messages, request_context.model_settings, parameters, ctx.is_tool_available)
-        self._session = self._session or self._sessions.of(ctx, messages)
-        pin_evidence(self._session, messages[self._seen :] if self._seen < len(messages) else messages)
+        session = self._session = self._session or self._sessions.of(ctx, messages)
+        pin_evidence(session, messages[self._seen :] if self._seen < len(messages) else messages)
         self._seen = len(messages)
 
         shows_run = len(messages) == len(ctx.messages) and all(map(is_, messages, ctx.messages))
         if self.persist and not shows_run:
             # Another capability changed this request only: the run's own messages are compacted apart from it.
-            whole = await self._open_turn(ctx, self._session, list(ctx.messages), model, options, ctx.messages)
+            whole = await self._open_turn(
+                ctx, session, replace(request_context, messages=list(ctx.messages)), ctx.messages
+            )
             whole.persist_view(whole.view)
-        own = ctx.messages if shows_run else None
-        turn = self._turn = await self._open_turn(ctx, self._session, messages, model, options, own)
+        turn = self._turn = await self._open_turn(ctx, session, request_context, ctx.messages if shows_run else None)
         if turn.view is not turn.messages:
-            request_context.messages = turn.full_view
+            request_context.messages = [*turn.head, *turn.view]
             turn.persist_view(turn.view)
         return request_context
 
     async def prepare_model_request(
-        self,
-        ctx: RunContext[AgentDepsT],  # noqa: ARG002 - the framework's signature
-        request_context: ModelRequestContext,
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Remember the request's messages after the changes of all other capabilities."""
         if self._turn is not None:
@@ -203,11 +184,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         return RecoveringModel(model, self._turn, self._sessions)
 
     async def after_model_request(
-        self,
-        ctx: RunContext[AgentDepsT],  # noqa: ARG002 - the framework's signature
-        *,
-        request_context: ModelRequestContext,  # noqa: ARG002 - the framework's signature
-        response: ModelResponse,
+        self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Report the provider's usage to the session."""
         if self._turn is not None:
@@ -237,11 +214,7 @@ class Compaction(AbstractCapability[AgentDepsT]):
         Raises:
             ConfigurationError: there is no `ctx`, and no message names a conversation.
         """
-        model: object
-        if ctx is not None:
-            session, model = self._sessions.of(ctx, messages), ctx.model
-            options = self._in_run(ctx, model, options_in(ctx, messages))
-        else:
+        if ctx is None:
             name = find_conversation(messages)
             if name is None:
                 raise ConfigurationError(
@@ -249,16 +222,17 @@ class Compaction(AbstractCapability[AgentDepsT]):
                     "use compaction.session(conversation_id).compact(messages), or give the run as ctx"
                 )
             session = self.session(name)
-            model, options = self._last_calls.get(session, (None, CallOptions()))
-            writer = self._writer(model)
-            options = options.copy()
-            options["summarizer"] = None if writer is None else summarizer(writer)
+            model, options = self._sessions.last_calls.get(session, (None, CallOptions()))
+            ctx = RunContext[Any](deps=None, model=cast("Any", model), usage=RunUsage(), conversation_id=name)
+        else:
+            session, model = self._sessions.of(ctx, messages), ctx.model
+            options = options_of(request_in(ctx, messages), ctx.is_tool_available)
 
         head = count_replaced(messages, model)
         pin_evidence(session, messages)
         try:
             with charge_to(ctx):
-                result = await session.compact(messages[head:], focus=self._focus, **options)
+                result = await session.compact(messages[head:], focus=self._focus, **self._in_run(ctx, model, options))
         except ContextOverflowError:
             return messages
         return [*messages[:head], *result.messages]
@@ -269,30 +243,20 @@ class Compaction(AbstractCapability[AgentDepsT]):
         clone._focus = focus
         return clone
 
-    async def view(self, messages: list[ModelMessage], ctx: RunContext[AgentDepsT]) -> list[ModelMessage]:
-        """Return the view of these messages, compacted if due; the same list while nothing was compacted."""
-        if is_continuation(messages):
-            return messages
-        session = self._sessions.of(ctx, messages)
-        pin_evidence(session, messages)
-        turn = await self._open_turn(ctx, session, messages, ctx.model, options_in(ctx, messages))
-        return messages if turn.view is turn.messages else turn.full_view
-
     # -- parts
 
     async def _open_turn(
         self,
         ctx: RunContext[AgentDepsT],
         session: CompactionSession[ModelMessage],
-        messages: list[ModelMessage],
-        model: object,
-        options: CallOptions,
-        own: list[ModelMessage] | None = None,
+        request: ModelRequestContext,
+        own: list[ModelMessage] | None,
     ) -> Turn:
-        self._last_calls[session] = model, options
-        options = self._in_run(ctx, model, options)
-        count = count_replaced(messages, model)
-        head, tail = messages[:count], messages[count:]
+        options = options_of(request, ctx.is_tool_available)
+        self._sessions.last_calls[session] = request.model, options
+        options = self._in_run(ctx, request.model, options)
+        count = count_replaced(request.messages, request.model)
+        head, tail = request.messages[:count], request.messages[count:]
         with charge_to(ctx):
             view = await session.transform_context(tail, **options) if tail else tail
         return Turn(ctx, session, options, tail, view, head=head, own=own, persist=self.persist)
@@ -339,6 +303,7 @@ def history_processor(
     compaction: Compaction[Any] = Compaction(chosen)
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
-        return await compaction.view(messages, ctx)
+        run = await compaction.for_run(ctx)
+        return (await run.before_model_request(ctx, request_in(ctx, messages))).messages
 
     return process

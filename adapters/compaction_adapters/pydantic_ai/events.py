@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent
 
-from compaction_adapters import kit
+from compaction_adapters.kit import Stage, fields_of, status_of
 from compaction_hooks import CompactionFinished
 from compaction_hooks.events import CompactionEvent
-
-SPAN_NAME: Final = "compact_messages"
-"""pydantic-ai-harness's name for the same span, so that traces of both look the same."""
 
 
 @dataclass(kw_only=True)
@@ -26,7 +23,7 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
     The fields are those of `compaction_adapters.kit.Status`.
     """
 
-    stage: kit.Stage
+    stage: Stage
     reason: str
     session_id: str
     tokens: int
@@ -35,25 +32,21 @@ class CompactionStatusEvent(CapabilityEvent, namespace="compaction_hooks", name=
     duration_seconds: float = 0.0
 
 
-def status_of(event: CompactionEvent) -> CompactionStatusEvent:
-    """Return an event of the core as an event of the framework."""
-    return CompactionStatusEvent(**asdict(kit.status_of(event)))
-
-
 def tell_run(ctx: RunContext[Any]) -> Callable[[CompactionEvent], Awaitable[None]]:
-    """Return a handler that emits the controller's events in a run's stream, and a span for each compaction."""
+    """Return a handler that emits the controller's events in a run's stream, and a span for each compaction.
+
+    The span has the name that pydantic-ai-harness gives it, so that traces of both look the same.
+    """
 
     async def tell(event: CompactionEvent) -> None:
         if isinstance(event, CompactionFinished):
-            figures = {
-                name: value for name, value in kit.fields_of(event).items() if isinstance(value, str | int | float)
-            }
-            with ctx.tracer.start_as_current_span(SPAN_NAME) as span:
+            figures = {name: value for name, value in fields_of(event).items() if isinstance(value, str | int | float)}
+            with ctx.tracer.start_as_current_span("compact_messages") as span:
                 span.set_attributes({f"compaction.{name}": value for name, value in figures.items()})
                 span.set_attributes({"gen_ai.conversation.compacted": True, "compaction.strategy": "compaction_hooks"})
         if ctx.in_durable_context:
             return  # a replay must not depend on which handlers are attached
         with suppress(UserError):  # a context that the user made between two runs has no stream
-            await ctx.emit(status_of(event))
+            await ctx.emit(CompactionStatusEvent(**asdict(status_of(event))))
 
     return tell

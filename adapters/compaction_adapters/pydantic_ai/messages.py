@@ -10,44 +10,30 @@ from datetime import UTC, datetime
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
 
-from pydantic_ai.messages import (
-    AudioUrl,
-    BinaryContent,
-    CachePoint,
-    CompactionPart,
-    DocumentUrl,
-    FilePart,
-    ImageUrl,
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    NativeToolCallPart,
-    NativeToolReturnPart,
-    SpeechPart,
-    SystemPromptPart,
-    TextContent,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UploadedFile,
-    UserContent,
-    UserPromptPart,
-    VideoUrl,
-)
+from pydantic_ai import messages as ai
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 
 from compaction_adapters.kit import PartsFormat, Pieces
 from compaction_hooks import Message, Usage
 from compaction_hooks.errors import ConfigurationError, FormatError
 from compaction_hooks.formats import as_json_text, block_content, media_from_url, merge_rows, read_answer
-from compaction_hooks.messages import Media, Opaque, Part, PartAddress, StopReason, Text, Thinking, ToolCall, ToolResult
+from compaction_hooks.messages import (
+    Media,
+    Opaque,
+    Part,
+    PartAddress,
+    Role,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 
 SUMMARY_KEY: Final = "compaction-hooks.summary.v1"
 """The metadata key of a request that holds our summary."""
 
-Item: TypeAlias = ModelRequestPart | ModelResponsePart | UserContent
+Item: TypeAlias = ai.ModelRequestPart | ai.ModelResponsePart | ai.UserContent
 """A part of a message, or an item of a user prompt."""
 
 
@@ -84,20 +70,20 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 
     def merge(self, view: list[ModelMessage], /) -> list[ModelMessage]:
         """Return the view with consecutive user prompts merged, also inside one request; the same list if there are none."""
-        merged = merge_rows([_with_one_prompt(message) for message in view], _merge_pair)
+        merged = [_with_one_prompt(message) for message in merge_rows(view, _join_pair)]
         return view if len(merged) == len(view) and all(map(is_, merged, view)) else merged
 
-    def cache_mark(self, message: ModelMessage, /) -> CachePoint | None:
+    def cache_mark(self, message: ModelMessage, /) -> ai.CachePoint | None:
         """Return the last `CachePoint` in the user prompts of a request; None without one."""
         prompts = [part for part in message.parts if isinstance(part, UserPromptPart)]
-        marks = [item for prompt in prompts for item in _contents(prompt) if isinstance(item, CachePoint)]
+        marks = [item for prompt in prompts for item in _contents(prompt) if isinstance(item, ai.CachePoint)]
         return marks[-1] if marks else None
 
     def with_cache_mark(self, summary: ModelMessage, mark: object, /) -> ModelMessage:
         """Return a copy of a summary with this `CachePoint` after its text."""
         request = cast("ModelRequest", summary)  # `summary` returns one
         prompt = cast("UserPromptPart", request.parts[0])
-        return replace(request, parts=[replace(prompt, content=[*_contents(prompt), cast("CachePoint", mark)])])
+        return replace(request, parts=[replace(prompt, content=[*_contents(prompt), cast("ai.CachePoint", mark)])])
 
     def request(self, text: str, /) -> ModelMessage:
         """Return a new request with this text as the user's prompt, dated 1970: equal texts are equal requests."""
@@ -111,7 +97,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
         """
         part = self.call_at(message, call)
         timestamp = cast("ModelResponse", message).timestamp
-        result = ToolReturnPart(part.name, text, part.id, timestamp=timestamp, outcome="interrupted")
+        result = ai.ToolReturnPart(part.name, text, part.id, timestamp=timestamp, outcome="interrupted")
         return ModelRequest(parts=[result])
 
     def pieces_of(self, message: ModelMessage, /) -> Pieces[Item]:
@@ -123,7 +109,7 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
     def with_pieces(self, message: ModelMessage, pieces: Pieces[Item], /) -> ModelMessage:
         """Return a copy that holds these parts."""
         if isinstance(message, ModelResponse):
-            kept = cast("list[ModelResponsePart | None]", pieces[0])
+            kept = cast("list[ai.ModelResponsePart | None]", pieces[0])
             return replace(message, parts=[part for part in kept if part is not None])
         parts = map(_with_items, message.parts, pieces)
         return replace(message, parts=[part for part in parts if part is not None])
@@ -135,33 +121,20 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
             ConfigurationError: the part has no text.
         """
         match part:
-            case ToolReturnPart():
-                # A plain part: a shortened text need not have the structure that a typed part promises.
-                return ToolReturnPart(
-                    part.tool_name,
-                    text,
-                    part.tool_call_id,
-                    metadata=part.metadata,
-                    timestamp=part.timestamp,
-                    outcome=part.outcome,
-                )
-            case TextPart() | CompactionPart():
+            case ai.TextPart() | ai.CompactionPart():
                 return replace(part, content=text)
-            case ToolCallPart():
+            case ai.ToolCallPart():
                 return replace(part, args=text)
-            case SpeechPart():
+            case ai.SpeechPart():
                 return replace(part, transcript=text)
-            case TextContent():
-                return TextContent(text, metadata=part.metadata)
+            case ai.TextContent():
+                return ai.TextContent(text, metadata=part.metadata)
             case _ if not hasattr(part, "part_kind"):
                 return text
-            case _:
-                result = _as_result(part, text)
-                if result is None:
-                    raise ConfigurationError(
-                        f"a {type(part).__name__} has no text that could be another: take addresses from read()"
-                    )
+            case _ if result := _plain_result(part, text):
                 return result
+            case _:
+                raise ConfigurationError(f"a {type(part).__name__} has no text to replace: take addresses from read()")
 
     def with_id(self, part: Item, call_id: str, /) -> Item:
         """Return a copy of a call or a result with another id."""
@@ -173,94 +146,87 @@ class PydanticAIFormat(PartsFormat[ModelMessage, Item]):
 # -- requests
 
 
-def _request_piece(part: ModelRequestPart) -> Message:
+_ROLES: Final[Mapping[str, Role]] = {
+    "system-prompt": "system",
+    "speech": "user",
+    "tool-availability-delta": "system",
+    "capability-load-delta": "system",
+}
+"""The roles of parts that are neither prompts nor results; all others are "other". Not all versions have all of these parts."""
+
+
+def _request_piece(part: ai.ModelRequestPart) -> Message:
     match part:
-        case SystemPromptPart(scope="request"):
-            return Message(role="other", parts=(Opaque(part.part_kind, part.content),))
-        case SystemPromptPart():
-            return Message(role="system", parts=(Text(part.content),))
         case UserPromptPart():
             return Message(role="user", parts=tuple(map(_part, _prompt_items(part))))
-        case SpeechPart():
-            return Message(role="user", parts=(_part(part),))
-        case ToolReturnPart():
-            return Message(role="tool", parts=(_part(part),))
-        case CompactionPart():
+        case ai.SystemPromptPart(scope="request"):
+            return Message(role="other", parts=(Opaque(part.part_kind, part.content),))
+        case ai.CompactionPart():
             return Message(role="user", parts=(Text(part.content or ""),), is_summary=True)
         case _:
-            return _framework_piece(part)
+            own = _part(part)
+            role: Role = "tool" if isinstance(own, ToolResult) else _ROLES.get(part.part_kind, "other")
+            return Message(role=role, parts=(own,))
 
 
-def _framework_piece(part: ModelRequestPart) -> Message:
-    """Read a part of the framework's own. Some kinds are not in all versions, so they are compared by name, not type."""
-    if part.part_kind in _SYSTEM_KINDS:
-        return Message(role="system", parts=(_part(part),))
-    feedback = getattr(part, "model_response", None)
-    if feedback is None:
-        return Message(role="other", parts=(_part(part),))
-    retried = _as_result(part, str(feedback()))
-    return Message(role="other", parts=(Text(str(feedback())),)) if retried is None else _request_piece(retried)
+def _plain_result(part: object, text: str) -> ai.ToolReturnPart | None:
+    """Return a result with this text that promises no structure; None unless the part answers a tool call.
 
-
-def _as_result(part: object, text: str) -> ToolReturnPart | None:
-    """Return the deprecated `RetryPromptPart` as its successor with this text; None unless it answers a tool call."""
-    tool, call_id = getattr(part, "tool_name", None), getattr(part, "tool_call_id", None)
-    if not isinstance(tool, str) or not isinstance(call_id, str):
+    A `RetryPromptPart` with a tool's name does: the framework has deprecated it for results with the outcome "retried".
+    """
+    old: Any = part
+    if getattr(part, "part_kind", "") not in ("tool-return", "retry-prompt") or old.tool_name is None:
         return None
-    return ToolReturnPart(tool, text, call_id, outcome="retried")
+    result = ai.ToolReturnPart(old.tool_name, text, old.tool_call_id, timestamp=old.timestamp)
+    return replace(result, metadata=getattr(part, "metadata", None), outcome=getattr(part, "outcome", "retried"))
 
 
-_SYSTEM_KINDS: Final = ("capability-load-delta", "tool-availability-delta")
-"""Notes of loaded capabilities and available tools; the framework keeps both in the messages only."""
-
-
-def _prompt_items(part: UserPromptPart) -> Sequence[UserContent]:
+def _prompt_items(part: UserPromptPart) -> Sequence[ai.UserContent]:
     """Return the items of a user prompt without its cache marks."""
-    return [item for item in _contents(part) if not isinstance(item, CachePoint)]
+    return [item for item in _contents(part) if not isinstance(item, ai.CachePoint)]
 
 
-def _contents(part: UserPromptPart) -> Sequence[UserContent]:
+def _contents(part: UserPromptPart) -> Sequence[ai.UserContent]:
     return (part.content,) if isinstance(part.content, str) else part.content
 
 
-def _part_items(part: ModelRequestPart) -> Sequence[Item]:
+def _part_items(part: ai.ModelRequestPart) -> Sequence[Item]:
     """Return the items of a user prompt; any other part, and an empty prompt, is its own only item."""
     return (_prompt_items(part) if isinstance(part, UserPromptPart) else ()) or [part]
 
 
-def _with_items(part: ModelRequestPart, items: Sequence[Item | None]) -> ModelRequestPart | None:
+def _with_items(part: ai.ModelRequestPart, items: Sequence[Item | None]) -> ai.ModelRequestPart | None:
     """Return a part with these items, a user prompt also with its cache marks between them; None if no item is left."""
     if all(map(is_, items, _part_items(part))):
         return part
     if items.count(None) == len(items) or not isinstance(part, UserPromptPart):
-        return cast("ModelRequestPart | None", items[0])
+        return cast("ai.ModelRequestPart | None", items[0])
 
-    remaining = iter(cast("Sequence[UserContent | None]", items))
+    remaining = iter(cast("Sequence[ai.UserContent | None]", items))
     if isinstance(part.content, str):
         return replace(part, content=cast("str", next(remaining)))
-    content = [item if isinstance(item, CachePoint) else next(remaining) for item in part.content]
+    content = [item if isinstance(item, ai.CachePoint) else next(remaining) for item in part.content]
     return replace(part, content=[item for item in content if item is not None])
 
 
-def _merge_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
+def _join_pair(first: ModelMessage, second: ModelMessage) -> ModelMessage | None:
     """Return a copy of the second request with the parts of both; None unless user prompts become neighbors."""
     if not (isinstance(first, ModelRequest) and isinstance(second, ModelRequest)):
         return None
-    both = replace(second, parts=[*first.parts, *second.parts])
-    merged = _with_one_prompt(both)
-    return None if merged is both else merged
+    meet = [*first.parts[-1:], *second.parts[:1]]
+    are_prompts = len(meet) == 2 and all(isinstance(part, UserPromptPart) for part in meet)
+    return replace(second, parts=[*first.parts, *second.parts]) if are_prompts else None
 
 
 def _with_one_prompt(message: ModelMessage) -> ModelMessage:
     """Return a copy of a request with consecutive user prompts merged; the message itself if there are none."""
     if isinstance(message, ModelResponse):
         return message
-    before: list[ModelRequestPart] = [*message.parts]
-    parts = merge_rows(before, _merge_prompts)
+    parts = merge_rows(before := list(message.parts), _merge_prompts)
     return message if parts is before else replace(message, parts=parts)
 
 
-def _merge_prompts(first: ModelRequestPart, second: ModelRequestPart) -> ModelRequestPart | None:
+def _merge_prompts(first: ai.ModelRequestPart, second: ai.ModelRequestPart) -> ai.ModelRequestPart | None:
     if not (isinstance(first, UserPromptPart) and isinstance(second, UserPromptPart)):
         return None
     if isinstance(first.content, str) and isinstance(second.content, str):
@@ -325,22 +291,26 @@ def _part(item: Item) -> Part:
     match item:
         case str():
             return Text(item)
-        case TextPart() | TextContent():
+        case ai.TextPart() | ai.TextContent() | ai.SystemPromptPart():
             return Text(item.content)
-        case ThinkingPart():
+        case ai.ThinkingPart():
             return Thinking(item.content, len(item.signature or ""))
-        case SpeechPart():
+        case ai.SpeechPart():
             return Text(item.content) if item.content or item.audio is None else _part(item.audio)
-        case FilePart():
+        case ai.FilePart():
             return _part(item.content)
-        case ToolCallPart():
+        case ai.ToolCallPart():
             signature = (item.provider_details or {}).get("thought_signature")
             arguments = as_json_text(item.args) if item.args else ""
             return ToolCall(item.tool_call_id, item.tool_name, arguments, len(str(signature or "")))
-        case ToolReturnPart():
+        case ai.ToolReturnPart():
             text, is_error = item.model_response_str(wrap_if_error=False), item.outcome in ("failed", "retried")
             media = tuple(found for found in map(_media, item.files) if found is not None)
             return ToolResult(item.tool_call_id, text, item.tool_name, is_error, media)
+        case _ if hasattr(item, "model_response"):
+            text = str(getattr(item, "model_response")())  # noqa: B009 - naming the deprecated part's type would warn
+            result = _plain_result(item, text)
+            return Text(text) if result is None else _part(result)
         case _:
             return _media(item) or _opaque(item)
 
@@ -350,12 +320,12 @@ def _media(item: object) -> Media | None:
     details: Mapping[str, Any] = getattr(item, "vendor_metadata", None) or {}
     is_low = details.get("detail") == "low"
     match item:
-        case BinaryContent():
+        case ai.BinaryContent():
             base64_chars, identity = (len(item.data) + 2) // 3 * 4, hashlib.sha256(item.data).hexdigest()
             return Media(item.media_type, identity, low_detail=is_low, data_chars=base64_chars)
-        case UploadedFile():
+        case ai.UploadedFile():
             return Media(item.media_type or "application", item.file_id, is_reference=True, low_detail=is_low)
-        case ImageUrl() | AudioUrl() | VideoUrl() | DocumentUrl():
+        case ai.ImageUrl() | ai.AudioUrl() | ai.VideoUrl() | ai.DocumentUrl():
             kind = item.kind.removesuffix("-url")
             return media_from_url(item.url, "application" if kind == "document" else kind, low_detail=is_low)
         case _:
@@ -365,14 +335,14 @@ def _media(item: object) -> Media | None:
 def _opaque(item: Item) -> Opaque:
     kind, text = str(getattr(item, "part_kind", type(item).__name__)), repr(item)
     match item:
-        case CompactionPart():
+        case ai.CompactionPart():
             return Opaque(kind, item.content or text, content=item.content or "")
-        case NativeToolCallPart():
+        case ai.NativeToolCallPart():
             arguments = item.args_as_dict()
             # The name and arguments of an MCP tool are arguments of another tool call.
             name = str(arguments.get("tool_name", item.tool_name))
             return Opaque(kind, text, name=name, content=block_content(arguments.get("tool_args", arguments)))
-        case NativeToolReturnPart():
+        case ai.NativeToolReturnPart():
             return Opaque(kind, text, name=item.tool_name, content=block_content(item.content))
         case _:
             return Opaque(kind, text)

@@ -6,7 +6,7 @@ read, after the hooks have returned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,12 +15,12 @@ from uuid import uuid4
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage, ModelResponse, repair_messages
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
-from compaction_adapters.pydantic_ai.requests import RunSessions, model_name, options_of
+from compaction_adapters.pydantic_ai.requests import RunSessions, is_continuation, model_name, options_of
 from compaction_adapters.pydantic_ai.summarizing import charge_to
 from compaction_hooks import CallOptions, CompactionSession, ContextOverflowError, Message
 
@@ -62,9 +62,9 @@ class Turn:
     sent: list[ModelMessage] = field(default_factory=list[ModelMessage])
 
     @property
-    def full_view(self) -> list[ModelMessage]:
-        """The view with `head` in front."""
-        return [*self.head, *self.view]
+    def history(self) -> list[ModelMessage]:
+        """The messages to compact: those of the run, which may have grown since, or those passed to the session."""
+        return self.messages if self.own is None else self.own[len(self.head) :]
 
     def persist_view(self, view: list[ModelMessage]) -> None:
         """Replace the run's messages with this view if `persist` is set."""
@@ -72,47 +72,10 @@ class Turn:
             # Unmerged: the core recognizes a summary only in a message of its own.
             self.own[:] = [*self.head, *self.session.unmerged(view)]
 
-    async def call(
-        self,
-        model: Model[Any],
-        send: Callable[[list[ModelMessage]], Awaitable[R]],
-        prepared: list[ModelMessage],
-        prepare: Callable[[list[ModelMessage]], list[ModelMessage]],
-    ) -> R:
-        """Make the call through the session, and send its views.
-
-        Args:
-            prepared: The request's messages, as the framework prepared them for the wire.
-            prepare: Prepares other messages.
-
-        Raises:
-            ModelContextOverflowError: the second request overflows too, or nothing smaller is valid; the provider's error is its
-                cause.
-        """
-
-        async def attempt(view: list[ModelMessage]) -> R:
-            if view[: len(self.view)] == self.view:
-                return await send(prepared)
-            self.persist_view(view)
-            return await send(prepare([*self.head, *view, *self._find_additions(view)]))
-
-        options = self.options.copy()
-        options["model"], options["context_window"] = model_name(model, self.messages), model.context_window
-        try:
-            with charge_to(self.ctx):
-                return await self.session.call(self._history, attempt, answer=_read, **options)
-        except ContextOverflowError as overflow:
-            raise ModelContextOverflowError(model.model_name, overflow) from overflow.__cause__
-
-    @property
-    def _history(self) -> list[ModelMessage]:
-        """The messages to compact: those of the run, which may have grown since, or those passed to the session."""
-        return self.messages if self.own is None else self.own[len(self.head) :]
-
-    def _find_additions(self, view: Sequence[ModelMessage]) -> list[ModelMessage]:
-        """Return the messages that later capabilities added to the request only."""
-        known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self._history)}
-        return [message for message in self.sent if id(message) not in known]
+    def complete(self, view: list[ModelMessage]) -> list[ModelMessage]:
+        """Return another view than `view` between `head` and the messages that later capabilities added to the request only."""
+        known = {id(message) for message in (*self.head, *view, *self.view, *self.messages, *self.history)}
+        return [*self.head, *view, *(message for message in self.sent if id(message) not in known)]
 
 
 def _read(answer: object) -> Message | None:
@@ -167,30 +130,44 @@ class RecoveringModel(WrapperModel):
     async def _send(
         self,
         send: Callable[[list[ModelMessage]], Awaitable[R]],
-        messages: list[ModelMessage],
+        prepared: list[ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> R:
-        if is_continuation(messages):
-            return await send(messages)
+        """Make the call through the session, and send its views.
 
-        def prepare(view: list[ModelMessage]) -> list[ModelMessage]:
+        Raises:
+            ModelContextOverflowError: the second request overflows too, or nothing smaller is valid; the provider's error is its
+                cause.
+        """
+        if is_continuation(prepared):
+            return await send(prepared)
+        turn = self._turn or self._open_single_turn(prepared, settings, parameters)
+
+        async def attempt(view: list[ModelMessage]) -> R:
+            if view[: len(turn.view)] == turn.view:
+                return await send(prepared)
+            turn.persist_view(view)
             # The framework's own order: repair and merge, rewrite for this model, merge again.
-            return repair_messages(self.wrapped.prepare_messages(repair_messages(view), parameters))
+            whole = self.wrapped.prepare_messages(repair_messages(turn.complete(view)), parameters)
+            return await send(repair_messages(whole))
 
-        turn = self._turn or self._open_single_turn(messages, settings, parameters)
-        return await turn.call(self.wrapped, send, messages, prepare)
+        options = turn.options.copy()
+        options["model"] = model_name(self.wrapped, turn.messages)
+        options["context_window"] = self.wrapped.context_window
+        try:
+            with charge_to(turn.ctx):
+                return await turn.session.call(turn.history, attempt, answer=_read, **options)
+        except ContextOverflowError as overflow:
+            raise ModelContextOverflowError(self.wrapped.model_name, overflow) from overflow.__cause__
 
     def _open_single_turn(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Turn:
         """Return the request as a conversation of its own, for a worker of a durable workflow that does not know the run."""
-        session = self._sessions.open_once(f"pydantic-ai:{uuid4()}")
-        options = options_of(self.wrapped, messages, settings, parameters, is_shown=lambda _: True)
+        request = ModelRequestContext(
+            model=self.wrapped, messages=messages, model_settings=settings, model_request_parameters=parameters
+        )
+        options = options_of(request, is_shown=lambda _: True)
         options["trigger_ratio"] = 1.0  # the run has decided already whether compaction is due
-        return Turn(None, session, options, messages, messages)
-
-
-def is_continuation(messages: Sequence[ModelMessage]) -> bool:
-    """Return whether a request only continues an answer that the provider paused: it is sent unchanged."""
-    return not messages or isinstance(messages[-1], ModelResponse)
+        return Turn(None, self._sessions.open_once(f"pydantic-ai:{uuid4()}"), options, messages, messages)

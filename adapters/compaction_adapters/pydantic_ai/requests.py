@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from pydantic_ai import RunContext
-from pydantic_ai.messages import (
-    CompactionPart,
-    InstructionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    NativeToolReturnPart,
-    TextPart,
-    ToolCallPart,
-)
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai import messages as ai
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import ToolDefinition
@@ -32,10 +25,17 @@ EVIDENCE_KINDS: Final = ("tool-search", "capability-load")
 
 
 class RunSessions(Sessions[ModelMessage]):
-    """The sessions of agents' runs."""
+    """The sessions of agents' runs.
+
+    Attributes:
+        last_calls: The model and the options of each session's last call.
+    """
 
     def __init__(self, controller: CompactionController[Any]) -> None:
         super().__init__(controller, PydanticAIFormat())
+        self.last_calls: WeakKeyDictionary[CompactionSession[ModelMessage], tuple[object, CallOptions]] = (
+            WeakKeyDictionary()
+        )
 
     def of(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CompactionSession[ModelMessage]:
         """Return the session of a conversation, by the framework's own id or the newest id in the messages.
@@ -54,43 +54,46 @@ def find_conversation(messages: Sequence[ModelMessage]) -> str | None:
     return next((message.conversation_id for message in reversed(messages) if message.conversation_id), None)
 
 
+def is_continuation(messages: Sequence[ModelMessage]) -> bool:
+    """Return whether a request only continues an answer that the provider paused: it is sent unchanged."""
+    return not messages or isinstance(messages[-1], ModelResponse)
+
+
 # -- options
 
 
-def options_of(
-    model: object,
-    messages: Sequence[ModelMessage],
-    settings: Mapping[str, Any] | None,
-    parameters: ModelRequestParameters,
-    is_shown: Callable[[ToolDefinition], bool],
-) -> CallOptions:
+def options_of(request: ModelRequestContext, is_shown: Callable[[ToolDefinition], bool]) -> CallOptions:
     """Return the options of a request: its model and window, and the instructions and tools that are not in the list.
 
     Args:
         is_shown: Whether the model has found a tool that is deferred.
     """
-    client = request_model(model)
+    client, parameters = request_model(request.model), request.model_request_parameters
     tools = [*parameters.function_tools, *parameters.output_tools]
     shown = [tool for tool in tools if not tool.defer_loading or is_shown(tool)]
     return CallOptions(
-        model=model_name(client, messages) if client else None,
+        model=model_name(client, request.messages) if client else None,
         context_window=client.context_window if client else None,
-        max_output_tokens=positive((settings or {}).get("max_tokens")),
+        max_output_tokens=positive((request.model_settings or {}).get("max_tokens")),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
         tools=[tool_schema(tool.name, tool.description, tool.parameters_json_schema) for tool in shown],
     )
 
 
-def options_in(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> CallOptions:
-    """Return the options of a run that has no request yet."""
+def request_in(ctx: RunContext[Any], messages: list[ModelMessage]) -> ModelRequestContext:
+    """Return a request with these messages, as a run that has none yet would make it."""
     tools = ctx.tool_manager.tools if ctx.tool_manager else None
     requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
     instructions = next((request.instructions for request in requests), None)
     parameters = ModelRequestParameters(
         function_tools=[tool.tool_def for tool in (tools or {}).values()],
-        instruction_parts=[InstructionPart(instructions or "")],
+        instruction_parts=[ai.InstructionPart(instructions or "")],
     )
-    return options_of(ctx.model, messages, ctx.model_settings, parameters, ctx.is_tool_available)
+    model: Any = ctx.model  # of any kind: `options_of` knows models that answer no requests
+    settings: Any = ctx.model_settings
+    return ModelRequestContext(
+        model=model, messages=messages, model_settings=settings, model_request_parameters=parameters
+    )
 
 
 # -- models
@@ -137,12 +140,12 @@ def count_replaced(messages: Sequence[ModelMessage], model: object) -> int:
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, ModelResponse) and any(_is_boundary(part, systems) for part in message.parts):
-            return min(index + 1 + any(isinstance(part, ToolCallPart) for part in message.parts), len(messages))
+            return min(index + 1 + any(isinstance(part, ai.ToolCallPart) for part in message.parts), len(messages))
     return 0
 
 
 def _is_boundary(part: object, systems: Sequence[str]) -> bool:
-    if not isinstance(part, CompactionPart) or part.provider_name not in systems:
+    if not isinstance(part, ai.CompactionPart) or part.provider_name not in systems:
         return False
     return part.has_content() or "encrypted_content" in (part.provider_details or {})
 
@@ -153,16 +156,12 @@ def pin_evidence(session: CompactionSession[ModelMessage], messages: Sequence[Mo
     The framework reads both from the messages after the newest summary: without them it would hide the tools again.
     """
     for message in messages:
+        results = [part for part in message.parts if isinstance(part, ai.ToolReturnPart | ai.NativeToolReturnPart)]
+        found = [part for part in results if part.tool_kind in EVIDENCE_KINDS]
+        if not found:
+            continue
         if isinstance(message, ModelRequest):
-            if found := [part for part in message.parts if _is_evidence(part)]:
-                session.keep(replace(message, parts=found))
-        elif any(isinstance(part, NativeToolReturnPart) and _is_evidence(part) for part in message.parts) and any(
-            isinstance(part, TextPart | ToolCallPart) for part in message.parts
-        ):
-            session.keep(
-                message
-            )  # a digest leaves out the provider's own tool results: other parts identify the message
-
-
-def _is_evidence(part: object) -> bool:
-    return getattr(part, "tool_kind", None) in EVIDENCE_KINDS
+            session.keep(replace(message, parts=cast("list[ai.ModelRequestPart]", found)))
+        elif any(isinstance(part, ai.TextPart | ai.ToolCallPart) for part in message.parts):
+            # A digest leaves out the provider's own tool results: other parts identify the response.
+            session.keep(message)

@@ -11,7 +11,6 @@ from typing import Any, Final
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.usage import UsageLimits
 
 from compaction_adapters.kit import summary_of
 from compaction_adapters.pydantic_ai.messages import PydanticAIFormat
@@ -65,22 +64,18 @@ async def ask_model(
         ctx: The run in which the usage counts, or None.
     """
     agent = Agent(model, name="compaction_summary", instructions=system, retries=0)
+    limits = ctx.usage_limits if ctx else None
+    if limits is not None and limits.request_limit is not None:
+        # The framework has allowed the request that waits for the summary: it needs one of those that are left.
+        limits = replace(limits, request_limit=max(0, limits.request_limit - 1))
     result = await agent.run(
         prompt,
         model_settings=ModelSettings(max_tokens=max_tokens),
         usage=ctx.usage if ctx else None,
-        usage_limits=_remaining_limits(ctx),
+        usage_limits=limits,
         conversation_id=ctx.conversation_id if ctx else None,
     )
     return summary_of(PydanticAIFormat().read(result.response)[0], result.response.finish_reason)
-
-
-def _remaining_limits(ctx: RunContext[Any] | None) -> UsageLimits | None:
-    """Return the run's limits less the request that waits for the summary: the framework has allowed it already."""
-    limits = ctx.usage_limits if ctx else None
-    if limits is None or limits.request_limit is None:
-        return limits
-    return replace(limits, request_limit=max(0, limits.request_limit - 1))
 
 
 def writes_text(model: object) -> bool:
