@@ -277,7 +277,10 @@ async def _send(send: Callable[[Any], object] | None, view: object, is_sync: boo
             return Success(await guard_stream(await response if inspect.isawaitable(response) else response))
         if inspect.iscoroutine(response):
             response.close()
-            raise ConfigurationError("send gave a coroutine to call_sync: write `await call(messages, send)`")
+            raise ConfigurationError(
+                "send gave a coroutine to call_sync: write `await call(messages, send)`, "
+                "or, if an adapter wraps the function, an `async def` around it"
+            )
         return Success(guard_stream_sync(response))
     except Exception as error:  # noqa: BLE001 - the flow decides how to recover
         return Failure(error)

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("litellm")
 
 from compaction_adapters.litellm import summarizer, with_compaction
-from compaction_adapters.litellm.answers import AnswerReader, usage_of
 
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from tests.adapters import litellm_stage
@@ -136,6 +135,18 @@ async def test_usage_is_learned(stage: Stage) -> None:
         assert state.context_tokens == side.requests[number].input_tokens
 
 
+@pytest.mark.parametrize("is_routed", [False, True])
+def test_usage_counts_for_the_model_of_the_call(is_routed: bool) -> None:
+    """Azure answers with another name than a deployment's; a router may have asked another model."""
+    answer = litellm.ModelResponse(model="gpt-4.1-2025-04-14", usage={"prompt_tokens": 300, "completion_tokens": 4})
+    parameters = {"model": "azure/my-deployment", "api_key": "k", "api_base": "http://127.0.0.1:9"}
+    router = litellm.Router(model_list=[{"model_name": "agent", "litellm_params": parameters}])
+    hooks = CompactionController(context_window=WINDOW)
+    completion = with_compaction(router.completion if is_routed else litellm.completion, hooks, session_id="one")
+    completion(messages=task(1), mock_response=answer, **({"model": "agent"} if is_routed else parameters))
+    assert hooks.session("one").state().is_estimate is is_routed
+
+
 async def test_a_stream_is_still_litellms_own(stage: Stage) -> None:
     stage.side(Answer("a few words"), Answer("some other words"))
     hooks = CompactionController(context_window=WINDOW)
@@ -156,39 +167,6 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_sent_again(stage: 
     assert said(litellm.stream_chunk_builder([chunk async for chunk in stream])) == "Done."
     assert len(side.requests) == 2
     assert len(side.requests[1].messages) < len(side.requests[0].messages)
-
-
-USAGE = {"prompt_tokens": 120, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}}
-
-
-@pytest.mark.parametrize(
-    ("response", "stop_reason", "counted"),
-    [
-        pytest.param({"choices": [{"finish_reason": "length"}], "usage": USAGE}, "length", 120, id="dict"),
-        pytest.param(
-            litellm.ModelResponse(choices=[{"finish_reason": "stop", "message": {"content": "x"}}], usage=USAGE),
-            "complete",
-            120,
-            id="object",
-        ),
-        pytest.param({"choices": [{"finish_reason": "tool_calls", "delta": {}}]}, "tool_calls", None, id="last chunk"),
-        pytest.param({"choices": [], "usage": USAGE}, None, 120, id="chunk with usage"),
-    ],
-)
-def test_what_an_answer_says(response: object, stop_reason: str | None, counted: int | None) -> None:
-    """Nothing of its model: a deployment of Azure's answers with another name than it is asked by."""
-    read = AnswerReader(None, names_model=False).read(response)
-    assert read is not None
-    assert read.stop_reason == stop_reason
-    assert (read.usage and read.usage.input_tokens) == counted
-    assert read.model is None
-    assert usage_of(response) == read.usage
-
-
-@pytest.mark.parametrize("response", ["text", {"choices": [{"delta": {"content": "x"}}]}, None])
-def test_what_says_nothing_of_its_call(response: object) -> None:
-    assert AnswerReader(None, names_model=True).read(response) is None
-    assert usage_of(response) is None
 
 
 def _whole(content: object, **more: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("litellm")
 
 import openai
-from compaction_adapters.litellm import sending, with_compaction
+from compaction_adapters.litellm import with_compaction, wrapping
 
 from compaction_hooks import (
     CompactionController,
@@ -172,8 +172,8 @@ async def test_after_a_rate_limit_the_wait_grows(stage: Stage, function: Any, mo
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(sending, "time", SimpleNamespace(sleep=waits.append))
-    monkeypatch.setattr(sending, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(wrapping, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(wrapping, "asyncio", SimpleNamespace(sleep=sleep))
     limited = Rejection(
         429, {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}
     )

@@ -1,7 +1,4 @@
-"""LiteLLM: `with_compaction` around its functions, and `CompactionCallback` for its async hook and its proxy.
-
-litellm is imported only when `CompactionCallback` is, because it must derive from one of litellm's classes; see `imports`.
-"""
+"""LiteLLM: `with_compaction` around its functions, and `CompactionCallback` for its hooks, which imports litellm."""
 
 from __future__ import annotations
 

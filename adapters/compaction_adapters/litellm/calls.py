@@ -1,13 +1,15 @@
-"""One call of a function that takes `messages=`: its arguments by name, and the model, window and tools in them."""
+"""Calls of litellm, and of other functions that take `messages=`: their arguments, and the model, window and tools in them."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
 from compaction_adapters.kit import positive
@@ -16,6 +18,7 @@ from compaction_hooks.errors import ConfigurationError
 
 Arguments: TypeAlias = Mapping[str, object]
 """The arguments of a call, by name."""
+_LOCAL_TABLE: Final = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 
 class Callee:
@@ -47,8 +50,7 @@ class Callee:
         router_class = getattr(sys.modules.get("litellm.router"), "Router", ())
         self.router: Any = owner if isinstance(owner, router_class) else None
         module, name = str(getattr(function, "__module__", None)), getattr(function, "__qualname__", None)
-        is_own = module.partition(".")[0] == "litellm" and name in ("completion", "acompletion")
-        self.is_sdk = is_own and owner is None
+        self.is_sdk = module.partition(".")[0] == "litellm" and name in ("completion", "acompletion")
         self.is_litellms = self.is_sdk or self.router is not None
 
     def takes(self, name: str) -> bool:
@@ -56,32 +58,18 @@ class Callee:
         return bool(self._others) or name in self._signature.parameters
 
     def bind(self, args: tuple[object, ...], kwargs: Arguments) -> Arguments:
-        """Return a call's arguments by name.
-
-        Raises:
-            TypeError: the function does not take them.
-        """
+        """Return a call's arguments by name; raise TypeError if the function does not take them."""
         keywords = {**self._partial.keywords, **kwargs}
         arguments = self._signature.bind_partial(*self._partial.args, *args, **keywords).arguments
         others = arguments.pop(self._others, {})
         return {**arguments, **others}
 
     def call(self, arguments: Arguments) -> Any:
-        """Call the function; return its response, or the coroutine of an async function.
-
-        Raises:
-            ConfigurationError: the function does not look async and returned a coroutine.
-        """
+        """Call the function; return its response, or the coroutine of an async function."""
         if self.is_async:
             return self._call_async(arguments)
         with _own_call():
-            response = self._function(**arguments)
-        if inspect.iscoroutine(response):
-            response.close()
-            raise ConfigurationError(
-                f"{self._function!r} gave a coroutine, but does not look async: wrap it in an `async def`"
-            )
-        return response
+            return self._function(**arguments)
 
     async def _call_async(self, arguments: Arguments) -> object:
         with _own_call():
@@ -93,13 +81,25 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
 
     def hidden(model: object, messages: object, **others: object) -> None: ...
 
-    try:
-        found = inspect.signature(function)
-    except (TypeError, ValueError):
-        return inspect.signature(hidden)
+    found = inspect.signature(function)
     kinds = {one.kind for one in found.parameters.values()}
     is_hidden = kinds == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     return inspect.signature(hidden) if is_hidden else found
+
+
+def import_litellm() -> Any:
+    """Import litellm; untyped, because type checkers need long for all of it.
+
+    Its first import downloads a table of prices and windows, unless LITELLM_LOCAL_MODEL_COST_MAP is set: then the table in its
+    wheel is used. Nothing is changed if the user's program has imported litellm, or has set the variable.
+    """
+    if "litellm" in sys.modules or _LOCAL_TABLE in os.environ:
+        return import_module("litellm")
+    os.environ[_LOCAL_TABLE] = "True"
+    try:
+        return import_module("litellm")
+    finally:
+        os.environ.pop(_LOCAL_TABLE, None)  # processes started later would inherit it
 
 
 OWN_CALL: Final = ContextVar("compaction_hooks_own_call", default=False)
@@ -125,11 +125,10 @@ def as_mapping(value: object) -> Arguments:
 
 def messages_of(arguments: Arguments) -> list[Mapping[str, object]] | None:
     """Return the messages of a call; None if there are none: the function itself raises for that."""
-    messages = arguments.get("messages")
-    if not messages or not isinstance(messages, list | tuple):
-        return None
-    found = cast("Sequence[Mapping[str, object]]", messages)
-    return found if isinstance(found, list) else list(found)
+    messages: Any = arguments.get("messages")
+    if isinstance(messages, tuple):
+        return list(messages)
+    return messages if isinstance(messages, list) else None
 
 
 def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
@@ -138,21 +137,18 @@ def options_of(arguments: Arguments, router: Any = None) -> CallOptions:
     For a router's model group the window is the smallest of its deployments. If they are different models, the group's name is
     kept, so that the usage of one model is not taken for the input size of another.
     """
-    name = arguments.get("model")
-    deployments = [arguments] if router is None else [*map(_deployment, router.get_model_list(model_name=name) or ())]
-    names = {found.get("model") for found in deployments}
+    name, calls = arguments.get("model"), [arguments]
+    if router is not None:
+        group = router.get_model_list(model_name=name) or ()
+        calls = [{**(entry.get("litellm_params") or {}), "model_info": entry.get("model_info")} for entry in group]
+    names = {call.get("model") for call in calls}
     model = names.pop() if len(names) == 1 else name
     return CallOptions(
         model=model if isinstance(model, str) else None,
-        context_window=min(filter(None, map(_window, deployments)), default=None),
+        context_window=min(filter(None, map(_window, calls)), default=None),
         max_output_tokens=positive(arguments.get("max_completion_tokens") or arguments.get("max_tokens")),
         tools=arguments.get("tools") or arguments.get("functions"),
     )
-
-
-def _deployment(entry: Mapping[str, Any]) -> Arguments:
-    """Return the arguments that a router adds to a call for one deployment."""
-    return {**(entry.get("litellm_params") or {}), "model_info": entry.get("model_info")}
 
 
 def _window(arguments: Arguments) -> int | None:

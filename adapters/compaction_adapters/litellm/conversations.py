@@ -20,16 +20,10 @@ SessionId: TypeAlias = str | Callable[[Mapping[str, object]], str | None]
 
 FORMAT: Final = OpenAIChatFormat()
 """Chat messages as dicts, as `litellm.Message` objects, or mixed."""
-_KEYS: Final = ("conversation_id", "thread_id", "session_id")
 
 
 class Conversations(Sessions[ChatMessage]):
-    """The sessions of a controller, by the conversation of a call.
-
-    The id of a conversation is the first of these that a call has: the `session_id` given to the adapter; `conversation_id`,
-    `thread_id` or `session_id` in its `metadata`; its `litellm_session_id`; the text up to its first user message. `user` names a
-    person, not a conversation.
-    """
+    """The sessions of a controller, by the conversation of a call. `user` names a person, not a conversation."""
 
     def __init__(self, controller: CompactionController[Any], session_id: SessionId | None) -> None:
         super().__init__(controller, FORMAT)
@@ -49,7 +43,8 @@ class Conversations(Sessions[ChatMessage]):
 
 def _find_id(arguments: Arguments) -> str | None:
     metadata = [as_mapping(arguments.get(name)) for name in ("metadata", "litellm_metadata")]
-    ids = [*(fields.get(key) for key in _KEYS for fields in metadata), arguments.get("litellm_session_id")]
+    keys = ("conversation_id", "thread_id", "session_id")
+    ids = [*(fields.get(key) for key in keys for fields in metadata), arguments.get("litellm_session_id")]
     return next((str(id_) for id_ in ids if isinstance(id_, str | int | UUID) and id_), None)
 
 

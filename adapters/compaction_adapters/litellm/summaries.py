@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
-from compaction_adapters.kit import asker
-from compaction_adapters.litellm.answers import summary_of
-from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, model_entries, options_of
-from compaction_adapters.litellm.imports import import_litellm
+from compaction_adapters.kit import asker, summary_of
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, import_litellm, model_entries, options_of
+from compaction_adapters.litellm.conversations import FORMAT
 from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
 
 MARK: Final = {"compaction_hooks": "summary"}
 """Part of the metadata of every call for a summary, so that a callback can tell it from the user's calls."""
-
-_ABOUT_THE_ANSWER: Final = """
+_NAMES: Final = """
     messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options
     complete_response response_format modalities audio prediction n stop max_tokens max_completion_tokens logprobs
     top_logprobs logit_bias seed temperature top_p presence_penalty frequency_penalty reasoning_effort thinking
     verbosity store prompt_cache_key extra_body prompt_id prompt_variables prompt_label prompt_version guardrails
     cache_control_injection_points litellm_system_prompt enable_json_schema_validation
-"""
-"""Arguments that shape the answer to the user's request. The others locate the model and identify the user."""
-_ABOUT_THE_CALL: Final = """
+
     num_retries retry_policy fallbacks context_window_fallbacks context_window_fallback_dict callbacks success_callback
     failure_callback logger_fn litellm_call_id litellm_logging_obj original_function acompletion proxy_server_request
 """
-"""Arguments that repeat, observe and identify the user's request."""
-_LEFT_OUT: Final = frozenset(f"{_ABOUT_THE_ANSWER} {_ABOUT_THE_CALL}".split())
+_LEFT_OUT: Final = frozenset(_NAMES.split())
+"""Arguments that shape the answer to the user's request, and those that repeat, observe and identify the request. The others
+locate the model and identify the user."""
 
 
 def summarizer(model: str, **connection: object) -> Summarizer:
@@ -38,29 +37,22 @@ def summarizer(model: str, **connection: object) -> Summarizer:
         model: litellm's name of the model, such as "openai/gpt-4o-mini".
         **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ...
     """
-    kept = {"model": model, **connection}
 
-    def ask(request: SummaryRequest) -> object:
-        return _ask(Callee(import_litellm().completion), kept, request)
+    def ask(request: SummaryRequest, function: str = "completion") -> Any:
+        return _ask(Callee(getattr(import_litellm(), function)), {"model": model, **connection}, request)
 
-    async def ask_async(request: SummaryRequest) -> object:
-        return await _ask(Callee(import_litellm().acompletion), kept, request)
-
-    return asker(ask, ask_async, summary_of)
+    return asker(ask, partial(ask, function="acompletion"), _summary_of)
 
 
 def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
-    """Return a call's options for the session: its model, window, limit and tools, and a summarizer that asks its model.
-
-    The summarizer makes the user's own call, with other messages and without the arguments that shape its answer.
-    """
+    """Return a call's options for the session: its model, window, limit and tools, and a summarizer that asks its model."""
     kept = {name: value for name, value in arguments.items() if name not in _LEFT_OUT and not name.startswith("_")}
 
     async def ask(request: SummaryRequest) -> Summary:
-        return summary_of(await _ask(callee, kept, request))
+        return _summary_of(await _ask(callee, kept, request))
 
     def ask_sync(request: SummaryRequest) -> Summary:
-        return summary_of(_ask(callee, kept, request))
+        return _summary_of(_ask(callee, kept, request))
 
     return {**options_of(arguments, callee.router), "summarizer": ask if callee.is_async else ask_sync}
 
@@ -68,7 +60,9 @@ def call_options(callee: Callee, arguments: Arguments) -> CallOptions:
 def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
     """Ask for a summary. A model that reasons gets no token limit, because it would limit the reasoning too."""
     extra: dict[str, object] = {}
-    if callee.takes("max_tokens") and not _reasons(kept):
+    # Claude does not reason by default, and without a limit litellm would set its largest output.
+    reasons = any(entry.get("supports_reasoning") is True for entry in model_entries(kept))
+    if callee.takes("max_tokens") and (not reasons or "claude" in str(kept.get("model")).lower()):
         extra["max_tokens"] = request.max_tokens
     if callee.is_litellms:
         extra |= {"num_retries": 0, "metadata": {**as_mapping(kept.get("metadata")), **MARK}}
@@ -76,7 +70,14 @@ def _ask(callee: Callee, kept: Arguments, request: SummaryRequest) -> Any:
     return callee.call({**kept, **extra, "messages": messages})
 
 
-def _reasons(arguments: Arguments) -> bool:
-    """Return whether a model reasons by default. Claude does not, and without a limit litellm would set its largest output."""
-    can_reason = any(entry.get("supports_reasoning") is True for entry in model_entries(arguments))
-    return can_reason and "claude" not in str(arguments.get("model")).lower()
+def _summary_of(response: object) -> Summary:
+    """Return a chat completion as a summary; a plain text is taken as the summary's."""
+    if isinstance(response, str):
+        return Summary(text=response)
+    choice = (_field(response, "choices") or (None,))[0]
+    summary = summary_of(FORMAT.read(_field(choice, "message"))[0], _field(choice, "finish_reason"))
+    return replace(summary, usage=_field(response, "usage"))
+
+
+def _field(value: Any, name: str) -> Any:
+    return as_mapping(value).get(name, getattr(value, name, None))

@@ -1,21 +1,39 @@
-"""`with_compaction`: a function that takes messages, with the conversation kept inside the window of the model it calls."""
+"""`with_compaction`: a function that takes messages, with the conversation kept inside the window of the model it calls.
+
+litellm itself sends every failed request again: `num_retries` repeats an overflow like any other error, and fallbacks send the
+same messages to another model. Here an overflow is compacted first; all other errors are retried, and fall back, as in litellm.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async
-from compaction_adapters.litellm.calls import Arguments, Callee, messages_of
+from compaction_adapters.litellm.calls import Arguments, Callee, as_mapping, messages_of
 from compaction_adapters.litellm.conversations import FORMAT, ChatMessage, Conversations, SessionId
-from compaction_adapters.litellm.sending import Sender, next_request
 from compaction_adapters.litellm.summaries import call_options
-from compaction_hooks import CompactionController, CompactionSession
+from compaction_hooks import CompactionController, CompactionSession, ContextOverflowError, Message
+from compaction_hooks.formats import read_answer
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+logger = logging.getLogger("compaction_hooks")
+
+LONGEST_WAIT_SECONDS: Final = 10.0
+"""Longest wait between two attempts after a rate limit (litellm's `exponential_backoff_retry`)."""
+_FULL_WINDOW: Final = re.compile(r'"(finish|stop)_reason"\s*:\s*"(model_context_window_exceeded|model_length)"')
+"""Stop reasons in a raw response that litellm does not know."""
 
 
 class CompactingFunction(Protocol[P, R_co]):
@@ -25,14 +43,9 @@ class CompactingFunction(Protocol[P, R_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function."""
-        ...
 
     def session(self, conversation_id: str, /) -> CompactionSession[ChatMessage]:
-        """Return the session of a conversation by its id: `state()`, `compact()`, `pin()`, `undo()`, `history()`, between calls.
-
-        In a new process with a store, `load()` it first.
-        """
-        ...
+        """Return the session of a conversation by its id, for use between calls; with a store, `load()` it in a new process."""
 
 
 def with_compaction(
@@ -75,22 +88,118 @@ def with_compaction(
 
 
 def _answer(callee: Callee, conversations: Conversations, arguments: Arguments) -> Flow[object]:
-    """Make one call, then its fallbacks."""
+    """Make one call with its retries, then its fallbacks."""
     messages = messages_of(arguments)
     if messages is None:
         return (yield Twin(callee.call, callee.call, arguments))
 
     session = conversations.of(arguments, messages)
-    options = call_options(callee, arguments)
+    options, sender = call_options(callee, arguments), _Sender(callee, arguments)
     model = options.get("model")
-    sender = Sender(callee, arguments, lambda error: conversations.is_curable(error, model))
-    call = functools.partial(session.call_sync, messages, lambda view: run(sender.send(view)))
-    call_async = functools.partial(session.call, messages, lambda view: run_async(sender.send(view)))
-    try:
-        return (yield Twin(call, call_async, answer=sender.read, **options))
-    except Exception as error:
-        patterns = conversations.controller.settings_for(model).overflow_patterns
-        fallback = next_request(arguments, error, patterns) if callee.is_sdk else None
-        if fallback is None:
-            raise
+    while True:
+        try:
+            return (yield Twin(session.call_sync, session.call, messages, sender.send, answer=sender.read, **options))
+        except Exception as error:
+            if not callee.is_sdk:
+                raise
+            is_overflow = isinstance(error, ContextOverflowError) or conversations.is_curable(error, model)
+            wait_seconds = None if is_overflow else sender.wait_after(error)
+            if wait_seconds is None:
+                fallback = _next_request(arguments, error, is_overflow=is_overflow)
+                if fallback is None:
+                    raise
+                break
+        yield Twin(time.sleep, asyncio.sleep, wait_seconds)
     return (yield from _answer(callee, conversations, fallback))
+
+
+class _Sender:
+    """Sends the views of one call, and says when litellm would send again after an error that another view cannot cure."""
+
+    def __init__(self, callee: Callee, arguments: Arguments) -> None:
+        self._callee, self._is_window = callee, False
+        self._retries: Any = arguments.get("num_retries")
+        self._policy, self._logger_fn = arguments.get("retry_policy"), arguments.get("logger_fn")
+        self._waits: Iterator[float] | None = None
+        self._first: Arguments = {} if callee.router is None else {"context_window_fallbacks": []}
+        self._arguments = dict(arguments)
+        if callee.is_litellms:
+            self._arguments["logger_fn"] = self._log
+        if callee.is_sdk:
+            self._take_retries()
+
+    def _take_retries(self) -> None:
+        for name in ("num_retries", "retry_policy", "retry_strategy", "fallbacks", "context_window_fallback_dict"):
+            self._arguments.pop(name, None)
+        default = sys.modules["litellm"].num_retries  # litellm resets it when a call fails
+        if default:
+            self._retries = default if self._retries is None else self._retries
+            self._arguments |= _no_retries()
+        elif self._retries is not None:
+            # litellm gives the number to the provider's client too, which waits as long as the server says, and repeats only
+            # requests that failed with 408, 409, 429 or a server error.
+            self._arguments["max_retries"] = self._retries
+
+    def send(self, view: object) -> Any:
+        """Send a view; return the response, or the coroutine of an async function."""
+        arguments, self._first = {**self._arguments, **self._first, "messages": view}, {}
+        return self._callee.call(arguments)
+
+    def wait_after(self, error: Exception) -> float | None:
+        """Return the seconds to wait before the next attempt; None if litellm would not make one."""
+        # All errors of litellm derive from openai's.
+        if not isinstance(error, sys.modules["openai"].APIError):
+            return None
+        self._waits = self._waits or self._waits_after(error)
+        self._arguments |= _no_retries()
+        return next(self._waits, None)
+
+    def _waits_after(self, error: Exception) -> Iterator[float]:
+        """Yield the seconds before each repetition of a request that first failed with this error, as litellm with tenacity."""
+        policies = import_module("litellm.router_utils.get_retry_from_policy")
+        by_policy = policies.get_num_retries_from_retry_policy(exception=error, retry_policy=self._policy)
+        is_limited = isinstance(error, sys.modules["openai"].RateLimitError)
+        for number in range((self._retries or 0) if by_policy is None else by_policy):
+            yield min(2.0 ** (number - 1), LONGEST_WAIT_SECONDS) if is_limited and number else 0.0
+
+    def _log(self, details: Mapping[str, object]) -> None:
+        """Read litellm's log entry of a raw response, because litellm turns stop reasons that it does not know into "stop"."""
+        text = details.get("original_response")
+        if details.get("log_event_type") == "post_api_call" and isinstance(text, str):
+            self._is_window = _FULL_WINDOW.search(text) is not None
+        if callable(self._logger_fn):
+            self._logger_fn(details)
+
+    def read(self, response: object) -> Message | None:
+        """Return an answer's usage, model and stop reason; None if the response or chunk has neither usage nor stop reason."""
+        answer = read_answer(response)
+        if answer is None:
+            return None
+        # A router may have fallen back to another model; but providers answer direct calls with other names than the request's.
+        answer = replace(answer, model=None) if self._callee.is_sdk else answer
+        return replace(answer, stop_reason="window") if self._is_window else answer
+
+
+def _no_retries() -> Arguments:
+    # To override `litellm.num_retries`, a sync call needs an empty policy and an async call a zero.
+    policy = import_module("litellm.types.router").RetryPolicy()
+    return {"num_retries": 0, "retry_policy": policy, "max_retries": 0}
+
+
+def _next_request(arguments: Arguments, error: Exception, *, is_overflow: bool) -> Arguments | None:
+    """Return the arguments of a call to the next fallback model, after all retries failed; None if there is no other model.
+
+    After an overflow that compaction could not cure, `context_window_fallback_dict` comes first. The messages are the caller's, to
+    be fitted to the window of the fallback model.
+    """
+    model, fallbacks = str(arguments.get("model")), arguments.get("fallbacks")
+    larger = as_mapping(arguments.get("context_window_fallback_dict"))
+    if is_overflow and model in larger:
+        changes: Arguments = {"model": larger[model], "context_window_fallback_dict": None}
+    elif isinstance(fallbacks, list | tuple) and fallbacks:
+        first, *rest = cast("Sequence[object]", fallbacks)
+        changes = {**(as_mapping(first) or {"model": first}), "fallbacks": rest}
+    else:
+        return None
+    logger.warning("falling back to %s (%s)", changes.get("model", model), type(error).__name__)
+    return {**arguments, **changes}
