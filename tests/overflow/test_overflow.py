@@ -250,27 +250,6 @@ def test_has_nothing_to_say_about_ordinary_errors(text: str) -> None:
     assert parse_overflow(text) is None
 
 
-@pytest.mark.parametrize(
-    "phrase",
-    [
-        "context_length_exceeded", "maximum context length is 8192 tokens", "model_max_prompt_tokens_exceeded",
-        "too many tokens in the prompt", "prompt is too long", "prompt tokens exceeded the limit",
-        "exceeds the context window", "request token limit exceeded", "input too long", "context length exceeded",
-        "exceeds the model's maximum context", "reduce the length of the messages", "exceeds the maximum number of tokens",
-    ],
-)  # fmt: skip
-def test_recognises_the_phrases_of_known_detectors(phrase: str) -> None:
-    """Opal's patterns in a sentence, without the ones that are rate limits, output caps or byte limits."""
-    assert is_context_overflow(f"API returned error: 400 - {phrase}")
-
-
-@pytest.mark.parametrize(
-    "phrase", ["max_tokens is too large", "request too large", "content_too_large", "token limit per day"]
-)
-def test_leaves_out_the_phrases_known_detectors_take_in_too_widely(phrase: str) -> None:
-    assert not is_context_overflow(f"API returned error: 400 - {phrase}")
-
-
 # --- structured signs -------------------------------------------------------------------------------------------------
 
 
@@ -297,11 +276,6 @@ def test_leaves_out_the_phrases_known_detectors_take_in_too_widely(phrase: str) 
 def test_trusts_a_structured_code(error: object) -> None:
     """Codes and stop reasons that name the context need no sentence."""
     assert is_context_overflow(error)
-
-
-def test_trusts_a_code_the_caller_passes() -> None:
-    assert is_context_overflow("something went wrong", code="context_length_exceeded")
-    assert not is_context_overflow("something went wrong", code="invalid_request_error")
 
 
 def test_believes_the_sentence_where_a_code_serves_two_purposes() -> None:
@@ -437,15 +411,6 @@ def test_tells_input_from_requested_output() -> None:
     assert info == OverflowInfo(
         kind="context_overflow", limit_tokens=4096, actual_tokens=4500, input_tokens=500, output_tokens=4000
     )
-
-
-def test_marks_a_lower_bound() -> None:
-    info = parse_overflow(
-        "maximum context length is 4096 tokens. However, your prompt contains at least 4097 input tokens"
-    )
-
-    assert info is not None
-    assert (info.actual_tokens, info.is_lower_bound) == (4097, True)
 
 
 @pytest.mark.parametrize(
@@ -694,10 +659,6 @@ def test_the_callers_patterns_win_over_everything(pattern: str | re.Pattern[str]
     assert not is_context_overflow(text, status=429)
     assert is_context_overflow(text, status=429, patterns=[pattern])
     assert not is_context_overflow("another error", patterns=[pattern])
-
-
-def test_numbers_are_read_for_the_callers_patterns_too() -> None:
-    assert parse_overflow("LIMIT 4096 tokens / GOT 5000 tokens", patterns=["LIMIT"]) == READ
 
 
 def test_one_pattern_may_stand_alone_and_an_empty_one_means_nothing() -> None:

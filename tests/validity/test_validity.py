@@ -322,12 +322,6 @@ def test_openai_chat_wants_the_results_behind_the_very_message_with_the_calls(me
     assert problems(messages, RESPONSES) == []
 
 
-def test_a_second_answer_is_one_too_many_wherever_it_stands() -> None:
-    messages = [USER, ASK_A, TELL_A, TELL_A]
-    for provider in (*ALL, None):
-        assert ("duplicate_result", 3, "a") in find_breaches(messages, provider)
-
-
 def test_thought_signatures_are_wanted_for_the_present_turn_and_the_first_call_of_a_step() -> None:
     before = [USER, message("assistant", call("a", 0)), TELL_A, ANSWER]
     signed = [SAID, message("assistant", call("b"), call("c", 0)), message("tool", result("b"), result("c"))]
@@ -352,20 +346,10 @@ def test_a_system_message_between_call_and_result_detaches_it() -> None:
     assert find_breaches(messages, ANTHROPIC) == [("system_inside", 2, ""), ("detached_result", 3, "a")]
 
 
-def test_the_last_word_of_the_assistant_may_be_empty() -> None:
-    """Anthropic documents it; the others refuse it."""
-    assert problems([USER, message("assistant")], ANTHROPIC) == []
-
-
 def test_a_result_answers_the_newest_call_with_its_id() -> None:
     """An id left open by a crash and used again must not make the later, whole pair look broken."""
     messages = [USER, ASK_A, USER, ASK_A, TELL_A, ANSWER]
     assert find_breaches(messages, CHAT) == [("unanswered_call", 1, "a")]
-
-
-def test_problems_come_in_the_order_of_the_messages() -> None:
-    messages = [TELL_A, message("user", ""), ASK_B]
-    assert [index for _, index, _ in find_breaches(messages, None)] == [0, 1, 2]
 
 
 def test_every_rule_has_a_source_for_each_of_its_providers() -> None:
@@ -411,23 +395,11 @@ def test_what_was_broken_before_is_not_held_against_us() -> None:
     assert worsened(BROKEN, [message("user", "summary"), *BROKEN[2:]], CHAT) == []
 
 
-def test_problems_are_the_same_wherever_they_stand() -> None:
-    before = [USER, ANSWER, USER, ANSWER, *BROKEN]
-    assert problems(BROKEN, CHAT)
-    assert worsened(before, BROKEN, CHAT) == []
-
-
 def test_a_pair_that_is_cut_apart_is_held_against_us() -> None:
     """The call went into the summary, the result stayed, and the other way about."""
     whole = [USER, ASK_A, TELL_A, ANSWER]
     assert [problem.rule for problem in worsened(whole, [USER, TELL_A, ANSWER])] == ["orphan_result"]
     assert [problem.rule for problem in worsened(whole, [USER, ASK_A, ANSWER])] == ["unanswered_call"]
-
-
-def test_a_detached_result_whose_call_is_lost_is_worse() -> None:
-    """Servers that take a message between call and result do not take a result without its call."""
-    before = [USER, ASK_A, SYSTEM, TELL_A]
-    assert [problem.rule for problem in worsened(before, [USER, SYSTEM, TELL_A], CHAT)] == ["orphan_result"]
 
 
 def test_only_as_many_problems_are_forgiven_as_there_were() -> None:
@@ -438,10 +410,6 @@ def test_only_as_many_problems_are_forgiven_as_there_were() -> None:
 
 def test_a_view_without_messages_is_worse_than_anything() -> None:
     assert [problem.rule for problem in worsened(BROKEN, [])] == ["empty_list"]
-
-
-def test_a_valid_view_of_a_broken_history_is_no_worse() -> None:
-    assert worsened(BROKEN, [USER]) == []
 
 
 def test_other_words_in_the_same_parts_are_alike() -> None:

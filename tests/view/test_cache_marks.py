@@ -11,7 +11,7 @@ import pytest
 
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSettings, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
-from tests.conversations import Scripted, assistant, controller, prose, steps, system, user
+from tests.conversations import Scripted, prose
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 SHORT = {"type": "ephemeral"}
@@ -56,17 +56,6 @@ def test_the_last_mark_of_what_is_covered_moves_to_the_summary(form: Any) -> Non
     assert marks(view) == [(0, SHORT), (len(view) - 1, SHORT)]
     assert "go on" in view[0]["content"][0]["text"]
     assert messages == before
-
-
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: str(form.name))
-def test_without_a_mark_the_summary_is_a_plain_text(form: Any) -> None:
-    view = hook(form).compact_sync(conversation(9), keep_recent_tokens=450).messages
-    assert isinstance(view[0]["content"], str)
-
-
-def test_a_system_message_keeps_its_own_mark() -> None:
-    view = hook(OpenAIChatFormat()).compact_sync(conversation(system=True), keep_recent_tokens=450).messages
-    assert marks(view) == [(0, HOUR)]
 
 
 def test_a_mark_inside_a_tools_result_or_beside_the_content_counts() -> None:
@@ -129,12 +118,3 @@ def test_a_marked_summary_at_the_head_of_a_list_is_recognised(form: Any) -> None
     assert again.record.base is not None
     assert marks(again.messages) == [(0, HOUR)]
     assert again.record.compaction_count == 2
-
-
-def test_marks_of_kept_messages_survive_in_the_view_and_in_the_stored_view() -> None:
-    mark = {"cache_control": {"type": "ephemeral"}}
-    marked: Mapping[str, object] = {"role": "user", "content": [{"type": "text", "text": "next? " + prose(20), **mark}]}
-    messages = [system(), user("go"), *steps(12), assistant("done"), marked]
-    result = controller(8_192, summarizer=Scripted()).compact_sync(messages)
-    assert result.messages[-1] is marked
-    assert project([*result.messages, assistant("x")], result.record)[-2] is marked

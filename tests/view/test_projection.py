@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import copy
-import json
 from dataclasses import replace
 
 from compaction_hooks import CompactionRecord, CompactionSettings, project
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
-from compaction_hooks.history import HistoryReader, Known
-from compaction_hooks.tokens import CharacterEstimator
-from compaction_hooks.view.projection import apply_record
-from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from tests.conversations import (
     Chat,
     Scripted,
@@ -47,30 +41,6 @@ def test_the_view_is_system_summary_then_the_recent_messages() -> None:
     assert all(mine is theirs for mine, theirs in zip(kept, CONVERSATION[-len(kept) :], strict=True))
 
 
-def test_the_input_is_not_changed() -> None:
-    before = copy.deepcopy(CONVERSATION)
-    project(CONVERSATION, record_of(CONVERSATION))
-    assert before == CONVERSATION
-
-
-def test_without_a_record_the_view_is_the_list() -> None:
-    """Without a compaction the view is the history."""
-    assert project(CONVERSATION, None) == CONVERSATION
-
-
-def test_the_same_record_gives_the_same_view_anywhere() -> None:
-    """The record travels as JSON; another process with equal messages sees the same bytes."""
-    record = record_of(CONVERSATION)
-    elsewhere = project(json.loads(json.dumps(CONVERSATION)), CompactionRecord.from_json(record.to_json()))
-    assert json.dumps(elsewhere) == json.dumps(project(CONVERSATION, record))
-
-
-def test_messages_added_later_follow_the_same_prefix() -> None:
-    record = record_of(CONVERSATION)
-    short, long = project(CONVERSATION, record), project([*CONVERSATION, user("next")], record)
-    assert json.dumps(long[:-1]) == json.dumps(short)
-
-
 def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
     """A rewind before the cut, or an edit of a summarized message."""
     record = record_of(CONVERSATION)
@@ -78,37 +48,6 @@ def test_a_record_that_is_not_true_of_the_list_is_not_applied() -> None:
     edited = [CONVERSATION[0], user("Port the lexer."), *CONVERSATION[2:]]
     assert project(rewound, record) == rewound
     assert project(edited, record) == edited
-
-
-def test_a_list_that_begins_with_the_summary_is_its_own_view() -> None:
-    """A host that stored `compact().messages` gets the very same view from the trimmed list as from the full one."""
-    record = record_of(CONVERSATION)
-    trimmed = project(CONVERSATION, record)
-    assert project([*trimmed, user("next")], record) == [*trimmed, user("next")]
-
-
-def test_every_system_message_stays() -> None:
-    """The host's system messages are never summarized."""
-    messages = [
-        system("first"),
-        user("go"),
-        *steps(5),
-        system("second"),
-        *steps(5, first=5),
-        assistant("done"),
-        *talk(3),
-    ]
-    view = project(messages, record_of(messages))
-    assert [m["content"] for m in view if m["role"] == "system"] == ["first", "second"]
-
-
-def test_cleared_results_are_copies_and_all_else_is_the_hosts() -> None:
-    messages = [user("go"), *steps(30, result_tokens=400)]
-    view = controller(16_384, summarizer=Scripted()).transform_context_sync(messages)
-    cleared = [m for m in view if "Old tool result cleared" in str(m["content"])]
-    assert cleared
-    assert all(m["tool_call_id"] for m in cleared)
-    assert sum(any(m is host for host in messages) for m in view) == len(messages) - len(cleared)
 
 
 def test_a_reduction_of_something_else_is_not_applied() -> None:
@@ -134,44 +73,6 @@ def test_after_a_rewind_the_reductions_of_what_is_gone_are_passed_over() -> None
     assert view[2] != messages[2]
 
 
-def test_a_reduction_of_what_is_covered_changes_nothing() -> None:
-    """Another implementation may leave in a record what its summary covers by now."""
-    messages = [user("go"), *steps(30, result_tokens=400)]
-    hooks = controller(16_384, summarizer=Scripted())
-    hooks.transform_context_sync(messages)
-    cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
-    summed = record_of(messages)
-    assert min(item.run for item in cleared.reductions) < summed.covered_runs
-    left_in = [item for item in cleared.reductions if item.run < summed.covered_runs]
-    both = replace(summed, reductions=(*summed.reductions, *left_in))
-    assert project(messages, both) == project(messages, summed)
-    chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
-    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
-    sizes = [apply_record(history, record, chat, estimate).tokens(history) for record in (both, summed)]
-    assert sizes[0] == sizes[1]
-
-
-def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> None:
-    """Two results in one message, cleared one after the other: an earlier view's copy cannot be reused."""
-    messages: list[Chat] = [{"role": "user", "content": "go"}]
-    for n in range(16):
-        ids = (f"{n}a", f"{n}b")
-        calls = [{"type": "tool_use", "id": id, "name": "read", "input": {"n": n}} for id in ids]
-        results = [{"type": "tool_result", "tool_use_id": id, "content": f"{id}: {prose(400)}"} for id in ids]
-        messages += [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
-    format, estimate = AnthropicFormat(), CharacterEstimator().estimate_message_tokens
-    hooks = controller(16_384, summarizer=Scripted())
-    hooks.session("a", format).transform_context_sync(messages)
-    both = CompactionRecord.from_dict(hooks.session("a", format).export_records()[-1])
-    first = replace(both, reductions=tuple(item for item in both.reductions if item.ordinal == 0))
-    assert len(both.reductions) == 2 * len(first.reductions) > 10
-    history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, Known())
-    earlier = apply_record(history, first, format, estimate)
-    fresh, grown = (apply_record(history, both, format, estimate, before) for before in (None, earlier))
-    assert grown.view(history.hosts()) == fresh.view(history.hosts()) != earlier.view(history.hosts())
-    assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
-
-
 def test_a_summary_stands_before_kept_messages_of_which_some_are_cleared() -> None:
     messages = [system(), user("go"), *steps(30, result_tokens=400)]
     hooks = controller(16_384, summarizer=Scripted())
@@ -188,26 +89,6 @@ def test_a_summary_stands_before_kept_messages_of_which_some_are_cleared() -> No
     assert all(view[place]["tool_call_id"] == whole[place]["tool_call_id"] for place in smaller)
     same = [place for place in range(3, len(view)) if place not in smaller]
     assert all(view[place] is whole[place] for place in same)
-
-
-def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
-    messages = [user("go"), *steps(30, result_tokens=400)]
-    hooks = controller(16_384, summarizer=Scripted())
-    hooks.transform_context_sync(messages)
-    cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
-    again = CompactionRecord.from_dict(cleared.to_dict())
-    shortened = replace(cleared, reductions=tuple(item._replace(head_chars=20) for item in cleared.reductions))
-    chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
-    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
-    earlier = apply_record(history, cleared, chat, estimate)
-    same, other = (apply_record(history, record, chat, estimate, earlier) for record in (again, shortened))
-    assert same.view(history.hosts()) == earlier.view(history.hosts())
-    assert all(same.rewritten[host] is shown for host, shown in earlier.rewritten.items())
-    assert (
-        other.view(history.hosts())
-        == apply_record(history, shortened, chat, estimate).view(history.hosts())
-        != same.view(history.hosts())
-    )
 
 
 def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() -> None:
@@ -231,27 +112,12 @@ def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() ->
     assert result.messages[1]["role"] == "assistant"
 
 
-def test_parallel_calls_survive_as_one_step() -> None:
-    calls = [call(str(n), path=f"{n}.py") for n in range(4)]
-    messages = [user("go"), *steps(10), assistant(None, *calls), *[tool(str(n), prose(50)) for n in range(4)]]
-    view = project(messages, record_of(messages))
-    assert [m.get("tool_call_id") for m in view[-4:]] == ["0", "1", "2", "3"]
-
-
 def shorten_words() -> tuple[list[Chat], CompactionRecord]:
     """Return a list whose older message was shortened, and the record that says so."""
     messages = [system(), user("Old. " + prose(10_000)), user("Now this.")]
     result = controller(8_192).compact_sync(messages)
     assert result.record is not None
     return messages, result.record
-
-
-def test_a_shortened_text_is_a_copy_and_the_request_is_the_hosts() -> None:
-    messages, record = shorten_words()
-    view = project(messages, record)
-    assert "characters left out" in str(view[1]["content"])
-    assert (view[0], view[2]) == (messages[0], messages[2])
-    assert view[2] is messages[2]
 
 
 def test_a_text_that_changed_since_is_not_shortened() -> None:
@@ -297,31 +163,6 @@ def test_reasoning_that_stands_alone_stays_with_its_call() -> None:
     kinds = [item.get("type") for item in view[2:]]
     assert kinds[:3] == ["reasoning", "function_call", "function_call_output"]
     assert len(kinds) % 3 == 0
-
-
-def test_after_a_rewind_the_request_that_is_current_again_is_shown() -> None:
-    """The current request is in every view, also if the record was made during another request."""
-    first = user("the first request")
-    messages = [system(), first, *steps(14, 300), assistant("done"), user("the second"), *steps(4, 200, first=40)]
-    settings = CompactionSettings(clear_tool_results=False)
-    hooks = controller(8_192, summarizer=Scripted(), settings=settings)
-    record = hooks.compact_sync(messages, keep_recent_tokens=2_600).record
-    assert record is not None
-    assert not record.pins
-    rewound = messages[:30]
-    assert any(message is first for message in hooks.transform_context_sync(rewound))
-    assert any(message is first for message in project(rewound, record))
-
-
-def test_a_record_does_not_hold_when_a_late_result_answers_what_it_covers() -> None:
-    """The call is summarized, then its result arrives: shown alone it would be an orphan."""
-    late = assistant("started", call("late", "background"))
-    messages = [user("go"), late, user("meanwhile"), *steps(12, 300)]
-    settings = CompactionSettings(clear_tool_results=False)
-    hooks = controller(16_384, summarizer=Scripted(), settings=settings)
-    record = hooks.compact_sync(messages, keep_recent_tokens=500).record
-    answered = [*messages, tool("late", "finished at last")]
-    assert project(answered, record) == answered
 
 
 def test_a_record_made_on_a_stored_list_is_enough_to_read_that_list() -> None:

@@ -9,7 +9,6 @@ import pytest
 from compaction_hooks import CompactionController, CompactionRecord, project
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, Thinking
-from compaction_hooks.testing import CheckedSession
 from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
 
 BINDING = "claude-sonnet-5-5"
@@ -197,17 +196,6 @@ def test_left_out_reasoning_no_longer_counts() -> None:
     assert 0 < sizes[BINDING] < 0.6 * sizes[OTHER]
 
 
-def test_two_models_of_one_conversation_each_get_their_view() -> None:
-    messages = conversation(anthropic_thoughts, anthropic_result, 12)
-    session = CompactionController(format=AnthropicFormat(), context_window=8_000).session("s")
-    session.compact_sync(messages, keep_recent_tokens=1_500, model=OTHER)
-    first = session.transform_context_sync(messages, model=OTHER)
-    bare = session.transform_context_sync(messages, model=BINDING)
-    assert words(first, "sealed")
-    assert not words(bare, "sealed")
-    assert session.transform_context_sync(messages, model=OTHER) == first
-
-
 def test_an_answer_that_was_under_way_during_a_compaction_by_hand_is_of_the_older_view() -> None:
     messages = conversation(anthropic_thoughts, anthropic_result, 10)
     session = CompactionController(format=AnthropicFormat(), context_window=40_000).session("s")
@@ -320,16 +308,6 @@ def test_the_checker_finds_reasoning_from_before_a_rewrite() -> None:
 
 
 # -- the kit
-
-
-def test_the_kit_checks_the_views_of_a_binding_model() -> None:
-    controller = CompactionController(format=AnthropicFormat(), context_window=6_000)
-    session = CheckedSession(controller.session("s"), AnthropicFormat())
-    messages = conversation(anthropic_thoughts, anthropic_result, 1)
-    for step in range(1, 30):
-        session.transform_context(messages, model=BINDING)
-        messages += [anthropic_thoughts(step), anthropic_result(step)]
-    assert session.figures.compactions >= 2
 
 
 def test_a_view_that_still_shows_stale_reasoning_is_not_put_in_force() -> None:

@@ -131,10 +131,6 @@ def test_a_command_may_be_a_list() -> None:
     assert touched("shell", {"command": ["cat", "a.py"]}) == (["a.py"], [])
 
 
-def test_patch_names_its_files_in_its_answer() -> None:
-    assert touched("bash", {"command": "patch -p1 < x.diff"}, "patching file src/a.py\n") == ([], ["src/a.py"])
-
-
 # -- failures
 
 
@@ -218,15 +214,6 @@ def test_merging_is_cumulative() -> None:
 # -- tags
 
 
-def test_tags_list_read_and_modified_files() -> None:
-    """Code appends the lists."""
-    operations = FileOperations(read=("a.md",), modified=("src/a.py", "src/b.py"))
-    assert file_tags(operations) == (
-        "<read-files>\na.md\n</read-files>\n<modified-files>\nsrc/a.py\nsrc/b.py\n</modified-files>"
-    )
-    assert file_tags(FileOperations()) == ""
-
-
 def test_tags_are_bounded_and_keep_modified_before_read_and_newer_before_older() -> None:
     operations = FileOperations(
         read=tuple(f"read/{n}.py" for n in range(50)), modified=tuple(f"src/{n:02}.py" for n in range(50))
@@ -287,17 +274,3 @@ def test_a_digest_says_what_a_stretch_did() -> None:
         ],
         "hidden": [],
     }
-
-
-def test_hidden_results_are_named_with_the_text_in_their_place() -> None:
-    hidden = [("read", "[Old tool result cleared: 9,000 characters]")]
-    assert digest_of([], hidden)["hidden"] == [{"tool": "read", "replacement": hidden[0][1]}]
-
-
-def test_a_digest_is_bounded_and_travels_as_plain_json() -> None:
-    many = [message for n in range(300) for message in step("bash", {"command": f"run {n} " + "x" * 900})]
-    made = digest_of(many, [("t", "y" * 900)] * 300)
-    text = json.dumps(made)
-    assert len(text) < 50_000
-    assert json.loads(text) == made
-    assert made["commands"][-1]["command"].startswith("run 299 ")

@@ -65,13 +65,6 @@ def test_a_record_of_a_list_that_begins_with_a_summary_needs_no_other() -> None:
     assert other.transform_context_sync(stored) == view
 
 
-def test_the_chain_is_the_same_asked_run_by_run_and_at_once() -> None:
-    messages = [SUMMARY, *steps(12), assistant("so"), user("?")]
-    history = reader().read(messages, KNOWN)
-    for run in range(4, history.run_count):
-        assert history.digest_before(run) == reader().read(messages, KNOWN).digest_before(run)
-
-
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: bool) -> None:
     """Also where the chain is asked for behind them only."""
@@ -81,16 +74,6 @@ def test_results_belong_to_the_chain_in_the_order_of_their_calls(is_swapped: boo
     other = [user("go"), calls, tool("2", second), tool("1", first), assistant("x"), user("y")]
     digests = [reader().read(messages, Known()).digest_before(4) for messages in (one, other)]
     assert (digests[0] != digests[1]) is is_swapped
-
-
-def test_media_of_a_result_belong_to_the_chain() -> None:
-    def shown(url: str) -> list[Chat]:
-        image = [{"type": "text", "text": "a page"}, {"type": "image_url", "image_url": {"url": url}}]
-        return [user("go"), assistant(None, call("1")), {**tool("1", ""), "content": image}, assistant("x")]
-
-    urls = [f"https://example.org/{name}.png" for name in "aab"]
-    one, same, other = (reader().read(shown(url), Known()).digest_before(3) for url in urls)
-    assert one == same != other
 
 
 def test_what_was_made_smaller_in_the_list_itself_counts_as_what_stood_there() -> None:
@@ -113,13 +96,3 @@ def test_an_edited_list_that_begins_with_a_summary_is_read_as_if_it_were_new(edi
     assert synced.base == fresh.base == 4
     assert synced.pieces() == fresh.pieces()
     assert [synced.digest_before(run) for run in range(20)] == [fresh.digest_before(run) for run in range(20)]
-
-
-def test_a_list_that_begins_with_a_summary_may_go_on_in_two_ways() -> None:
-    reads, shared = reader(), [SUMMARY, *steps(2), assistant("so")]
-    start = reads.sync(None, shared, KNOWN)
-    for words in ("left", "right"):
-        branch = [*shared, user(words), assistant("so"), user("?")]
-        history, alone = reads.sync(start, branch, KNOWN), reads.read(branch, KNOWN)
-        assert (history.base, history.hosts()) == (4, branch)
-        assert history.digest_before(11) == alone.digest_before(11) is not None

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController
-from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
 from compaction_hooks.history.reader import MAX_WATCHED
@@ -26,7 +25,6 @@ from tests.conversations import (
     steps,
     system,
     talk,
-    tool,
     user,
 )
 
@@ -75,33 +73,6 @@ def test_a_field_that_cannot_be_compared_does_not_keep_a_message_from_being_look
     assert after > before + 400
 
 
-# -- what is gone
-
-
-def test_a_list_of_which_one_message_could_not_be_read_is_read_once_it_was_put_right() -> None:
-    reads, messages = reader(), talk(3)
-    first = reads.sync(None, messages, Known())
-    new = [user("good"), {"content": "no role"}, user("so?")]
-    with pytest.raises(FormatError):
-        reads.sync(first, [*messages, *new], Known())
-    new[1] = assistant("fine")
-    grown = reads.sync(first, [*messages, *new], Known())
-    assert grown.hosts() == [*messages, *new]
-    assert [piece.message.text for piece in grown.pieces(6)] == ["good", "fine", "so?"]
-    assert [*grown.boundaries(4)] == [5, 6, 7, 8]
-
-
-# -- a second answer
-
-
-@pytest.mark.parametrize(("answered", "boundaries"), [("call_0", [1, 15, 16]), ("call_1", [1, 3, 15, 16])])
-def test_a_second_answer_binds_everything_up_to_its_call(answered: str, boundaries: list[int]) -> None:
-    reads, messages = reader(), [user("go"), *steps(6), assistant("wait")]
-    history = reads.sync(None, messages, Known())
-    late = [*messages, tool(answered, "once more"), assistant("so"), tool("nobody", "?")]
-    assert [*reads.sync(history, late, Known()).boundaries(0)] == boundaries
-
-
 # -- nothing new
 
 
@@ -127,15 +98,6 @@ def test_a_list_in_which_nothing_is_new_is_the_one_that_was_read(kind: type[dict
         assert reads.sync(history, listed, known).known is known
 
 
-def test_a_message_no_copy_can_stand_for_may_follow_others() -> None:
-    reads, messages = reader(), [system(), user("go"), assistant("so"), user("?")]
-    history = reads.sync(None, messages, Known())
-    messages = [*messages, assistant("hm"), Held(user("?"))]
-    history = reads.sync(history, messages, history.known)
-    for _ in range(2):
-        assert reads.sync(history, messages, history.known) is history
-
-
 class Noted(OpenAIChatFormat):
     """Reads a field more than its parent does."""
 
@@ -153,26 +115,6 @@ def test_a_format_that_reads_more_than_its_parent_recognises_no_message_as_that_
     assert history.piece(2).message.text == "and?at once"
     messages[0]["note"] = "by tomorrow"
     assert reads.verify(history, [*messages]).piece(0).message.text == "goby tomorrow"
-
-
-class Recognising(CountingFormat):
-    """Has a way of its own to recognize what it reads."""
-
-    def read(self, message: Mapping[str, object], /) -> tuple[Message, ...]:
-        return super().read(message)
-
-    def is_read_as(self, message: Mapping[str, object], pieces: Sequence[Message], /) -> bool:
-        return super().is_read_as(message, pieces)
-
-
-def test_a_format_that_recognises_messages_is_not_asked_to_read_them_again() -> None:
-    format, messages = Recognising(), [Held(message) for message in (user("go"), *steps(2), assistant("so"))]
-    reads = HistoryReader(format, lambda _: 1, "[S]")
-    history = reads.sync(None, [*messages], Known())
-    format.reads = 0
-    assert reads.sync(history, [*messages], history.known) is history
-    assert reads.verify(history, [*messages]) is history
-    assert format.reads == 0
 
 
 @pytest.mark.parametrize("kind", [dict, Held])
@@ -196,18 +138,6 @@ def test_of_many_messages_without_an_answer_only_the_newest_are_looked_at_again(
     assert format.reads == MAX_WATCHED
 
 
-@pytest.mark.parametrize("kind", [dict, Held])
-def test_an_answer_that_the_host_goes_on_writing_is_read_as_it_grows(kind: type[dict[str, Any]]) -> None:
-    """Of a stream, say, with nothing said after it."""
-    answer = kind(role="assistant", content="so")
-    reads, messages = reader(), [system(), user("go"), answer]
-    history = reads.sync(None, messages, Known())
-    for text in ("so far", "so far so good"):
-        answer["content"] = text
-        history = reads.sync(history, messages, history.known)
-        assert history.piece(2).message.text == text
-
-
 @pytest.mark.parametrize(
     "known",
     [
@@ -224,29 +154,6 @@ def test_once_there_are_records_copies_are_held_against_what_was_read(known: Kno
     assert reads.sync(history, copy.deepcopy(messages), known).piece(2).message.results[0].text == "something else"
 
 
-def test_a_pin_is_shown_as_the_host_holds_it_now_however_often_it_was_made_anew() -> None:
-    hooks = controller(8_192, summarizer=Scripted(), settings=PLAIN)
-    messages = [system(), user("Port the parser."), *steps(22, 300)]
-    for _ in range(4):
-        view = hooks.transform_context_sync(messages)
-        assert any(message is messages[1] for message in view)
-        messages[1] = copy.deepcopy(messages[1])
-
-
-def test_what_is_shown_beside_cleared_results_is_what_the_host_holds_now() -> None:
-    """Kept messages are the host's own objects, however often it makes them anew."""
-    hooks, messages = controller(8_192, summarizer=Scripted()), [system(), user("go"), *steps(24, 300)]
-    view = hooks.transform_context_sync(messages)
-    cleared = [message for message in view if message not in messages]
-    assert len(view) == len(messages) > len(cleared) > 5
-    for _ in range(3):
-        messages = copy.deepcopy(messages)
-        assert hooks.transform_context_sync(messages) == view
-        own = set(map(id, messages))
-        shown = hooks.transform_context_sync([*messages])
-        assert [message for message in shown if id(message) not in own] == cleared
-
-
 def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale() -> None:
     """They measured the list without it; those before it, and those that come, measured what is there."""
     asked = [user("a"), counted(100), user("b"), counted(200)]
@@ -260,12 +167,6 @@ def test_an_insertion_makes_the_usage_of_the_answers_behind_it_stale() -> None:
     assert [*history.counted_answers()] == [6, 1]
 
 
-def test_an_answer_to_an_edited_request_carries_usage_of_what_is_there() -> None:
-    reads, asked = reader(), [user("a"), counted(100), user("b")]
-    edited = [*asked[:2], user("c"), counted(200)]
-    assert [*reads.sync(reads.sync(None, asked, Known()), edited, Known()).counted_answers()] == [3, 1]
-
-
 def test_an_edit_makes_the_usage_of_the_answers_behind_it_stale_though_they_were_made_anew() -> None:
     asked = [user("a"), counted(100), user("b"), counted(200)]
     reads = reader()
@@ -275,22 +176,6 @@ def test_an_edit_makes_the_usage_of_the_answers_behind_it_stale_though_they_were
 
 def counted(tokens: int) -> Chat:
     return {**assistant("so"), "usage": {"prompt_tokens": tokens, "completion_tokens": 5}}
-
-
-def test_answers_behind_a_summary_nobody_has_a_record_of_carry_no_usable_usage() -> None:
-    """They were counted with what the summary replaced."""
-    messages = [user("[S] by somebody else"), counted(9_000), user("?"), counted(9_100)]
-    assert [*reader().read(messages, Known()).counted_answers()] == []
-
-
-def test_a_system_message_behind_what_is_covered_stands_where_it_stood() -> None:
-    first, late = system("You are careful."), system("The user has changed.")
-    messages = [first, user("go"), *steps(10, 100), late, *steps(2, 100, first=10)]
-    hooks = controller(200_000, summarizer=Scripted(), settings=PLAIN)
-    view = hooks.compact_sync(messages, keep_recent_tokens=500).messages
-    assert view.index(first) == 0
-    assert [message for message in view[1:] if message["role"] == "system"] == [late]
-    assert view[-5:] == messages[-5:]
 
 
 # -- messages of two speakers

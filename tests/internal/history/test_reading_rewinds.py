@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -13,23 +12,19 @@ import pytest
 from compaction_hooks import CompactionController
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats import OpenAIChatFormat
-from compaction_hooks.messages import Message, Usage
+from compaction_hooks.messages import Message
 from tests.conversations import (
     PLAIN,
     Chat,
     Controller,
     Scripted,
-    assistant,
     controller,
     elsewhere,
     prose,
     steps,
     system,
-    texts,
     user,
 )
-
-FORMAT = OpenAIChatFormat()
 
 
 def compacted(messages: list[Chat], keep: int = 500) -> Controller:
@@ -41,15 +36,6 @@ def compacted(messages: list[Chat], keep: int = 500) -> Controller:
 
 
 # -- rewound, and forward again
-
-
-def test_a_record_is_in_force_again_once_a_rewound_list_has_grown_over_its_end() -> None:
-    messages = [system(), user("go"), *steps(20, 100)]
-    hooks = compacted(messages)
-    back = messages[:6]
-    assert hooks.transform_context_sync(back) is back
-    assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages)
-    assert len(hooks.history()) == 1
 
 
 @pytest.mark.parametrize("kept", range(34, 44))
@@ -73,39 +59,6 @@ def test_an_answer_that_was_just_covered_is_still_watched() -> None:
     assert answer not in hooks.transform_context_sync(messages)
     answer["content"] = "Something else."
     assert answer in hooks.transform_context_sync(messages)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param(
-            {"role": "assistant", "content": None}, {"role": "assistant", "content": ""}, id="an empty text at last"
-        ),
-        pytest.param({"role": "user", "content": None}, {"role": "user", "content": ""}, id="an empty request at last"),
-        pytest.param(
-            {"role": "assistant", "content": "so", "usage": {"prompt_tokens": 5, "completion_tokens": 3}},
-            {"role": "assistant", "content": "so"},
-            id="no usage any more",
-        ),
-        pytest.param(
-            {
-                "role": "tool",
-                "tool_call_id": "1",
-                "content": [
-                    {"type": "text", "text": "a page"},
-                    {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
-                ],
-            },
-            {"role": "tool", "tool_call_id": "1", "content": "a page"},
-            id="no image any more",
-        ),
-    ],
-)
-def test_what_reads_otherwise_is_never_recognised(old: Chat, new: Chat) -> None:
-    """What was read of the old message may hold the very text of the new one."""
-    pieces = FORMAT.read(old)
-    assert FORMAT.read(new) != pieces
-    assert not FORMAT.is_read_as(new, pieces)
 
 
 def test_a_view_that_the_host_fills_with_its_own_list_is_no_view() -> None:
@@ -164,42 +117,7 @@ def test_an_interrupted_call_leaves_nothing_behind(reading: int) -> None:
     assert hooks.transform_context_sync(grown) == elsewhere(hooks, grown)
 
 
-# -- usage
-
-
-def test_usage_that_answers_carry_counts_again_when_a_report_was_taken_back() -> None:
-    counted: Chat = {**assistant("done"), "usage": {"prompt_tokens": 9_000, "completion_tokens": 10}}
-    messages = [system(), user("go"), *steps(10, 300), counted]
-    hooks = controller(100_000, summarizer=Scripted())
-    hooks.transform_context_sync(messages)
-    tokens = hooks.state().context_tokens
-    hooks.report_usage(Usage(input_tokens=10_000_000))
-    hooks.transform_context_sync(messages)
-    assert hooks.state().context_tokens == tokens
-
-
 # -- several at once, and gone
-
-
-def test_two_threads_on_one_session_each_get_the_view_of_their_own_list() -> None:
-    messages = [system(), user("go"), *steps(40, 100)]
-    hooks = compacted(messages)
-    lists = [[*messages, *steps(n, 50, first=1_000 * n)] for n in range(4)]
-    wanted = [elsewhere(hooks, one) for one in lists]
-    wrong: list[str] = []
-
-    def ask(number: int) -> None:
-        for turn in range(40):
-            chosen = (number + turn) % 4
-            if hooks.transform_context_sync(lists[chosen]) != wanted[chosen]:
-                wrong.append(texts(lists[chosen])[:40])
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 class Held(dict[str, object]):

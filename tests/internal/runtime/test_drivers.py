@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest, Usage
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.messages import Message
 from compaction_hooks.runtime import drivers
 from compaction_hooks.runtime.effects import Flow, InFlight, Outcome, Wait
 from compaction_hooks.stores import RecordStore
@@ -217,52 +216,6 @@ def test_an_error_that_stop_iteration_caused_in_the_host_stays_itself() -> None:
 
 
 # -- what is read
-
-
-def counted(given: Any, written: Any, **more: Any) -> Usage:
-    return Usage(input_tokens=given, output_tokens=written, **more)
-
-
-def message(**fields: Any) -> Message:
-    return Message(role="assistant", parts=(), **fields)
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "read",
-    [
-        pytest.param(message(usage=counted(None, None)), id="nothing counted"),
-        pytest.param(message(usage=counted("5", "6"), stop_reason="length"), id="texts"),
-        pytest.param(message(usage=counted(5.5, 6)), id="half a token"),
-        pytest.param(message(usage=counted({}, 6)), id="a mapping"),
-        pytest.param(message(usage=counted(5, 6, cache_read_tokens=None)), id="no cache"),
-        pytest.param(message(usage={"input_tokens": 5}), id="usage as a mapping"),
-        pytest.param(message(usage=counted(5, 6), model=7), id="a model of no name"),
-        pytest.param({"usage": None}, id="no message"),
-        pytest.param("text", id="text"),
-    ],
-)
-def test_a_paid_answer_is_handed_on_whatever_the_reader_makes_of_it(read: Any, side: Side) -> None:
-    hooks: CompactionController[Chat] = CompactionController(context_window=8_192, model="gpt-5")
-    session = hooks.session("default")
-
-    async def send(view: list[Chat]) -> str:
-        return "the answer"
-
-    if side == "sync":
-        assert session.call_sync([], lambda view: "the answer", answer=lambda response: read) == "the answer"
-    else:
-        assert asyncio.run(session.call([], send, answer=lambda response: read)) == "the answer"
-
-
-@pytest.mark.parametrize(
-    "usage", [counted(None, 0), {"completion_tokens": 5}, None], ids=["empty", "without an input", "none"]
-)
-def test_a_report_by_hand_that_counts_nothing_is_ignored(usage: Any) -> None:
-    hooks: CompactionController[Chat] = CompactionController(context_window=8_192)
-    hooks.transform_context_sync([])
-    hooks.report_usage(usage)
-    assert hooks.state().is_estimate
 
 
 def nested() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks.runtime.effects import Aborted, Failure, Success
+from compaction_hooks.runtime.effects import Failure, Success
 from compaction_hooks.runtime.guarded_call import GuardedCall, run_to_completion
 
 SIDES = pytest.mark.parametrize("side", ["async", "sync"])
@@ -64,32 +64,6 @@ def test_wrong_arguments_are_its_failure(side: str) -> None:
     assert isinstance(answer.error, TypeError)
 
 
-@SIDES
-@pytest.mark.parametrize(
-    "error",
-    [
-        pytest.param(BaseException("a panic"), id="no Exception"),
-        pytest.param(GeneratorExit(), id="GeneratorExit"),
-        pytest.param(SystemExit(3), id="SystemExit"),
-        pytest.param(BaseExceptionGroup("several", [BaseException()]), id="a group"),
-    ],
-)
-def test_whatever_is_raised_is_its_failure(error: BaseException, side: str) -> None:
-    async def fails() -> None:
-        raise error
-
-    answer = ask(side, fails)
-    assert isinstance(answer, Failure)
-    assert answer.error is error
-
-
-def test_a_helper_that_says_it_was_cancelled_has_failed() -> None:
-    async def fails() -> None:
-        raise asyncio.CancelledError
-
-    assert isinstance(ask("async", fails), Failure)
-
-
 def test_a_cancelled_caller_is_cancelled() -> None:
     async def hangs() -> None:
         await asyncio.Event().wait()
@@ -115,21 +89,6 @@ def test_where_no_thread_can_be_begun_it_fails(side: str, monkeypatch: pytest.Mo
     answer = ask(side, lambda: 1)
     assert isinstance(answer, Failure)
     assert str(answer.error) == "can't start new thread"
-
-
-@SIDES
-def test_a_signal_that_is_set_ends_the_wait(side: str) -> None:
-    signal, release = threading.Event(), threading.Event()
-
-    def works(number: int) -> int:
-        signal.set()
-        release.wait(10)
-        return number
-
-    try:
-        assert isinstance(ask(side, works, 1, signal=signal), Aborted)
-    finally:
-        release.set()
 
 
 def test_a_thread_does_not_keep_the_program_alive() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks.runtime.streams import guard_stream, guard_stream_sync
-from tests.conversations import Chat, Scripted, controller, steps, texts, user
+from tests.conversations import Chat, Scripted, controller, steps, user
 
 MESSAGES = [user("go"), *steps(30, 300)]
 
@@ -73,12 +73,6 @@ async def test_a_stream_that_fails_before_its_first_chunk_is_recovered() -> None
     stream: Any = await controller(None, summarizer=Scripted()).call(MESSAGES, send)
     assert [chunk async for chunk in stream] == ["a", "b"]
     assert not streams
-
-
-def test_the_sync_twin_is_recovered_too() -> None:
-    streams = [Chunks(fails=TooLongError()), Chunks("a", "b")]
-    stream: Any = controller(None, summarizer=Scripted()).call_sync(MESSAGES, lambda view: streams.pop(0))
-    assert list(stream) == ["a", "b"]
 
 
 async def test_after_the_first_chunk_the_error_surfaces() -> None:
@@ -148,21 +142,3 @@ async def test_usage_in_the_last_chunk_is_reported() -> None:
     stream: Any = await hooks.call(MESSAGES, send)
     assert [chunk async for chunk in stream] == chunks
     assert hooks.state().context_tokens == 7_777
-
-
-def test_a_stream_that_says_it_was_cut_by_the_window_is_compacted_before_the_next_call() -> None:
-    """Nothing is sent again, for its chunks were read already."""
-    chunks = [{"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}}]
-    hooks = controller(16_384, summarizer=Scripted())
-    stream: Any = hooks.call_sync(MESSAGES, lambda view: Chunks(*chunks))
-    assert list(stream) == chunks
-    assert len(texts(hooks.transform_context_sync(MESSAGES))) < len(texts(MESSAGES))
-
-
-def test_a_reader_that_fails_does_not_fail_the_stream(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(chunk: object) -> None:
-        raise KeyError("usage")
-
-    stream: Any = controller(200_000).call_sync(MESSAGES, lambda view: Chunks("a", "b"), answer=broken)
-    assert list(stream) == ["a", "b"]
-    assert "KeyError" in caplog.text

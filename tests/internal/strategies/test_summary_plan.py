@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionRecord, Message
-from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known
 from compaction_hooks.history.digests import message_digest
@@ -130,12 +129,6 @@ def test_what_is_kept_fills_the_target_to_the_token_beside_system_messages_and_s
     assert kept(messages, target=room + 100 + 499, **exactly) == messages[-3:]
 
 
-def test_a_system_message_that_is_kept_anyway_counts_once() -> None:
-    messages = [*talk(8), user("now"), system("late")]
-    room = WRAPPER + int(1_000 * 1.25)
-    assert kept(messages, keep=10_000, target=room + 200) == messages[-2:]
-
-
 def test_the_current_request_before_the_cut_takes_its_part_of_the_target() -> None:
     messages = [user("the request"), *steps(10)]
     room = WRAPPER + int(1_000 * 1.25)
@@ -173,13 +166,6 @@ def test_where_the_trigger_leaves_nothing_the_summary_gets_a_share_of_the_window
 # -- what is summarized
 
 
-def test_all_that_is_not_kept_is_summarised_but_for_system_messages() -> None:
-    messages = [system(), *talk(6)]
-    found = plan(messages, keep=400)
-    assert words(found.history) == [str(message["content"]) for message in messages[1:-4]]
-    assert (found.prefix, found.host_messages) == ((), len(messages) - 4)
-
-
 def test_a_second_summary_covers_what_came_since_and_carries_the_first_one_on() -> None:
     messages = [user("go"), *talk(6)]
     record = compacted(messages)
@@ -204,15 +190,6 @@ def apply_view(messages: Sequence[Chat], record: CompactionRecord) -> list[Chat]
     return now.projection.view(now.history.hosts())
 
 
-@pytest.mark.parametrize(
-    "text", [f"{SUMMARY_MARKER}\n<summary>\nby another\n</summary>", f"{SUMMARY_MARKER}\nby another"]
-)
-def test_a_summary_nobody_has_a_record_of_is_carried_on_and_not_summarised(text: str) -> None:
-    found = plan([system(), user(text), *talk(6)])
-    assert found.previous_summary == "by another"
-    assert text not in words(found.history)
-
-
 # -- a turn cut in two
 
 
@@ -234,13 +211,6 @@ def test_a_cut_between_turns_splits_none() -> None:
     assert found.prefix == ()
 
 
-def test_a_turn_that_an_earlier_summary_began_is_carried_on_by_an_update() -> None:
-    messages = [user("go"), *steps(6)]
-    record = compacted(messages, strategy=Summarize(split_turn_min_prefix=1))
-    found = plan([*messages, *steps(6, first=6)], records=[record], split=1)
-    assert (found.prefix, len(found.history)) == ((), 12)
-
-
 def test_a_turn_that_began_after_an_earlier_summary_is_split_as_any_other() -> None:
     messages = talk(6)
     record = compacted(messages, keep=400)
@@ -251,21 +221,6 @@ def test_a_turn_that_began_after_an_earlier_summary_is_split_as_any_other() -> N
 
 
 # -- what goes along
-
-
-@pytest.mark.parametrize(
-    ("last", "adds", "continues"),
-    [
-        pytest.param(assistant("done"), True, True, id="after the assistant"),
-        pytest.param(user("now"), True, False, id="after the user"),
-        pytest.param(assistant("done"), False, False, id="not wanted"),
-    ],
-)
-def test_the_model_is_told_to_go_on_unless_the_user_speaks_last(last: Chat, adds: bool, continues: bool) -> None:
-    before = assistant("before") if last["role"] == "user" else user("before")
-    messages = [*talk(6), before, last]
-    record = compacted(messages, strategy=Summarize(add_continuation=adds))
-    assert ("Go on from where they end" in record.rendered) is continues
 
 
 def test_files_of_earlier_summaries_stay_and_take_their_part_of_the_allowance() -> None:
@@ -284,30 +239,6 @@ def test_the_file_lists_take_a_fifth_of_the_allowance_at_most() -> None:
     found = plan(messages)
     assert 400 < len(found.tags) <= 500
     assert len(plan(messages, summary=200).tags) <= 100
-
-
-def test_without_files_the_summary_has_all_of_the_allowance() -> None:
-    found = plan(talk(6))
-    assert (found.tags, found.allowance) == ("", 1_000)
-
-
-def test_files_the_host_tracks_are_named_too() -> None:
-    snapshot, goal = situation(talk(6))
-    found = Summarize().propose(snapshot, replace(goal, host_files=FileOperations(read=("kept.py",))))
-    assert found is not None
-    assert found.files.read == ("kept.py",)
-
-
-def test_the_digest_says_which_results_the_view_hid() -> None:
-    messages = [user("go"), *(message for n in range(12) for message in long_step(n))]
-    record = cleared(messages, protect_results=200)
-    assert len(record.reductions) == 10
-    hidden = plan(messages, records=[record]).digest["hidden"]
-    assert isinstance(hidden, list)
-    assert {tuple(sorted(row.items())) for row in hidden} == {
-        (("replacement", "[Old tool result cleared: 1,000 characters]"), ("tool", "look"))
-    }
-    assert plan(messages).digest["hidden"] == []
 
 
 def test_a_view_made_from_an_earlier_one_is_the_same_and_its_messages_the_same_objects() -> None:
@@ -336,12 +267,6 @@ def test_a_marker_says_how_many_messages_were_dropped_by_role() -> None:
 
 
 # -- pins
-
-
-def test_the_current_request_is_pinned_and_not_as_the_users_pin() -> None:
-    messages = [user("go"), *steps(8)]
-    (pin,) = plan(messages, keep=400).pins
-    assert (pin.run, pin.is_users) == (0, False)
 
 
 def test_a_request_that_is_kept_is_no_pin() -> None:

@@ -48,10 +48,6 @@ def test_a_name_counts_from_its_second_result_on() -> None:
     assert once not in found
 
 
-def test_a_symbol_of_results_alone_is_not_carried() -> None:
-    assert "is_open" not in summary([*step("{}", "is_open"), *step("{}", "is_open"), user("Why is it shut?")])
-
-
 def test_what_an_earlier_summary_names_is_found_in_a_single_result() -> None:
     assert "is_open" in identifiers(step("{}", "is_open"), "## Next Steps\n- Call is_open")
 

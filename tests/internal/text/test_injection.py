@@ -125,12 +125,6 @@ def test_a_careless_reader_falls_for_it(attack: Attack) -> None:
     assert tags_seen(attack.text) if attack.kind == "tag" else labels_seen(attack.text)
 
 
-def test_the_set_is_large_and_every_attack_can_be_followed() -> None:
-    assert len(ATTACKS) > 100
-    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
-    assert [attack.name for attack in ATTACKS if CANARY not in attack.text] == []
-
-
 @every_attack
 def test_what_is_neutralised_misleads_nobody(attack: Attack) -> None:
     safe = neutralize(attack.text)
@@ -208,14 +202,6 @@ def test_no_focus_leaves_its_tags(kind: SummaryKind, attack: Attack) -> None:
     assert labels_seen(attacked.prompt) == labels_seen(harmless.prompt)
 
 
-def test_a_transcript_cut_to_nothing_but_ends_still_holds_no_forgery() -> None:
-    for attack in ATTACKS:
-        messages = [m for _ in range(12) for m in called(result=f"{attack.text}{LONG}{attack.text}")]
-        shown = request([says("user", attack.text), *messages], kind="history", request_tokens=4_000).transcript
-        assert tags_seen(shown) == []
-        assert {label.strip("[") for label in labels_seen(shown)} <= {"user", "toolcall", "toolresult"}
-
-
 # -- what the default summarizer writes
 
 THEIRS = re.compile("assistant|tool output|From an earlier summary$")
@@ -277,20 +263,6 @@ def unmarked(found: dict[str, list[str]]) -> list[str]:
     """The headings that hold something of an attack and do not say whose words follow."""
     told = [heading for heading, lines in found.items() if any(CANARY in line.casefold() for line in lines)]
     return [heading for heading in told if not THEIRS.search(heading)]
-
-
-@every_attack
-def test_in_a_chat_the_assistants_words_stand_under_its_own_heading(attack: Attack) -> None:
-    messages = [says("user", "begin"), says("assistant", attack.text), says("user", "end")]
-    found = sections(summarise(messages))
-    assert unmarked(found) == []
-    assert found["## Goal"] == ["- begin", "- end"]
-
-
-@every_attack
-def test_the_focus_chooses_and_is_not_repeated(attack: Attack) -> None:
-    messages = [says("user", "begin"), *called(), says("user", "end")]
-    assert summarise(messages, focus=attack.text) == summarise(messages)
 
 
 @every_attack

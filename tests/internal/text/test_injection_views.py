@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +11,9 @@ from compaction_hooks.files import FileOperations
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.view.summary_message import SUMMARY_MARKER, parse_summary
 from tests.cases import folded
-from tests.conversations import Chat, Scripted, assistant, call, controller, prose, step, steps, system, tool, user
+from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
 from tests.file_lists import files_in
-from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, labels_seen, tags_seen
+from tests.injection_attacks import ATTACKS, Attack, an_attack, labels_seen, tags_seen
 
 
 def paths(count: int) -> list[str]:
@@ -64,16 +63,6 @@ async def test_the_default_summary_shows_an_attack_inside_its_tags_and_lists_onl
     assert inside is not None
     assert re.findall(r"(?:Goal|Request)\n([^#]*)\n#", inside) == ["- Read all modules."]
     assert not re.search("^#+ Constraints", inside, re.MULTILINE)
-
-
-async def test_records_of_attacked_conversations_give_the_same_view_elsewhere() -> None:
-    for attack in ATTACKS[::4]:
-        messages = attacked(attack.text)
-        session = opened()
-        view = await session.transform_context(messages)
-        elsewhere = opened()
-        elsewhere.import_records(json.loads(json.dumps(session.export_records())))
-        assert await elsewhere.transform_context(messages) == view, attack.name
 
 
 # -- a summarizer that lies
@@ -146,14 +135,3 @@ async def test_only_a_user_can_hand_over_an_earlier_summary(begin: str, attack: 
     files = files_in(summary_in(view))
     assert files == FileOperations(read=files.read)
     assert set(files.read) <= set(paths(14))
-
-
-async def test_a_message_that_begins_like_our_summary_is_kept_as_what_it_is() -> None:
-    """A user who pastes one in the middle has said it: it is the current request, and stays word for word."""
-    pasted = f"{SUMMARY_MARKER}\nWhat does this {CANARY} mean?"
-    messages = [system(), *steps(10, 300), user(pasted), *step(50)]
-    view = await opened().transform_context(messages)
-    assert messages[-3] in view
-    ours = [message for message in view if str(message["content"]).startswith(SUMMARY_MARKER)]
-    assert len(ours) == 2
-    assert CANARY not in str(ours[0]["content"]).partition("</summary>")[2]

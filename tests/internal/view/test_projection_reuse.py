@@ -1,0 +1,54 @@
+"""Copies that an earlier view made are used again, as far as they are still right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compaction_hooks import CompactionRecord
+from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.history import HistoryReader, Known
+from compaction_hooks.tokens import CharacterEstimator
+from compaction_hooks.view.projection import apply_record
+from compaction_hooks.view.summary_message import SUMMARY_MARKER
+from tests.conversations import Chat, Scripted, controller, prose, steps, user
+
+
+def test_a_message_of_which_more_is_made_smaller_than_before_is_made_anew() -> None:
+    """Two results in one message, cleared one after the other: an earlier view's copy cannot be reused."""
+    messages: list[Chat] = [{"role": "user", "content": "go"}]
+    for n in range(16):
+        ids = (f"{n}a", f"{n}b")
+        calls = [{"type": "tool_use", "id": id, "name": "read", "input": {"n": n}} for id in ids]
+        results = [{"type": "tool_result", "tool_use_id": id, "content": f"{id}: {prose(400)}"} for id in ids]
+        messages += [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+    format, estimate = AnthropicFormat(), CharacterEstimator().estimate_message_tokens
+    hooks = controller(16_384, summarizer=Scripted())
+    hooks.session("a", format).transform_context_sync(messages)
+    both = CompactionRecord.from_dict(hooks.session("a", format).export_records()[-1])
+    first = replace(both, reductions=tuple(item for item in both.reductions if item.ordinal == 0))
+    assert len(both.reductions) == 2 * len(first.reductions) > 10
+    history = HistoryReader(format, estimate, SUMMARY_MARKER).read(messages, Known())
+    earlier = apply_record(history, first, format, estimate)
+    fresh, grown = (apply_record(history, both, format, estimate, before) for before in (None, earlier))
+    assert grown.view(history.hosts()) == fresh.view(history.hosts()) != earlier.view(history.hosts())
+    assert grown.tokens(history) == fresh.tokens(history) < earlier.tokens(history)
+
+
+def test_what_is_made_smaller_in_another_way_than_before_is_made_anew() -> None:
+    messages = [user("go"), *steps(30, result_tokens=400)]
+    hooks = controller(16_384, summarizer=Scripted())
+    hooks.transform_context_sync(messages)
+    cleared = CompactionRecord.from_dict(hooks.session("default").export_records()[-1])
+    again = CompactionRecord.from_dict(cleared.to_dict())
+    shortened = replace(cleared, reductions=tuple(item._replace(head_chars=20) for item in cleared.reductions))
+    chat, estimate = OpenAIChatFormat(), CharacterEstimator().estimate_message_tokens
+    history = HistoryReader(chat, estimate, SUMMARY_MARKER).read(messages, Known())
+    earlier = apply_record(history, cleared, chat, estimate)
+    same, other = (apply_record(history, record, chat, estimate, earlier) for record in (again, shortened))
+    assert same.view(history.hosts()) == earlier.view(history.hosts())
+    assert all(same.rewritten[host] is shown for host, shown in earlier.rewritten.items())
+    assert (
+        other.view(history.hosts())
+        == apply_record(history, shortened, chat, estimate).view(history.hosts())
+        != same.view(history.hosts())
+    )
