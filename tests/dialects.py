@@ -1,11 +1,11 @@
-"""The core's three formats as dialects of `tests.repairs`."""
+"""The core's formats as dialects of `tests.repairs`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from tests.repairs import Dialect
 
 Calls = Sequence[tuple[str, int]]
@@ -78,4 +78,26 @@ RESPONSES = Dialect(
     tells=_responses_tells,
 )
 
-ALL = {"chat": CHAT, "anthropic": ANTHROPIC, "responses": RESPONSES}
+
+def _converse_asks(text: str, calls: Calls, thinks: bool) -> list[Any]:
+    reasoning = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}}
+    blocks: list[Any] = [reasoning] if thinks else []
+    blocks += [{"text": text}] if text else []
+    blocks += [{"toolUse": {"toolUseId": id, "name": "run", "input": {"n": n}}} for id, n in calls]
+    return [{"role": "assistant", "content": blocks}]
+
+
+def _converse_tells(results: Calls) -> list[Any]:
+    blocks = [{"toolResult": {"toolUseId": id, "content": [{"text": f"result {n}"}]}} for id, n in results]
+    return [{"role": "user", "content": blocks}]
+
+
+CONVERSE = Dialect(
+    format=BedrockConverseFormat(),
+    system=lambda text: {"role": "system", "content": [{"text": text}]},
+    user=lambda text: {"role": "user", "content": [{"text": text}]},
+    asks=_converse_asks,
+    tells=_converse_tells,
+)
+
+ALL = {"chat": CHAT, "anthropic": ANTHROPIC, "responses": RESPONSES, "converse": CONVERSE}

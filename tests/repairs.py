@@ -37,6 +37,7 @@ class Dialect:
         provider = provider_of(self.format)
         found = [(problem.rule, problem.call_id) for problem in problems(self.read(messages), provider)]
         left = {"only_system", "empty_list"} if provider else {"only_system", "empty_list", "system_inside"}
+        left |= {"role_repeated", "split_results"}  # these messages are sent as one
         return [(rule, call_id) for rule, call_id in found if rule not in left]
 
     def shape(self, messages: Sequence[Any]) -> list[str]:

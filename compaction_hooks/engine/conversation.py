@@ -76,6 +76,7 @@ class Conversation(Generic[M]):
         self.host_files: Callable[[], FileOperations] = FileOperations
         self.reasoning = BoundReasoning()
         self.merges_user_messages = False
+        self._needs_merging: bool | None = None
 
     def detect_format(self, messages: Sequence[M]) -> None:
         """Detect the format from the new messages of a list, if it is still unknown."""
@@ -86,6 +87,7 @@ class Conversation(Generic[M]):
         self.is_format_open = False
         if found.name != self.format.name:
             self.format = cast("MessageFormat[M]", found)  # M is what these messages are
+            self._needs_merging = None
             self.reader = HistoryReader(self.format, self.estimator.estimate_message_tokens, SUMMARY_MARKER)
             self.history = None
             if self.last_sent is None:  # the records were read for another format, which gives the ratio only
@@ -173,13 +175,22 @@ class Conversation(Generic[M]):
         """Return the view of a snapshot, and remember it, to compare it with the provider's count."""
         view = snapshot.view
         # The size is that of the unmerged messages: a merge saves a few tokens each, so if they fit, the merged view fits.
-        merged = cast("MergingFormat[M]", self.format).merge(view) if self.merges_user_messages else view
+        merges = self.merges_user_messages or (not snapshot.projection.is_identity and self.needs_merging())
+        merged = cast("MergingFormat[M]", self.format).merge(view) if merges else view
         self.last_sent = LastSent(merged, view, snapshot.key, snapshot.tokens, snapshot.budget)
         if self.history is not None:
             self.reasoning.remember_sent(self.history)
         if snapshot.model is not None:
             self.sizes.models.add(snapshot.model)
         return self.last_sent
+
+    def needs_merging(self) -> bool:
+        """Return whether a list that was changed here must be sent with user messages in a row as one."""
+        if self._needs_merging is None:
+            from compaction_hooks.validity import needs_merging  # needed only after a compaction
+
+            self._needs_merging = needs_merging(self.format)
+        return self._needs_merging
 
     def repair(self, messages: list[M]) -> list[M]:
         """Return a list with its broken parts repaired; the very list if it is valid.

@@ -22,7 +22,7 @@ def take_snapshot(conversation: Conversation[M], shared: SharedState, call: Call
     settings = call.settings
     is_mended = settings.repair if call.repair is None else call.repair
     messages = conversation.repair(call.messages) if is_mended else call.messages
-    conversation.merges_user_messages = settings.merge_user_messages
+    conversation.merges_user_messages = settings.merge_user_messages or (is_mended and conversation.needs_merging())
     history, record = conversation.read(messages)
 
     model = call.model or shared.model

@@ -1,4 +1,4 @@
-"""Formats of providers' own messages: OpenAI chat (the default), Anthropic, OpenAI Responses.
+"""Formats of providers' own messages: OpenAI chat (the default), Anthropic, OpenAI Responses, Gemini, Bedrock Converse.
 
 `media_from_base64` and `media_from_url` identify media for formats of other frameworks, so that the same image has the same
 identity in all of them; `block_content` does the same for blocks of tools that a provider runs itself. `as_json_text` and
@@ -17,12 +17,16 @@ from compaction_hooks.formats._rewriting import last_cache_mark, marked_content,
 from compaction_hooks.formats._written import KNOWN, written_in
 from compaction_hooks.formats.answers import read_answer
 from compaction_hooks.formats.anthropic import AnthropicFormat
+from compaction_hooks.formats.bedrock_converse import BedrockConverseFormat
+from compaction_hooks.formats.gemini import GeminiFormat
 from compaction_hooks.formats.openai_chat import OpenAIChatFormat
 from compaction_hooks.formats.openai_responses import OpenAIResponsesFormat
 from compaction_hooks.text.json_text import json_object
 
 __all__ = [
     "AnthropicFormat",
+    "BedrockConverseFormat",
+    "GeminiFormat",
     "OpenAIChatFormat",
     "OpenAIResponsesFormat",
     "as_json_text",
@@ -37,7 +41,13 @@ __all__ = [
     "read_answer",
 ]
 
-FORMATS: Final[Sequence[DictFormat]] = (OpenAIChatFormat(), OpenAIResponsesFormat(), AnthropicFormat())
+FORMATS: Final[Sequence[DictFormat]] = (
+    OpenAIChatFormat(),
+    OpenAIResponsesFormat(),
+    AnthropicFormat(),
+    GeminiFormat(),
+    BedrockConverseFormat(),
+)
 """The formats recognized by their messages, the first match first; a new format is added here."""
 
 KNOWN.extend(FORMATS)

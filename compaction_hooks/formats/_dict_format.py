@@ -41,6 +41,7 @@ class DictFormat(ABC):
     provider: Provider | None
     own_blocks: frozenset[str]
     _text_type: ClassVar[str] = "text"
+    _content: ClassVar[str] = "content"
     _summary_fields: Fields = MappingProxyType({})
 
     def __init__(self, *, summary_fields: Fields | None = None) -> None:
@@ -65,7 +66,7 @@ class DictFormat(ABC):
 
     def wrote(self, fields: Fields, /) -> bool:
         """Return whether a message is surely in this format. False for plain text, which is the same in all formats."""
-        blocks = map(fields_of, list_of(fields.get("content")) or ())
+        blocks = map(fields_of, list_of(fields.get(self._content)) or ())
         return any(block is not None and self._owns(block) for block in blocks)
 
     def _owns(self, block: Fields) -> bool:
@@ -82,6 +83,12 @@ class DictFormat(ABC):
         """Refuse an OpenAI chat message with tool calls, or of a tool, in a conversation of another format."""
         if (fields.get("tool_calls") or fields.get("role") in CHAT_ROLES) and (other := written_in(fields)):
             raise foreign_error("a message with tool calls or of a tool", other)
+        self._refuse_parts(fields)
+
+    def _refuse_parts(self, fields: Fields) -> None:
+        """Refuse a Gemini content in a conversation of another format, which would read it as empty."""
+        if "parts" in fields and (other := written_in(fields)):
+            raise foreign_error("a message with parts", other)
 
     def summary(self, text: str, /) -> Fields:
         """Return a new user message with this text, and with `summary_fields`."""
@@ -129,5 +136,5 @@ class DictFormat(ABC):
         one, other = message_fields(first), message_fields(second)
         if not one.get("role") == other.get("role") == "user":
             return None
-        content = merged_content(one.get("content"), other.get("content"), self._text_type)
-        return {**other, "content": content}
+        content = merged_content(one.get(self._content), other.get(self._content), self._text_type)
+        return {**other, self._content: content}

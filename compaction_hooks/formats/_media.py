@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from compaction_hooks.messages import Media
+
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
@@ -16,6 +19,20 @@ def media_from_base64(data: str, media_type: str, *, name: str = "") -> Media:
     except ValueError:
         raw = _bytes(data)
     return Media(media_type, hashlib.sha256(raw).hexdigest(), name=name, data_chars=len(data))
+
+
+def media_from_data(data: object, media_type: str, *, name: str = "") -> Media | None:
+    """Return media from bytes, as Google's and Amazon's clients hold them, or from base64 of either alphabet; None without data."""
+    if isinstance(data, bytes) and data:
+        return Media(media_type, hashlib.sha256(data).hexdigest(), name=name, data_chars=base64_chars(len(data)))
+    return (
+        media_from_base64(data.translate(_URL_SAFE), media_type, name=name) if isinstance(data, str) and data else None
+    )
+
+
+def base64_chars(size: int) -> int:
+    """Return the characters that bytes of this size take as base64."""
+    return (size + 2) // 3 * 4
 
 
 def media_from_url(url: str, kind: str, *, low_detail: bool = False, name: str = "") -> Media:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from compaction_hooks.errors import FormatError
 from compaction_hooks.formats._fields import Fields, fields_of, list_of, text_of
 from compaction_hooks.formats._json import block_content, to_json
+from compaction_hooks.formats._media import base64_chars
 from compaction_hooks.formats._written import refuse_block
 from compaction_hooks.formats.usage import read_usage
 from compaction_hooks.messages import Media, Message, Opaque, Part, Role, StopReason, Text, Thinking, ToolResult
@@ -47,6 +48,11 @@ def text_block(fields: Fields) -> Text | None:
     return Text(text) if isinstance(text, str) else None
 
 
+def sealed_chars(signature: object) -> int:
+    """Return the characters that a signature takes in a request: it is a text, or bytes that are sent as base64."""
+    return base64_chars(len(signature)) if isinstance(signature, bytes) else len(text_of(signature))
+
+
 def thinking_block(fields: Fields) -> Thinking | None:
     """Read reasoning in the shape of Anthropic, signed or encrypted, or of OpenRouter's `reasoning_details`."""
     text = text_of(fields.get("thinking")) or text_of(fields.get("text")) or text_of(fields.get("summary"))
@@ -64,7 +70,16 @@ def read_content(content: object, readers: Mapping[str, BlockReader]) -> tuple[P
         return (Text(content),) if content else ()
     if content is None:
         return ()
-    return tuple([read_block(block, readers, _own) for block in content_blocks(content)])
+    return tuple([read_own_block(block, readers) for block in content_blocks(content)])
+
+
+def read_own_block(block: object, readers: Mapping[str, BlockReader]) -> Part:
+    """Read one block of a conversation; as `Opaque` if its type or its shape is not known.
+
+    Raises:
+        FormatError: it belongs to another format.
+    """
+    return read_block(block, readers, _own)
 
 
 def content_blocks(content: object) -> Sequence[object]:
@@ -139,10 +154,14 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "error": "error",
     "failed": "error",
     "content_filter": "error",
+    "content_filtered": "error",
+    "guardrail_intervened": "error",
+    "safety": "error",
+    "malformed_function_call": "error",
     "aborted": "aborted",
     "cancelled": "aborted",
 }
-"""The stop reasons of OpenAI (chat and Responses), Anthropic, Mistral and pi."""
+"""The stop reasons of OpenAI (chat and Responses), Anthropic, Gemini (in lower case), Bedrock, Mistral and pi."""
 
 _SUMMARY_MARKS: Final = ("is_compact_summary", "compaction_summary")
 """Flags by which hosts mark a compaction summary: Claude Code exports, TunaCode."""

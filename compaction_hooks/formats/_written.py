@@ -13,7 +13,8 @@ class KnownFormat(Protocol):
     """A format that can be recognized by its messages.
 
     Attributes:
-        own_blocks: Types of content blocks of this format alone (calls, results, media), which no other format may ignore.
+        own_blocks: Types of content blocks of this format alone (calls, results, media), which no other format may ignore; keys
+            of blocks if these have no type.
     """
 
     name: str
@@ -43,10 +44,10 @@ def refuse_block(block: Fields) -> None:
     Raises:
         FormatError: another format owns the block.
     """
-    kind = text_of(block.get("type"))
-    owner = next((known for known in KNOWN if kind in known.own_blocks), None)
+    kinds = {text_of(block["type"])} if "type" in block else block.keys()
+    owner = next((known for known in KNOWN if not known.own_blocks.isdisjoint(kinds)), None)
     if owner is not None:
-        raise foreign_error(f"a content block of type {kind!r}", owner)
+        raise foreign_error(f"a content block of type {next(iter(kinds))!r}", owner)
 
 
 def foreign_error(subject: str, owner: KnownFormat) -> FormatError:

@@ -1,7 +1,7 @@
 """Usage and stop reason of a provider's answer, read from dicts and SDK objects alike.
 
-Supported are OpenAI chat completions and Responses, and Anthropic messages, whole or as the chunks of a stream; LiteLLM, vLLM and
-other OpenAI-compatible services answer in the first shape.
+Supported are OpenAI chat completions and Responses, Anthropic messages, Gemini contents and Bedrock Converse, whole or as the
+chunks of a stream; LiteLLM, vLLM and other OpenAI-compatible services answer in the first shape.
 """
 
 from __future__ import annotations
@@ -33,23 +33,28 @@ def read_report(usage: object, function: str) -> Usage | None:
 
 def read_answer(response: object) -> Message | None:
     """Return an assistant message without parts, with usage, model and stop reason; None if the response has none of them."""
-    # Chunks of a stream hold these fields one level deeper: the first chunk of Anthropic, the last one of Responses.
-    whole = _field(response, "message") if _field(response, "type") == "message_start" else _field(response, "response")
-    source = response if whole is None else whole
+    # Chunks of a stream hold these fields one level deeper: Anthropic's first one, the last ones of Responses and Converse.
+    starts = _field(response, "type") == "message_start"
+    deeper = [_field(response, name) for name in (*(["message"] if starts else []), *_DEEPER)]
+    source = next((chunk for chunk in deeper if chunk is not None), response)
 
-    usage = read_usage(_field(source, "usage"))
+    usage = next(filter(None, (read_usage(_field(source, name)) for name in _USAGES)), None)
     ending = _find_ending(source)
     if usage is None and ending is None:
         return None
 
-    model = _field(source, "model")
+    model = _field(source, "model") or _field(source, "model_version") or _field(source, "modelVersion")
     return Message(
         role="assistant",
         parts=(),
         usage=usage,
         model=model if isinstance(model, str) else None,
-        stop_reason=STOP_REASONS.get(ending or ""),
+        stop_reason=STOP_REASONS.get((ending or "").lower()),
     )
+
+
+_DEEPER: Final = ("response", "messageStop", "metadata")
+_USAGES: Final = ("usage", "usage_metadata", "usageMetadata")
 
 
 def is_cut_by_window(answer: Message, *, requested: int | None, window: int | None) -> bool:
@@ -74,13 +79,16 @@ def is_cut_by_window(answer: Message, *, requested: int | None, window: int | No
 
 def _find_ending(source: object) -> str | None:
     """Return the provider's own stop reason."""
-    choices = _field(source, "choices")
+    choices = _field(source, "choices") or _field(source, "candidates")
     if isinstance(choices, Sequence) and not isinstance(choices, str) and choices:
-        ending = _field(cast("Sequence[object]", choices)[0], "finish_reason")
+        first = cast("Sequence[object]", choices)[0]
+        ending = _field(first, "finish_reason") or _field(first, "finishReason")
     else:
         cut = _field(_field(source, "incomplete_details"), "reason")
         delta = _field(_field(source, "delta"), "stop_reason")
-        ending = cut or delta or _field(source, "stop_reason") or _field(source, "status")
+        ending = (
+            cut or delta or _field(source, "stop_reason") or _field(source, "stopReason") or _field(source, "status")
+        )
     return ending if isinstance(ending, str) else None
 
 

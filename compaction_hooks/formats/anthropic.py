@@ -5,38 +5,28 @@ Shapes: https://docs.claude.com/en/api/messages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping
 from typing import Final
 
-from compaction_hooks.formats._dict_format import DictFormat
-from compaction_hooks.formats._fields import Fields, fields_of, message_fields, text_of
+from compaction_hooks.formats._block_format import BlockFormat
+from compaction_hooks.formats._fields import Fields, fields_of, text_of
 from compaction_hooks.formats._json import as_json_text
 from compaction_hooks.formats._media import media_from_base64, media_from_url
 from compaction_hooks.formats._reading import (
     ROLES,
     BlockReader,
-    build_message,
-    content_blocks,
     opaque,
-    read_content,
+    read_own_block,
     read_result,
     text_block,
     thinking_block,
 )
-from compaction_hooks.formats._rewriting import (
-    call_at,
-    check_pieces,
-    part_at,
-    replace_block_text,
-    replace_result_text,
-    without_items,
-)
-from compaction_hooks.messages import Media, Message, PartAddress, Provider, Role, Text, ToolCall, ToolResult
+from compaction_hooks.formats._rewriting import replace_block_text, replace_result_text
+from compaction_hooks.messages import Media, Part, Provider, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.json_text import json_object
 
 
-class AnthropicFormat(DictFormat):
+class AnthropicFormat(BlockFormat):
     """Anthropic messages as dicts, TypedDicts or SDK objects.
 
     A user message that mixes tool results with text or images has one piece for each group of adjacent results ("tool") and one
@@ -59,97 +49,38 @@ class AnthropicFormat(DictFormat):
         }
     )
 
-    def read(self, message: Fields, /) -> tuple[Message, ...]:
-        """Read one message; at least one piece.
-
-        Raises:
-            FormatError: "role" is missing, "content" is neither text, list nor null, or a part is of another format.
-        """
-        fields = message_fields(message)
-        role = fields.get("role")
-        if not isinstance(role, str):
-            raise self._unreadable(fields, 'an Anthropic message needs "role": user or assistant')
-        self._refuse_chat_message(fields)
-
-        neutral = ROLES.get(role, "other")
-        parts = read_content(fields.get("content"), _READERS.get(neutral, _TEXT_BLOCKS))
-        if neutral != "user" or not any(isinstance(part, ToolResult) for part in parts):
-            return (build_message(neutral, parts, fields),)
-
-        groups = groupby(parts, lambda part: isinstance(part, ToolResult))
-        pieces = [(is_result, tuple(group)) for is_result, group in groups]
-        return tuple([build_message("tool" if is_result else "user", group, fields) for is_result, group in pieces])
-
     def _owns(self, block: Fields) -> bool:
         """Return whether a block is Anthropic's own: also images and documents, but only with Anthropic's `source`."""
         # LiteLLM accepts blocks of these types among chat messages, in another shape.
         is_source = block.get("type") in ("image", "document") and fields_of(block.get("source")) is not None
         return is_source or super()._owns(block)
 
-    def answer(self, message: Fields, call: PartAddress, text: str, /) -> Fields:
-        """Return a user message with a failed result of this tool call.
+    def _role(self, fields: Fields) -> Role:
+        role = fields.get("role")
+        if not isinstance(role, str):
+            raise self._unreadable(fields, 'an Anthropic message needs "role": user or assistant')
+        self._refuse_chat_message(fields)
+        return ROLES.get(role, "other")
 
-        Raises:
-            ConfigurationError: the address names no tool call.
-        """
-        asked = call_at(self.read(message), call)
-        result = {"type": "tool_result", "tool_use_id": asked.id, "is_error": True, "content": text}
-        return {"role": "user", "content": [result]}
+    def _read_block(self, block: object, role: Role) -> Part:
+        return read_own_block(block, _READERS.get(role, _TEXT_BLOCKS))
 
-    def take(self, message: Fields, pieces: Sequence[int], /) -> Fields:
-        """Return a message with the blocks of these pieces; the message itself if these are all pieces."""
-        read = self.read(message)
-        check_pieces(pieces, len(read))
-        if len(pieces) == len(read):
-            return message
+    def _failure(self, call: ToolCall, text: str) -> Fields:
+        return {"type": "tool_result", "tool_use_id": call.id, "is_error": True, "content": text}
 
-        fields = message_fields(message)
-        blocks = iter(content_blocks(fields.get("content")))
-        groups = [[next(blocks) for _ in piece.parts] for piece in read]
-        return {**fields, "content": [block for index in pieces for block in groups[index]]}
+    def _rename_block(self, block: Fields, id_: str) -> Fields:
+        return {**block, "tool_use_id" if block.get("type") == "tool_result" else "id": id_}
 
-    def _changes(self, fields: Fields, pieces: Sequence[Message], address: PartAddress, text: str) -> Fields:
-        part, content = part_at(pieces, address), fields.get("content")
-        if isinstance(content, str):
-            return {"content": text}
-        blocks, index = list(content_blocks(content)), _block_index(pieces, address)
-        blocks[index] = _rewrite_block(blocks[index], part, text)
-        return {"content": blocks}
-
-    def drop(self, message: Fields, parts: Collection[PartAddress], /) -> Fields:
-        """Return a copy without these blocks; the other blocks are the same objects."""
-        pieces = self.read(message)
-        fields = message_fields(message)
-        gone = {_block_index(pieces, address) for address in parts}
-        return {**fields, "content": without_items(fields.get("content"), gone)}
-
-    def rename(self, message: Fields, ids: Mapping[PartAddress, str], /) -> Fields:
-        """Return a copy with these ids in the addressed tool calls and results; the other blocks are the same objects."""
-        pieces = self.read(message)
-        fields = message_fields(message)
-        blocks = list(content_blocks(fields.get("content")))
-        for address, id_ in ids.items():
-            index = _block_index(pieces, address)
-            block = fields_of(blocks[index]) or {}
-            blocks[index] = {**block, "tool_use_id" if block.get("type") == "tool_result" else "id": id_}
-        return {**fields, "content": blocks}
-
-
-def _block_index(pieces: Sequence[Message], address: PartAddress) -> int:
-    return sum(len(piece.parts) for piece in pieces[: address[0]]) + address[1]
-
-
-def _rewrite_block(old: object, part: Text | Media | ToolCall | ToolResult, text: str) -> object:
-    block = fields_of(old) or {}
-    match part:
-        case ToolResult():
-            return {**block, "content": replace_result_text(block.get("content"), text, "text")}
-        case ToolCall():
-            return {**block, "input": json_object(text)}
-        case Text() if block.get("type") == "document":
-            return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
-        case Text() | Media():
-            return replace_block_text(old, text)
+    def _rewrite_block(self, block: Fields, part: Text | Media | ToolCall | ToolResult, text: str) -> object:
+        match part:
+            case ToolResult():
+                return {**block, "content": replace_result_text(block.get("content"), text, "text")}
+            case ToolCall():
+                return {**block, "input": json_object(text)}
+            case Text() if block.get("type") == "document":
+                return {**block, "source": {**(fields_of(block.get("source")) or {}), "data": text}}
+            case Text() | Media():
+                return replace_block_text(block, text)
 
 
 def _image(fields: Fields) -> Media | None:

@@ -62,6 +62,8 @@ class OpenAIChatFormat(DictFormat):
             wanted = 'a chat message needs "role": one of system, developer, user, assistant, tool'
             raise self._unreadable(fields, wanted)
 
+        self._refuse_parts(fields)
+
         neutral = _ROLES.get(role, "other")
         parts = (_result(fields),) if neutral == "tool" else tuple([located.part for located in _locate_parts(fields)])
         return (build_message(neutral, parts, fields),)

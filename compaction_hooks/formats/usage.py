@@ -81,25 +81,28 @@ def usage_fields(usage: object, function: str) -> Fields | None:
 
 
 def read_usage(usage: object) -> Usage | None:
-    """Return the usage that a provider reports, in the shape of OpenAI or of Anthropic; None if it counts no input."""
+    """Return the usage that a provider reports: OpenAI, Anthropic, Bedrock Converse or Gemini; None if it counts no input."""
     fields = fields_of(usage) or {}
-    details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
-    cache_read = _count(fields, "cache_read_input_tokens", "prompt_cache_hit_tokens") or _count(
-        details, "cached_tokens"
-    )
-    cache_write = _count(fields, "cache_creation_input_tokens") or _count(details, "cache_write_tokens")
+    if gemini := _read_gemini(fields):
+        return gemini
 
-    # OpenAI's input count includes the cached part, Anthropic's excludes it.
+    details = fields_of(fields.get("prompt_tokens_details")) or fields_of(fields.get("input_tokens_details")) or {}
+    own_read, own_write = _count(fields, *_CACHE_READ), _count(fields, *_CACHE_WRITE)
+    cache_read = own_read or _count(fields, "prompt_cache_hit_tokens") or _count(details, "cached_tokens")
+    cache_write = own_write or _count(details, "cache_write_tokens")
+
+    # OpenAI's input count includes the cached part, Anthropic's and Bedrock's exclude it.
     whole = _count(fields, "prompt_tokens")
     if whole is None:
-        cached = (_count(fields, "cache_read_input_tokens"), _count(fields, "cache_creation_input_tokens"))
-        counts = [count for count in (_count(fields, "input_tokens"), *cached) if count is not None]
+        counts = [
+            count for count in (_count(fields, "input_tokens", "inputTokens"), own_read, own_write) if count is not None
+        ]
         if not counts:
             return None
         whole = sum(counts)
 
     # xAI counts reasoning into the total only: it is output.
-    output = _count(fields, "completion_tokens") or _count(fields, "output_tokens") or 0
+    output = _count(fields, "completion_tokens") or _count(fields, "output_tokens", "outputTokens") or 0
     output = max(output, (_count(fields, "total_tokens") or 0) - whole)
     return Usage(
         input_tokens=whole,
@@ -107,6 +110,22 @@ def read_usage(usage: object) -> Usage | None:
         cache_read_tokens=cache_read or 0,
         cache_write_tokens=cache_write or 0,
     )
+
+
+def _read_gemini(fields: Fields) -> Usage | None:
+    """Read Gemini's counts, in the case of the API or of its client: the cached part is in the prompt, thoughts are output."""
+    prompt = _count(fields, "prompt_token_count", "promptTokenCount")
+    if not prompt:
+        return None
+    tools = _count(fields, "tool_use_prompt_token_count", "toolUsePromptTokenCount") or 0
+    answer = _count(fields, "candidates_token_count", "candidatesTokenCount") or 0
+    thoughts = _count(fields, "thoughts_token_count", "thoughtsTokenCount") or 0
+    cached = _count(fields, "cached_content_token_count", "cachedContentTokenCount") or 0
+    return Usage(input_tokens=prompt + tools, output_tokens=answer + thoughts, cache_read_tokens=cached)
+
+
+_CACHE_READ = ("cache_read_input_tokens", "cacheReadInputTokens")
+_CACHE_WRITE = ("cache_creation_input_tokens", "cacheWriteInputTokens")
 
 
 def _count(fields: Fields, *names: str) -> int | None:

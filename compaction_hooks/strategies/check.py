@@ -5,7 +5,7 @@ from __future__ import annotations
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate
 from compaction_hooks.tokens.budget import MINIMUM_GAIN_RATIO
-from compaction_hooks.validity import is_alike, problems, provider_of, worsened
+from compaction_hooks.validity import is_alike, needs_merging, problems, provider_of, worsened
 from compaction_hooks.view.projection import Projection
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -33,6 +33,8 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     if not problems(after, provider, stale_until=stale_until):
         return None
     broken = worsened(snapshot.neutral_view(snapshot.projection), after, provider, stale_until=stale_until)
+    if needs_merging(snapshot.format):  # user messages in a row are sent as one
+        broken = [one for one in broken if one.rule != "role_repeated" or after[one.index or 0].role != "user"]
     return f"invalid: {broken[0].rule}" if broken else None
 
 

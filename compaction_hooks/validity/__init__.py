@@ -11,7 +11,16 @@ from compaction_hooks.validity.checker import (
     problems,
     worsened,
 )
-from compaction_hooks.validity.rules import RULES, Rule, RuleId, provider_named, provider_of, rules_of, takes_call_id
+from compaction_hooks.validity.rules import (
+    RULES,
+    Rule,
+    RuleId,
+    needs_merging,
+    provider_named,
+    provider_of,
+    rules_of,
+    takes_call_id,
+)
 
 __all__ = [
     "RULES",
@@ -27,6 +36,7 @@ __all__ = [
     "is_reasoning_refusal",
     "is_server_call",
     "is_server_result",
+    "needs_merging",
     "problems",
     "provider_named",
     "provider_of",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from compaction_hooks.messages import MessageFormat, Provider, ProviderFormat, is_declared_for
+from compaction_hooks.messages import MergingFormat, MessageFormat, Provider, ProviderFormat, is_declared_for
 
 RuleId: TypeAlias = Literal[
     "empty_list",
@@ -259,8 +259,8 @@ RULES: Final[tuple[Rule, ...]] = (
             # "Conversation roles must alternate user/assistant/user/assistant/..."
             "chat_template": _GITHUB + "vllm-project/vllm/issues/6862",
         },
-        left_to_clients="messages of one speaker in a row become one (langchain-aws since that issue; LiteLLM, pydantic-ai); for "
-        "a chat template the setting `merge_user_messages` does that for the user's",
+        left_to_clients="messages of one speaker in a row become one (langchain-aws since that issue; LiteLLM, pydantic-ai); "
+        "`BedrockConverseFormat` does that for the user's, for a chat template the setting `merge_user_messages`",
     ),
     Rule(
         id="split_results",
@@ -322,6 +322,16 @@ def provider_of(format: MessageFormat[Any]) -> Provider | None:
     if isinstance(format, ProviderFormat) and is_declared_for(format, "provider", "name"):
         return format.provider
     return provider_named(format.name)
+
+
+def needs_merging(format: MessageFormat[Any]) -> bool:
+    """Return whether a format's provider refuses user messages in a row, and the format can write them as one.
+
+    Then every view that a compaction changed is sent so, without the setting `merge_user_messages`.
+    """
+    provider = provider_of(format)
+    repeats = next(rule for rule in RULES if rule.id == "role_repeated")
+    return provider in repeats.sources and isinstance(format, MergingFormat)
 
 
 def provider_named(name: str) -> Provider | None:

@@ -12,7 +12,7 @@ from compaction_hooks import arguments
 from compaction_hooks.formats import OpenAIChatFormat, format_of
 from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.digests import DIGEST_RULE, FIRST_RULE, message_names
-from compaction_hooks.messages import DroppingFormat, M, Message, MessageFormat, PartAddress
+from compaction_hooks.messages import DroppingFormat, M, MergingFormat, Message, MessageFormat, PartAddress
 from compaction_hooks.reasoning import binds_reasoning
 from compaction_hooks.view.cache_marks import MovedMark, move_mark
 from compaction_hooks.view.reasoning import StaleReasoning, stale_runs_of
@@ -349,7 +349,7 @@ def project(
     messages (a rewind before the cut, an edit of a covered message), the view is a copy of the list as it came.
 
     Args:
-        format: The format of the messages; None: found by their parts, OpenAI chat, Responses or Anthropic.
+        format: The format of the messages; None: found by their parts, among those of `compaction_hooks.formats`.
         model: The model of the view. If it binds reasoning to the messages before it, the view leaves out reasoning from before
             the compaction.
 
@@ -365,7 +365,10 @@ def project(
     if record is None or not is_true(history, record):
         return list(messages)
     stale_runs = stale_runs_of(record) if binds_reasoning(model) and isinstance(chosen, DroppingFormat) else 0
-    return apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(messages)
+    view = apply_record(history, record, chosen, lambda _: 0, stale_runs=stale_runs).view(messages)
+    from compaction_hooks.validity import needs_merging  # its rules are needed only after a compaction
+
+    return cast("MergingFormat[M]", chosen).merge(view) if needs_merging(chosen) else view
 
 
 _KINDS = {

@@ -1,4 +1,4 @@
-"""Messages of the three formats with everything they can hold, written for these tests."""
+"""Messages of the formats with everything they can hold, written for these tests."""
 
 from __future__ import annotations
 
@@ -235,4 +235,100 @@ COMPUTER: list[dict[str, Any]] = [
         "acknowledged_safety_checks": [{"id": "sc_1"}],
         "output": {"type": "computer_screenshot", "image_url": DATA_URL},
     },
+]
+
+GEMINI: list[dict[str, Any]] = [
+    {"role": "user", "parts": [{"text": "Mend it."}]},
+    {
+        "role": "user",
+        "x_ticket": 7,
+        "parts": [
+            {"text": "See "},
+            {"inlineData": {"mimeType": "image/png", "data": IMAGE}, "mediaResolution": {"level": "LOW"}},
+            {"fileData": {"mimeType": "application/pdf", "fileUri": "https://example.org/a.pdf"}},
+            {"hologram": {"depth": 3}},
+        ],
+    },
+    {
+        "role": "model",
+        "parts": [
+            {"text": "Two files are needed.", "thought": True, "thoughtSignature": "c2ln"},
+            {"text": "Reading."},
+            {
+                "functionCall": {"id": "c1", "name": "read", "args": {"path": "ü.py"}},
+                "thoughtSignature": "c2lnbmVk",
+            },
+            {"functionCall": {"id": "c2", "name": "read", "args": {"path": "b.py"}}},
+            {"functionCall": {"name": "list", "args": {}}},
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "read", "response": {"output": "import b"}}},
+            {"functionResponse": {"id": "c2", "name": "read", "response": {"error": "no such file"}}},
+            {
+                "functionResponse": {
+                    "name": "list",
+                    "response": {"files": ["ü.py"], "more": False},
+                    "parts": [{"inlineData": {"mimeType": "image/png", "data": IMAGE, "displayName": "shot"}}],
+                }
+            },
+            {"text": "Go on, "},
+            {"text": "please."},
+        ],
+    },
+    {"role": "model", "parts": [{"executableCode": {"language": "PYTHON", "code": "1 + 1"}}]},
+    {"role": "model", "parts": [{"text": "", "thoughtSignature": "c2ln"}]},
+    {"role": "model", "parts": []},
+    {"parts": [{"text": "A content without a role is the user's."}]},
+]
+
+BEDROCK: list[dict[str, Any]] = [
+    {"role": "user", "content": [{"text": "Mend it."}], "x_ticket": 7},
+    {
+        "role": "user",
+        "content": [
+            {"text": "See "},
+            {"cachePoint": {"type": "default"}},
+            {"image": {"format": "png", "source": {"bytes": IMAGE}}},
+            {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://bucket/a.png"}}}},
+            {"document": {"format": "pdf", "name": "a", "source": {"bytes": IMAGE}}},
+            {"document": {"format": "txt", "name": "b", "source": {"text": "a plain document"}}},
+            {"guardContent": {"text": {"text": "guarded words"}}},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": [
+            {"reasoningContent": {"reasoningText": {"text": "Two files are needed.", "signature": "c2ln"}}},
+            {"reasoningContent": {"redactedContent": "eHh4eA=="}},
+            {"text": "Reading."},
+            {"toolUse": {"toolUseId": "t1", "name": "read", "input": {"path": "ü.py"}}},
+            {"toolUse": {"toolUseId": "t2", "name": "read", "input": {"path": "b.py"}}},
+            {"cachePoint": {"type": "default"}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"toolResult": {"toolUseId": "t1", "content": [{"text": "import b"}]}},
+            {"cachePoint": {"type": "default"}},
+            {
+                "toolResult": {
+                    "toolUseId": "t2",
+                    "status": "error",
+                    "content": [
+                        {"text": "no such "},
+                        {"json": {"file": "b.py"}},
+                        {"image": {"format": "png", "source": {"bytes": IMAGE}}},
+                    ],
+                }
+            },
+            {"text": "Go on, "},
+            {"text": "please."},
+            {"cachePoint": {"type": "default"}},
+        ],
+    },
+    {"role": "assistant", "content": [{"text": "Done."}]},
 ]

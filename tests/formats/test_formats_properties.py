@@ -1,4 +1,4 @@
-"""What holds for any message of the three formats, however odd."""
+"""Any message of any format of the core, however odd: properties."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
+from compaction_hooks.formats import (
+    AnthropicFormat,
+    BedrockConverseFormat,
+    GeminiFormat,
+    OpenAIChatFormat,
+    OpenAIResponsesFormat,
+)
 from compaction_hooks.messages import Text, ToolCall, ToolResult
-from tests.formats.samples import ANTHROPIC, CHAT, RESPONSES
+from tests.formats.samples import ANTHROPIC, BEDROCK, CHAT, GEMINI, RESPONSES
 
 FORMATS: list[Any] = [
     pytest.param(OpenAIChatFormat(), CHAT, id="chat"),
     pytest.param(AnthropicFormat(), ANTHROPIC, id="anthropic"),
     pytest.param(OpenAIResponsesFormat(), RESPONSES, id="responses"),
+    pytest.param(GeminiFormat(), GEMINI, id="gemini"),
+    pytest.param(BedrockConverseFormat(), BEDROCK, id="bedrock"),
 ]
 any_text = st.text(st.characters(exclude_categories=()))  # half surrogates and NUL included
 any_json = st.recursive(

@@ -1,4 +1,4 @@
-"""Lists of OpenAI chat or Anthropic messages, alone or in an object.
+"""Lists of OpenAI chat, Anthropic or Bedrock Converse messages, alone or in an object.
 
 The object may also have "id", "model", "system", "tools", "usage", "compactions" and "probes". A file with one object a line
 has several sessions.
@@ -12,13 +12,20 @@ from typing import Final
 
 from compaction_hooks import Usage
 from compaction_hooks.errors import FormatError
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat, format_of
+from compaction_hooks.messages import MessageFormat
 from compaction_hooks.replay.readers.lines import Line, SessionFile
 from compaction_hooks.replay.readers.values import blocks, count, fields, items, text
 from compaction_hooks.replay.recorded import Fields, Probe, RecordedCall, RecordedCompaction, RecordedSession
 
 _ANTHROPIC_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
 _ANTHROPIC_SOURCES: Final = ("base64", "url", "file")
+
+_NAMES: Final = {
+    "anthropic": "Anthropic messages",
+    "bedrock_converse": "Bedrock Converse messages",
+    "openai_chat": "OpenAI chat messages",
+}
 
 _STREAM_START: Final = "claude-code"
 """The harness that logs output counts from the start of the stream."""
@@ -47,8 +54,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
     value = line.value
     listed = [fields(message) for message in items(value.get("messages"))]
     system = value.get("system")
-    is_anthropic = _is_anthropic(listed, system)
-    reader = AnthropicFormat() if is_anthropic else OpenAIChatFormat()
+    reader = _find_format(listed, system)
     messages: list[Fields] = []
     skipped: list[str] = []
     for index, message in enumerate(listed):
@@ -61,7 +67,7 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
     kept_all = not skipped
     return RecordedSession(
         id=text(value.get("id")) or _name(file, line),
-        format_name="Anthropic messages" if is_anthropic else "OpenAI chat messages",
+        format_name=_NAMES[reader.name],
         format=reader,
         messages=tuple(messages),
         system="\n\n".join(text(block.get("text")) for block in blocks(system)) or None,
@@ -73,6 +79,13 @@ def _session(file: SessionFile, line: Line) -> RecordedSession:
         probes=tuple(_probes(value)) if kept_all else (),
         skipped=tuple(skipped),
     )
+
+
+def _find_format(messages: Sequence[Fields], system: object) -> MessageFormat[Fields]:
+    found = format_of(messages)
+    if isinstance(found, BedrockConverseFormat):
+        return found
+    return AnthropicFormat() if _is_anthropic(messages, system) else OpenAIChatFormat()
 
 
 def _is_anthropic(messages: Sequence[Fields], system: object) -> bool:

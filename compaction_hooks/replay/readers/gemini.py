@@ -6,7 +6,7 @@ Differences from a list of messages:
 - a message is written again with the same id after its tool calls have run: the last one counts;
 - an answer contains tool calls together with their results;
 - notices of the program (`info`, `warning`, `error`) are among the messages;
-- a checkpoint is the API's own history: a list of `Content`, alone or under `history`.
+- a checkpoint is the API's own history: a list of `Content`, alone, under `history`, or as `contents` of a request.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _rewind(builder: ConversationBuilder, found: dict[str, Line], target: str, n
 
 
 def _contents(value: Fields) -> list[object]:
-    return items(value.get("history")) or items(value.get("messages"))
+    return next(filter(None, (items(value.get(name)) for name in ("history", "messages", "contents"))), [])
 
 
 def _is_header(value: Fields) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from compaction_hooks import Usage
+from compaction_hooks.formats import GeminiFormat
 from compaction_hooks.replay.readers.builder import ConversationBuilder
 from compaction_hooks.replay.readers.media import media_block
 from compaction_hooks.replay.readers.values import (
@@ -64,18 +65,16 @@ def add_content(
 
 
 def response_block(response: Fields, *, call_id: str = "", is_error: bool = False, shown: object = None) -> Fields:
-    """Return a `tool_result` for a `functionResponse`; its text is the response's "output" or "error" if it has one.
+    """Return a `tool_result` for a `functionResponse`, with its text as `GeminiFormat` reads it.
 
     Args:
         call_id: The id if the response has none.
         shown: Parts next to the response, such as a file that was read.
     """
-    given = response.get("response")
-    output = next((fields(given)[key] for key in ("output", "error") if key in fields(given)), given)
+    (piece,) = GeminiFormat().read({"role": "user", "parts": [{"functionResponse": response}]})
+    (read,) = piece.results
     media = [*content_blocks(response.get("parts")), *content_blocks(shown)]
-    block = result(
-        text(response.get("id")) or call_id, output, is_error=is_error or (is_object(given) and "error" in given)
-    )
+    block = result(text(response.get("id")) or call_id, read.text, is_error=is_error or read.is_error)
     if not media:
         return block
     content = block["content"]
