@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionRecord, project
-from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
+from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat
 from compaction_hooks.messages import Message, Text, Thinking
 from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal, problems
 
@@ -113,10 +113,25 @@ def chat_result(step: int) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": f"c{step}", "content": f"result {step} " * 100}
 
 
+def converse_thoughts(step: int) -> dict[str, Any]:
+    thoughts: list[Any] = [
+        {"reasoningContent": {"reasoningText": {"text": f"thought {step}", "signature": f"sealed {step}"}}},
+        {"reasoningContent": {"redactedContent": f"sealed {step}"}},
+    ]
+    call = {"toolUse": {"toolUseId": f"c{step}", "name": "read", "input": {}}}
+    return {"role": "assistant", "content": [*thoughts, {"text": f"Step {step}."}, call]}
+
+
+def converse_result(step: int) -> dict[str, Any]:
+    result = {"toolResult": {"toolUseId": f"c{step}", "content": [{"text": f"result {step} " * 100}]}}
+    return {"role": "user", "content": [result]}
+
+
 KINDS = [
     pytest.param(AnthropicFormat(), anthropic_thoughts, anthropic_result, id="anthropic"),
     pytest.param(OpenAIChatFormat(), litellm_thoughts, chat_result, id="litellm"),
     pytest.param(OpenAIChatFormat(), openrouter_thoughts, chat_result, id="openrouter"),
+    pytest.param(BedrockConverseFormat(), converse_thoughts, converse_result, id="converse"),
 ]
 
 

@@ -153,7 +153,7 @@ def _rewind(builder: ConversationBuilder, found: dict[str, Line], target: str, n
 
 
 def _contents(value: Fields) -> list[object]:
-    return next(filter(None, (items(value.get(name)) for name in ("history", "messages", "contents"))), [])
+    return items(value.get("history")) or items(value.get("messages")) or items(value.get("contents"))
 
 
 def _is_header(value: Fields) -> bool:
