@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, CapabilityEvent, RunContext
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
@@ -23,12 +23,15 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from compaction_hooks import Summary, SummaryRequest
+from compaction_hooks import CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.testing import Answer, Call
 from tests.conversations import prose
 
 SECRET = "KINGFISHER"
-"""A word that stands in summaries only."""
+"""A word of summaries only."""
+SUMMARISE = CompactionSettings(clear_tool_results=False)
+"""Nothing but a summary makes room."""
+E = TypeVar("E", bound=CapabilityEvent)
 
 
 # -- agents
@@ -54,6 +57,17 @@ def reader(model: Any, *capabilities: Any, tokens: int = 800, **options: Any) ->
 
     agent.tool_plain(read_file)
     return agent
+
+
+def listen(agent: Agent[None, str], kind: type[E]) -> list[E]:
+    """The events of this kind that the agent's runs will emit."""
+    heard: list[E] = []
+
+    @agent.on_event(kind)
+    async def hear(_: RunContext[None], event: E) -> None:
+        heard.append(event)
+
+    return heard
 
 
 class CountingSummarizer:

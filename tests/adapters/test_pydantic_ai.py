@@ -1,4 +1,4 @@
-"""`Compaction` in real agents: what the provider receives, what the run keeps, what it costs."""
+"""`Compaction` in real agents: the requests that the provider receives, the messages that the run keeps, the arguments."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
-pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
-from compaction_adapters.pydantic_ai import SUMMARY_KEY, Compaction, PydanticAIFormat, history_processor, summarizer
+from compaction_adapters.pydantic_ai import (
+    SUMMARY_KEY,
+    Compaction,
+    CompactionStatusEvent,
+    PydanticAIFormat,
+    history_processor,
+    summarizer,
+)
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import UsageLimits
 
-from compaction_hooks import CompactionController, CompactionSettings, Message
+from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, CompactionStarted, Message
 from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
 from tests.adapters import pydantic_ai_stage
-from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_messages import (
+    SECRET,
+    SUMMARISE,
+    CountingSummarizer,
+    listen,
+    reader,
+    spoken,
+    steps,
+    texts,
+)
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.conversations import prose
 from tests.provider import Answer
@@ -35,12 +45,9 @@ from tests.provider import Answer
 provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
 
-KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
-SUMMARISE = CompactionSettings(clear_tool_results=False)
-
 
 class Spy(AbstractCapability[None]):
-    """Keeps the messages of each request as they stand where it is put."""
+    """Keeps the messages of each request, and those of the run, at its place among the capabilities."""
 
     def __init__(self) -> None:
         self.seen: list[list[ModelMessage]] = []
@@ -58,37 +65,42 @@ class Spy(AbstractCapability[None]):
 
 
 async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: Stage) -> None:
-    """The view is transient; `all_messages()` and `new_messages()` tell everything."""
-    side = stage.side(*steps(30))
-    agent = reader(
-        stage.openai(),
-        Compaction(context_window=WINDOW, settings=SUMMARISE),
-        system_prompt="You read files.",
-        instructions="Never write.",
+    """The request's own model writes the summary: it counts in the run's usage, and handlers of the run hear of it."""
+    side, events = stage.side(*steps(26)), list[CompactionEvent]()
+    compaction = Compaction[None](
+        context_window=WINDOW, settings=SUMMARISE, summary_prompt="In French, please.", on_compaction=events.append
     )
-    result = await agent.run("Read everything.")
+    agent = reader(stage.openai(model="own"), compaction, system_prompt="You read files.", instructions="Never write.")
+    heard = listen(agent, CompactionStatusEvent)
+    result = await agent.run("Read everything.", conversation_id="c")
     assert result.output == "All read."
     assert not side.rejections
-    assert len(result.all_messages()) == len(result.new_messages()) == 62
+    assert len(result.all_messages()) == len(result.new_messages()) == 54
     assert SECRET not in texts(result.all_messages())
+
     last = side.model_requests[-1]
     assert texts(last.messages).count(SECRET) == 1
     assert "Read everything." in texts(last.messages)
     assert "You read files." in last.system
     assert "Never write." in last.system
 
+    (summary,) = [request for request in side.requests if request.is_summary]
+    assert "In French, please." in texts(summary.messages)
+    assert summary.body["model"] == "own"
+    assert not summary.tools
+    assert 0 < summary.max_tokens < 4_096
+    assert result.usage.requests == len(side.requests)
+    assert result.usage.input_tokens == sum(request.input_tokens for request in side.requests)
 
-async def test_a_prompt_of_ones_own_says_how_the_summary_is_written(stage: Stage) -> None:
-    side = stage.side(*steps(30))
-    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, summary_prompt="In French, please.")
-    await reader(stage.openai(), compaction).run("Read everything.")
-    summaries = [texts(request.messages) for request in side.requests if request.is_summary]
-    assert summaries
-    assert all("In French, please." in summary for summary in summaries)
+    assert [type(event) for event in events] == [CompactionStarted, CompactionFinished]
+    started, finished = heard
+    assert (started.stage, started.reason, started.session_id) == ("started", "threshold", "c")
+    assert finished.stage == "finished"
+    assert finished.tokens_before == started.tokens > finished.tokens
+    assert started.capability_id == "compaction_hooks"
 
 
 async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
-    """Cost and identity: the framework hands over the same objects each time, and gets them back."""
     stage.side(*steps(30))
     before, after = Spy(), Spy()
     await reader(stage.openai(), before, Compaction(context_window=WINDOW, settings=SUMMARISE), after).run("Read all.")
@@ -100,10 +112,9 @@ async def test_kept_messages_are_the_runs_own_objects(stage: Stage) -> None:
         assert [id(message) for message in suffix] == [id(message) for message in whole[-len(suffix) :]]
 
 
-async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_costs_only_its_new_messages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also across runs: a message is sized once, and read again only near the end of the list."""
-    sized: list[Message] = []
-    reads = 0
+    sized, read = list[Message](), list[ModelMessage]()
 
     class Counting(CharacterEstimator):
         def estimate_message_tokens(self, message: Message) -> int:
@@ -112,67 +123,45 @@ async def test_a_request_costs_what_is_new(stage: Stage, monkeypatch: pytest.Mon
 
     class Reading(PydanticAIFormat):
         def read(self, message: ModelMessage, /) -> tuple[Message, ...]:
-            nonlocal reads
-            reads += 1
+            read.append(message)
             return super().read(message)
 
     monkeypatch.setattr("compaction_adapters.pydantic_ai.requests.PydanticAIFormat", Reading)
     stage.side(*steps(40), Answer("Again."))
     agent = reader(stage.openai(), Compaction(context_window=200_000, estimator=Counting()), tokens=20)
-    first = await agent.run("Read all.")
-    assert len(sized) < 1.1 * len(first.all_messages())
-    assert reads < 4 * len(first.all_messages())
+    first = (await agent.run("Read all.")).all_messages()
+    assert len(sized) < 1.1 * len(first)
+    assert len(read) < 4 * len(first)
     sized.clear()
-    reads = 0
-    await agent.run("Again.", message_history=first.all_messages())
+    read.clear()
+    await agent.run("Again.", message_history=first)
     assert len(sized) == 2
-    assert reads < 10
+    assert len(read) < 10
 
 
-@pytest.mark.parametrize(("instructions", "tool"), [(6_000, 0), (0, 6_000)], ids=["instructions", "tools"])
-async def test_what_is_in_no_message_counts(instructions: int, tool: int, stage: Stage) -> None:
-    """Each request has it, from the first one on, which no usage has measured yet."""
+@pytest.mark.parametrize(
+    ("turns", "instructions", "tool", "summaries"),
+    [
+        pytest.param(7, prose(6_000), None, 1, id="instructions"),
+        pytest.param(7, None, {"description": prose(6_000)}, 1, id="a tool"),
+        pytest.param(4, None, {"description": prose(14_000), "defer_loading": True}, 0, id="not a tool to be found"),
+    ],
+)
+async def test_instructions_and_tools_count_from_the_first_request_on(
+    turns: int, instructions: str | None, tool: dict[str, Any] | None, summaries: int, stage: Stage
+) -> None:
     side = stage.side(Answer("Done."))
-    agent = reader(
-        stage.openai(), Compaction(context_window=WINDOW), instructions=prose(instructions) if instructions else None
-    )
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW), instructions=instructions)
     if tool:
-
-        @agent.tool_plain(description=prose(tool))
-        def unused() -> str:
-            raise AssertionError
-
-    assert (await agent.run("Go on.", message_history=spoken(7))).output == "Done."
-    assert [request.is_summary for request in side.requests] == [True, False]
-
-
-async def test_tools_that_the_model_has_not_found_do_not_count(stage: Stage) -> None:
-    """The schema of a deferred tool is not sent."""
-    side = stage.side(Answer("Done."))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-
-    @agent.tool_plain(description=prose(14_000), defer_loading=True)
-    def unused() -> str:
-        raise AssertionError
-
-    await agent.run("Go on.", message_history=spoken(4))
-    assert [request.is_summary for request in side.requests] == [False]
+        agent.tool_plain(**tool)(print)
+    assert (await agent.run("Go on.", message_history=spoken(turns))).output == "Done."
+    assert sum(request.is_summary for request in side.requests) == summaries
 
 
 async def test_the_window_is_that_of_the_model_in_use(stage: Stage) -> None:
-    """The profile's window, or genai-prices'; input and output together, so that a reserve stays free."""
-    side = stage.side(*steps(20), window=12_000)
-    model = stage.openai(profile={"context_window": 12_000})
-    agent = reader(model, Compaction())
-    assert (await agent.run("Read all.")).output == "All read."
-    assert not side.rejections
-    assert max(request.input_tokens for request in side.model_requests) < 9_000
-
-
-async def test_a_model_that_another_capability_chose_is_the_one_that_counts(stage: Stage) -> None:
-    """Before a downshift the list is compacted for the smaller window."""
-    large, small = stage.side(key="large", window=200_000), stage.side(Answer("Done."), key="small", window=6_000)
-    chosen = stage.openai("small", profile={"context_window": 6_000})
+    """Another capability may choose a smaller model; input and output share the window, so a reserve stays free."""
+    large, small = stage.side(key="large", window=200_000), stage.side(*steps(20), key="small", window=12_000)
+    chosen = stage.openai("small", profile={"context_window": 12_000})
 
     class Downshift(AbstractCapability[None]):
         async def before_model_request(
@@ -181,17 +170,15 @@ async def test_a_model_that_another_capability_chose_is_the_one_that_counts(stag
             request_context.model = chosen
             return request_context
 
-    model = stage.openai("large", profile={"context_window": 200_000})
-    agent = reader(model, Downshift(), Compaction())
-    assert (await agent.run("Go on.", message_history=spoken(8))).output == "Done."
+    agent = reader(stage.openai("large", profile={"context_window": 200_000}), Downshift(), Compaction())
+    assert (await agent.run("Read all.", message_history=spoken(16))).output == "All read."
     assert not large.requests
     assert not small.rejections
+    assert max(request.input_tokens for request in small.model_requests) < 9_000
 
 
-async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(stage: Stage) -> None:
-    """A message for one request only, put in before: the view holds it, the run's history does not."""
-    side = stage.side(*steps(12))
-    asked = CountingSummarizer()
+async def test_messages_for_one_request_are_compacted_with_it_and_not_kept(stage: Stage) -> None:
+    side, asked = stage.side(*steps(12)), CountingSummarizer()
 
     class Reminder(AbstractCapability[None]):
         async def before_model_request(
@@ -206,8 +193,7 @@ async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(
     assert result.output == "All read."
     assert not side.rejections
     assert len(asked.asked) < 4
-    notes = [texts(request.messages).count("Note ") for request in side.model_requests]
-    assert set(notes) == {1}
+    assert {texts(request.messages).count("Note ") for request in side.model_requests} == {1}
     assert "Note " not in texts(result.all_messages())
     assert len(result.all_messages()) < 26
 
@@ -215,86 +201,70 @@ async def test_what_others_put_into_a_request_is_compacted_with_it_and_not_kept(
 # -- persisted
 
 
-async def test_persisted_messages_are_small_valid_and_go_on(stage: Stage) -> None:
-    """What `all_messages()` gives can be stored, loaded and continued, here or by an agent without us."""
-    side = stage.side(*steps(24), *steps(1), Answer("Alone."))
+async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(stage: Stage) -> None:
+    """`all_messages()` can be stored, loaded and continued, by this agent or by one without `Compaction`."""
+    side = stage.side(*steps(50), *steps(1), Answer("Alone."))
     agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
-    result = await agent.run("Read everything.")
-    stored = ModelMessagesTypeAdapter.dump_json(result.all_messages())
-    loaded = ModelMessagesTypeAdapter.validate_json(stored)
+    result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))
+    summaries = [texts(request.messages) for request in side.requests if request.is_summary]
+    assert len(summaries) >= 3
+    assert "previous-summary" in summaries[-1]
+    assert texts(side.model_requests[-1].messages).count(SECRET) == 1
+
+    loaded = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(result.all_messages()))
     assert len(loaded) < 40
     assert [message.metadata for message in loaded if message.metadata] == [{SUMMARY_KEY: True}]
-    summary_count = len(side.requests) - len(side.model_requests)
     assert (await agent.run("And again.", message_history=loaded)).output == "All read."
-    assert len(side.requests) - len(side.model_requests) == summary_count
+    assert sum(request.is_summary for request in side.requests) == len(summaries)
     assert (await reader(stage.openai()).run("Alone.", message_history=loaded)).output == "Alone."
     assert not side.rejections
 
 
-async def test_one_summary_stands_for_all_before_it_however_often(stage: Stage) -> None:
-    """A persisted list begins with a summary; the next one takes its place."""
-    side = stage.side(*steps(60))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE, persist=True))
-    result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))
-    assert len(side.requests) - len(side.model_requests) >= 3
-    assert texts(result.all_messages()).count(SUMMARY_KEY) == 1
-    assert texts(side.model_requests[-1].messages).count(SECRET) == 1
-    assert "previous-summary" in texts([request for request in side.requests if request.is_summary][-1].messages)
-
-
 async def test_a_history_processor_keeps_a_run_inside_the_window(stage: Stage) -> None:
-    """`ProcessHistory` persists what a processor returns; overflow recovery is the capability's alone."""
-    side = stage.side(*steps(30))
+    """`ProcessHistory` makes the processor's result the run's messages; a short history is left alone."""
+    side = stage.side(Answer("Done."), *steps(30))
     process = history_processor(context_window=WINDOW, settings=SUMMARISE)
     agent = reader(stage.openai(), ProcessHistory(process), instructions=prose(2_000))
+    history = spoken(2)
+    assert (await agent.run("Go on.", message_history=history)).all_messages()[:4] == history
+
     result = await agent.run("Read everything.")
     assert result.output == "All read."
     assert not side.rejections
     assert len(result.all_messages()) < 62
     assert SECRET in texts(result.all_messages())
-    assert result.usage.requests == len(side.requests)
-
-
-async def test_a_history_processor_leaves_a_short_history_alone(stage: Stage) -> None:
-    stage.side(Answer("Done."))
-    agent = reader(stage.openai(), ProcessHistory(history_processor(context_window=WINDOW)))
-    history = spoken(2)
-    result = await agent.run("Go on.", message_history=history)
-    assert result.all_messages()[:4] == history
+    assert result.usage.requests == len(side.requests) - 1
 
 
 # -- construction
 
-UNSPEAKING: Any = FunctionModel(lambda *_: ModelResponse(parts=[]), profile={"supports_text_output": False})
-WINDOW_IN_ITS_PLACE: Any = WINDOW
+WITHOUT_TEXT: Any = FunctionModel(lambda *_: ModelResponse(parts=[]), profile={"supports_text_output": False})
+NUMBER: Any = WINDOW
 
 
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        pytest.param(
+        (
             lambda: Compaction(CompactionController(context_window=9), context_window=9),
             "context_window: give a controller or its keywords",
-            id="a controller and its keywords",
         ),
-        pytest.param(
+        (
             lambda: Compaction(CompactionController(), summarizer="openai:gpt-5"),
             "summarizer: give a controller or its keywords",
-            id="a controller and the name of a summariser",
         ),
-        pytest.param(
-            lambda: Compaction(WINDOW_IN_ITS_PLACE),
-            "must be a CompactionController, not int",
-            id="a window instead",
-        ),
-        pytest.param(lambda: Compaction(summarizer=UNSPEAKING), "cannot write a summary", id="a model without words"),
-        pytest.param(lambda: summarizer(UNSPEAKING), "cannot write a summary", id="a summariser without words"),
-        pytest.param(
+        (
             lambda: history_processor(CompactionController(), model="m"),
             "model: give a controller or its keywords",
-            id="a processor with both",
         ),
-        pytest.param(lambda: Compaction(context_window=0), "above zero", id="no window"),
+        (lambda: Compaction(NUMBER), "must be a CompactionController, not int"),
+        (lambda: Compaction(context_window=0), "above zero"),
+        (lambda: Compaction(summarizer=WITHOUT_TEXT), "cannot write a summary"),
+        (lambda: summarizer(WITHOUT_TEXT), "cannot write a summary"),
+        (
+            lambda: Compaction.from_spec(settings={"gpt-x": {}, "reserve_tokens": 1_000}),
+            "reserve_tokens is for all models, and 'gpt-x' for one",
+        ),
     ],
 )
 def test_wrong_use_gets_a_clear_error(make: Any, text: str) -> None:
@@ -302,11 +272,10 @@ def test_wrong_use_gets_a_clear_error(make: Any, text: str) -> None:
         make()
 
 
-async def test_an_agent_can_be_written_down(stage: Stage) -> None:
-    """`Agent.from_spec`: the capability goes by its class name, and takes what JSON can say."""
-    side = stage.side(*steps(30))
-    assert Compaction.get_serialization_name() == "Compaction"
-    spec = {"Compaction": {"context_window": WINDOW, "persist": True, "settings": {"clear_tool_results": False}}}
+async def test_an_agent_can_be_defined_in_a_spec(stage: Stage) -> None:
+    """The capability has its class's name; settings are fields, or such fields for each model."""
+    side, by_model = stage.side(*steps(30)), {"scripted": {"clear_tool_results": False}, "*": {}}
+    spec = {"Compaction": {"context_window": WINDOW, "persist": True, "settings": by_model}}
     agent: Agent[None, str] = Agent.from_spec(
         {"capabilities": [spec]}, custom_capability_types=[Compaction], model=stage.openai()
     )
@@ -318,45 +287,30 @@ async def test_an_agent_can_be_written_down(stage: Stage) -> None:
     result = await agent.run("Read all.")
     assert not side.rejections
     assert SECRET in texts(result.all_messages())
-
-
-def test_settings_for_each_model_can_be_written_down() -> None:
-    spec = {"Compaction": {"settings": {"gpt-*": {"reserve_tokens": 1_000}, "*": {"reserve_tokens": 2_000}}}}
-    made: Agent[None, str] = Agent.from_spec(
-        {"capabilities": [spec]}, custom_capability_types=[Compaction], model="test"
-    )
-    (compaction,) = [one for one in made.root_capability.capabilities if isinstance(one, Compaction)]
-    assert isinstance(compaction.settings, dict)
-    assert compaction.settings["gpt-*"].reserve_tokens == 1_000
-    with pytest.raises(ConfigurationError, match="reserve_tokens is for all models, and 'gpt-x' for one"):
-        Compaction.from_spec(settings={"gpt-x": {}, "reserve_tokens": 1_000})
+    assert Compaction.from_spec(settings={"reserve_tokens": 9}).settings == CompactionSettings(reserve_tokens=9)
 
 
 def test_two_on_one_agent_are_one() -> None:
-    """One id, so the framework merges them: nothing is compacted twice."""
     both = Compaction.combine([Compaction[None](context_window=WINDOW), Compaction[None](persist=True)])
     assert isinstance(both, Compaction)
     assert (both.context_window, both.persist) == (WINDOW, True)
 
 
-async def test_a_run_whose_answers_have_no_limit_may_say_so_by_minus_one() -> None:
-    from pydantic_ai.models.test import TestModel
-
-    agent = Agent(TestModel(), capabilities=[Compaction(context_window=8_192)], model_settings={"max_tokens": -1})
-    assert (await agent.run("Hi.")).output
-
-
-async def test_the_window_is_found_by_the_models_name_and_none_is_invented(stage: Stage) -> None:
-    for name, window in {"gpt-4o": 128_000, "of-our-own": None}.items():
-        stage.side(Answer("Done."))
-        controller: CompactionController[Any] = CompactionController()
-        await reader(stage.openai(model=name), Compaction(controller)).run("Go on.", conversation_id="c")
-        assert controller.session("c").state().context_window == window
-
-
-async def test_the_max_tokens_of_a_run_are_reserved(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("model", "window", "max_tokens", "known", "trigger"),
+    [
+        pytest.param("gpt-4o", None, None, 128_000, 111_616, id="a window found by the model's name"),
+        pytest.param("of-our-own", None, None, None, None, id="no window is invented"),
+        pytest.param("own", 100_000, 40_000, 100_000, 60_000, id="the longest answer is reserved"),
+        pytest.param("own", 100_000, -1, 100_000, 83_616, id="-1 is no limit"),
+    ],
+)
+async def test_window_and_reserve(
+    model: str, window: int | None, max_tokens: int | None, known: int | None, trigger: int | None, stage: Stage
+) -> None:
     stage.side(Answer("Done."))
-    controller: CompactionController[Any] = CompactionController(context_window=100_000)
-    agent = reader(stage.openai(), Compaction(controller))
-    await agent.run("Go on.", conversation_id="c", model_settings={"max_tokens": 40_000})
-    assert controller.session("c").state().trigger_tokens == 60_000
+    compaction = Compaction[None](context_window=window)
+    settings: Any = {"max_tokens": max_tokens} if max_tokens else None
+    await reader(stage.openai(model=model), compaction).run("Go on.", conversation_id="c", model_settings=settings)
+    state = compaction.session("c").state()
+    assert (state.context_window, state.trigger_tokens) == (known, trigger)

@@ -1,4 +1,4 @@
-"""Beside others: the framework's own knowledge in the messages, providers' compaction, pydantic-ai-harness."""
+"""Next to others: the framework's own knowledge in the messages, the provider's tools and compaction, pydantic-ai-harness."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pydantic_ai.models.openai", exc_type=ImportError)
 pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
-from compaction_adapters.kit import status_of
 from compaction_adapters.pydantic_ai import Compaction, PydanticAIFormat, history_processor
 from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models, model_name, pin_evidence
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import RunContext
+from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability, Capability
 from pydantic_ai.messages import (
     CompactionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    NativeToolSearchReturnPart,
     TextPart,
-    ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
@@ -33,10 +30,19 @@ from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RunUsage
 
-from compaction_hooks import CompactionController, CompactionSettings, StoreFailed
+from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
-from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, reads, spoken, steps, texts
+from tests.adapters.pydantic_ai_messages import (
+    SECRET,
+    SUMMARISE,
+    CountingSummarizer,
+    reader,
+    reads,
+    spoken,
+    steps,
+    texts,
+)
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
 from tests.provider import Answer, Call
@@ -44,9 +50,14 @@ from tests.provider import Answer, Call
 provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
 
-KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
-PERSIST = pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
-SUMMARISE = CompactionSettings(clear_tool_results=False)
+
+def context(model: Any = None, **fields: Any) -> RunContext[None]:
+    """A run's context that the user makes by hand."""
+    model = model or FunctionModel(lambda *_: ModelResponse(parts=[TextPart("- done")]))
+    return RunContext[None](deps=None, model=model, usage=RunUsage(), **fields)
+
+
+# -- knowledge that the framework reads from the messages after the newest summary
 
 
 def weather(city: str) -> str:
@@ -54,72 +65,57 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-# -- what the framework reads from the messages
+RHYMES = Capability[None](
+    id="climate", description="Weather.", instructions="Say it in rhyme.", tools=[weather], defer_loading=True
+)
+SEARCH = Call("search_tools", {"queries": ["weather"]})
+REVEALS = {
+    "a search": SEARCH,
+    "the model": Call("load_capability", {"id": "climate"}),
+    "code": Call("prepare", {}),
+}
 
 
-@crossed(kind=["openai", "anthropic"], persist=[False, True])
-async def test_tools_that_were_found_stay_found(persist: bool, kind: str, stage: Stage) -> None:
-    """The framework looks for them behind the newest summary, so what tells of them stays there."""
-    search, ask = Call("search_tools", {"queries": ["weather"]}), Call("weather", {"city": "Rome"})
-    side = stage.side(Answer(calls=(search,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
+@crossed(revealed_by=REVEALS, kind=["openai", "anthropic"], persist=[False, True])
+async def test_tools_stay_available_after_a_summary(revealed_by: str, persist: bool, kind: str, stage: Stage) -> None:
+    """Found by a search, or of a capability that the model or the user's code loaded."""
+    if revealed_by == "code" and not hasattr(RunContext, "load_capability"):
+        pytest.skip("this pydantic-ai loads no capability by code")
+    ask = Call("weather", {"city": "Rome"})
+    side = stage.side(Answer(calls=(REVEALS[revealed_by],)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
     compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
-    agent = reader(getattr(stage, kind)(), compaction)
-    agent.tool_plain(defer_loading=True)(weather)
-    result = await agent.run("Go on.")
-    assert result.output == "Done."
-    assert SECRET in texts(side.requests[-1].messages)
-    assert all("weather" in texts(request.tools) for request in side.model_requests[1:])
-    assert "sunny in Rome" in texts(side.requests[-1].messages)
-    assert not side.rejections
-
-
-@crossed(kind=["openai", "anthropic"], persist=[False, True])
-async def test_capabilities_that_were_loaded_stay_loaded(persist: bool, kind: str, stage: Stage) -> None:
-    load, ask = Call("load_capability", {"id": "climate"}), Call("weather", {"city": "Rome"})
-    side = stage.side(Answer(calls=(load,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
-    climate = Capability[None](
-        id="climate", description="Weather.", instructions="Say it in rhyme.", tools=[weather], defer_loading=True
-    )
-    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARISE, persist=persist)
-    result = await reader(getattr(stage, kind)(), climate, compaction).run("Go on.")
-    assert result.output == "Done."
-    last = side.requests[-1]
-    assert SECRET in texts(last.messages)
-    assert all("weather" in texts(request.tools) for request in side.model_requests[1:])
-    assert "Say it in rhyme." in texts(last.messages) + last.system
-    assert "sunny in Rome" in texts(last.messages)
-    assert not side.rejections
-
-
-@pytest.mark.skipif(not hasattr(RunContext, "load_capability"), reason="this pydantic-ai loads none by code")
-@PERSIST
-async def test_capabilities_that_were_loaded_by_code_stay_loaded(persist: bool, stage: Stage) -> None:
-    load, ask = Call("prepare", {}), Call("weather", {"city": "Rome"})
-    side = stage.side(Answer(calls=(load,)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
-    climate = Capability[None](
-        id="climate", description="Weather.", instructions="Say it in rhyme.", tools=[weather], defer_loading=True
-    )
-    agent = reader(stage.openai(), climate, Compaction(context_window=WINDOW, settings=SUMMARISE, persist=persist))
+    capabilities = [compaction] if revealed_by == "a search" else [RHYMES, compaction]
+    agent = reader(getattr(stage, kind)(), *capabilities)
+    if revealed_by == "a search":
+        agent.tool_plain(defer_loading=True)(weather)
 
     @agent.tool
     def prepare(ctx: RunContext[None]) -> str:
         assert ctx.load_capability("climate")
         return "ready"
 
-    result = await agent.run("Go on.")
-    assert result.output == "Done."
+    assert (await agent.run("Go on.")).output == "Done."
     last = side.requests[-1]
     assert SECRET in texts(last.messages)
     assert all("weather" in texts(request.tools) for request in side.model_requests[1:])
-    assert "Say it in rhyme." in texts(last.messages)
     assert "sunny in Rome" in texts(last.messages)
+    assert revealed_by == "a search" or "Say it in rhyme." in texts(last.messages) + last.system
+    assert not side.rejections
 
 
-def test_what_a_provider_found_stays_where_something_else_names_its_response() -> None:
-    """A provider's own tool search stands in a response: that is kept whole."""
-    found = NativeToolSearchReturnPart(
-        content={"discovered_tools": [{"name": "weather"}]}, tool_call_id="n", provider_name="anthropic"
-    )
+async def test_calls_next_to_a_pinned_search_keep_their_results(stage: Stage) -> None:
+    side = stage.side(Answer(calls=(*reads("a.py", "b.py").calls, SEARCH)), *steps(26))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
+    agent.tool_plain(defer_loading=True)(weather)
+    assert (await agent.run("Go on.")).output == "All read."
+    assert SECRET in texts(side.requests[-1].messages)
+    assert "a.py" in texts(side.requests[-1].messages)
+    assert not side.rejections
+
+
+def test_tools_that_a_provider_found_stay_if_other_parts_identify_the_response() -> None:
+    content: Any = {"discovered_tools": [{"name": "weather"}]}
+    found = ai.NativeToolSearchReturnPart(content=content, tool_call_id="n", provider_name="anthropic")
     named, nameless = ModelResponse(parts=[found, TextPart("Found it.")]), ModelResponse(parts=[found])
     session = CompactionController[Any](context_window=WINDOW).session("s", format=PydanticAIFormat())
     messages = [*spoken(2), named, *spoken(4, first=2), nameless, *spoken(8, first=6)]
@@ -129,58 +125,112 @@ def test_what_a_provider_found_stays_where_something_else_names_its_response() -
     assert nameless not in made
 
 
-# -- what a provider compacted
+async def test_usage_from_before_another_capability_cleared_results_is_not_counted(stage: Stage) -> None:
+    class Clearing(AbstractCapability[None]):
+        """Clears all results but the newest, for good, once the provider counted more than 8,000 tokens."""
+
+        cleared = 0
+
+        async def before_model_request(
+            self, ctx: RunContext[None], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            answers = [message for message in ctx.messages if isinstance(message, ModelResponse)]
+            if answers and answers[-1].usage.input_tokens > 8_000:
+                self.cleared += 1
+                ctx.messages[:-1] = map(without_results, ctx.messages[:-1])
+                request_context.messages = list(ctx.messages)
+            return request_context
+
+    def without_results(message: ModelMessage) -> ModelMessage:
+        results = [n for n, part in enumerate(message.parts) if isinstance(part, ToolReturnPart)]
+        return PydanticAIFormat().rewrite(message, {(n, 0): "[cleared]" for n in results})
+
+    side = stage.side(*steps(20))
+    clearing, events = Clearing(), list[CompactionEvent]()
+    settings = CompactionSettings(trigger_tokens=9_000)
+    compaction = Compaction[None](context_window=WINDOW, settings=settings, on_compaction=events.append)
+    assert (await reader(stage.openai(), clearing, compaction).run("Go on.")).output == "All read."
+    assert clearing.cleared
+    assert not events
+    assert not side.rejections
+
+
+# -- the provider's own tools and compaction
+
+PAGE = {"type": "web_search_result", "title": "Parser 4.2", "url": "https://x.test", "encrypted_content": "SEALED"}
+FAILURE = [{"type": "text", "text": "the tracker is down"}]
+FIND = {"name": "find_ticket", "server_name": "tracker", "input": {"words": "parser"}}
+BLOCKS: list[Any] = [
+    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "release notes"}},
+    {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [PAGE]},
+    {"type": "mcp_tool_use", "id": "mcptoolu_1", **FIND},
+    {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": True, "content": FAILURE},
+]
+
+
+async def test_the_providers_tools_are_sent_back_unchanged_and_summarized_by_their_words(stage: Stage) -> None:
+    side, asked = stage.side(*(Answer(f"Answer {n}.") for n in range(3))), CountingSummarizer()
+    agent = reader(stage.anthropic(), Compaction(context_window=WINDOW, summarizer=asked))
+    side.blocks = BLOCKS
+    messages = (await agent.run("Which release?", message_history=spoken(12))).all_messages()
+    side.blocks = ()
+    messages = (await agent.run("Go on.", message_history=messages)).all_messages()
+    blocks: list[Any] = [block for message in side.model_requests[-1].messages for block in message["content"]]
+    assert [block["type"] for block in blocks if block["type"] != "text"] == [block["type"] for block in BLOCKS]
+
+    await agent.run("Go on.", message_history=[*messages, *spoken(20, first=12)])
+    transcript = asked.asked[-1].transcript
+    for words in ("release notes", "Parser 4.2", "find_ticket", "tracker is down"):
+        assert words in transcript
+    assert "SEALED" not in transcript
+    assert not side.rejections
 
 
 def compacted_by(name: str, *, after: list[ModelMessage], calls: bool = False) -> list[ModelMessage]:
-    """A conversation in which the provider itself compacted once."""
-    product = CompactionPart("what the provider kept", provider_name=name)
-    parts: list[Any] = [product, *([ToolCallPart("weather", {"city": "Bonn"}, "w1")] if calls else [TextPart("Yes.")])]
-    own: list[ModelMessage] = [ModelResponse(parts=parts, provider_name=name)]
+    """A conversation of eight messages that the provider itself compacted, the result of a call if asked for, and more."""
+    product = CompactionPart("kept by the provider", provider_name=name)
+    second = ai.ToolCallPart("weather", {"city": "Bonn"}, "w1") if calls else TextPart("Yes.")
+    own: list[ModelMessage] = [ModelResponse(parts=[product, second], provider_name=name)]
     if calls:
         own.append(ModelRequest(parts=[ToolReturnPart("weather", "sunny", "w1")]))
     return [*spoken(3), ModelRequest(parts=[UserPromptPart("And?")]), *own, *after]
 
 
-@pytest.mark.parametrize("calls", [False, True], ids=["words beside it", "calls beside it"])
-async def test_what_the_provider_compacted_is_left_alone(calls: bool, stage: Stage) -> None:
-    """What lies before a provider's own summary is not sent, so it is neither counted nor cut, and the response is kept whole."""
-    model = stage.anthropic()
-    question = ModelRequest(parts=[UserPromptPart("And now?")])
+@pytest.mark.parametrize("method", ["compact", "process"])
+@pytest.mark.parametrize("calls", [False, True], ids=["words", "calls"])
+async def test_messages_that_the_provider_compacted_are_left_alone(calls: bool, method: str, stage: Stage) -> None:
+    """The provider leaves out all before its own summary, so these are neither counted nor cut; the response stays whole."""
+    question, asked = ModelRequest(parts=[UserPromptPart("And now?")]), CountingSummarizer()
     history = compacted_by("anthropic", after=[*spoken(18, first=3), question], calls=calls)
     head = history[: 9 if calls else 8]
-    ctx = RunContext[None](deps=None, model=model, usage=RunUsage(), conversation_id="c")
-    for method in ("compact", "process"):
-        asked = CountingSummarizer()
-        if method == "compact":
-            view = await Compaction[None](context_window=WINDOW, summarizer=asked).compact(history, ctx)
-        else:
-            view = await history_processor(context_window=WINDOW, summarizer=asked)(ctx, history)
-        assert all(one is other for one, other in zip(view, head, strict=False))
-        assert SECRET in texts(view[len(head) :])
-        assert len(asked.asked) == 1
-        assert "Question 0." not in asked.asked[0].transcript
-        assert "Question 3." in asked.asked[0].transcript
+    ctx = context(stage.anthropic(), conversation_id="c")
+    if method == "compact":
+        view = await Compaction[None](context_window=WINDOW, summarizer=asked).compact(history, ctx)
+    else:
+        view = await history_processor(context_window=WINDOW, summarizer=asked)(ctx, history)
+    assert all(one is other for one, other in zip(view, head, strict=False))
+    assert SECRET in texts(view[len(head) :])
+    (request,) = asked.asked
+    assert "Question 0." not in request.transcript
+    assert "Question 3." in request.transcript
 
 
-def test_only_models_that_leave_out_what_a_provider_compacted_count(stage: Stage) -> None:
+def test_only_models_that_leave_messages_out_replace_them(stage: Stage) -> None:
     """Chat completions send everything: there the list is compacted like any other."""
     anthropic, openai = stage.anthropic(), stage.openai()
-    history = compacted_by("anthropic", after=spoken(2))
-    assert count_replaced(history, anthropic) == 8
-    assert count_replaced(history, WrapperModel(anthropic)) == 8
-    assert count_replaced(history, FallbackModel(anthropic, anthropic)) == 8
-    assert count_replaced(history, FallbackModel(anthropic, openai)) == 0
-    assert count_replaced(compacted_by("openai", after=[]), openai) == 0
     responses = OpenAIResponsesModel("m", provider=openai.provider or "openai")
-    assert count_replaced(compacted_by("openai", after=[]), responses) == 8
-    assert count_replaced(history, responses) == 0
-    nothing = ModelResponse(parts=[CompactionPart(provider_name="anthropic")])
-    empty = [nothing if message is history[7] else message for message in history]
-    assert count_replaced(empty, anthropic) == 0
+    history, of_openai = compacted_by("anthropic", after=spoken(2)), compacted_by("openai", after=[])
+    failed = ModelResponse(parts=[CompactionPart(provider_name="anthropic")])
+    for model in (anthropic, WrapperModel(anthropic), FallbackModel(anthropic, anthropic)):
+        assert count_replaced(history, model) == 8
+        assert count_replaced([*history[:7], failed, *history[8:]], model) == 0
+    for other in (openai, FallbackModel(anthropic, openai), responses):
+        assert count_replaced(history, other) == 0
+    assert count_replaced(of_openai, openai) == 0
+    assert count_replaced(of_openai, responses) == 8
 
 
-def test_the_name_behind_a_fallback_is_that_of_the_model_that_answered(stage: Stage) -> None:
+def test_the_name_of_a_fallback_is_that_of_the_model_that_answered(stage: Stage) -> None:
     """Usage and windows are kept by model: the one that answered last is the likeliest to answer next."""
     fallback = FallbackModel(stage.openai(model="one"), stage.anthropic(model="two"))
     assert [leaf.model_name for leaf in leaf_models(WrapperModel(fallback))] == ["one", "two"]
@@ -190,15 +240,6 @@ def test_the_name_behind_a_fallback_is_that_of_the_model_that_answered(stage: St
 
 
 # -- pydantic-ai-harness
-
-
-def context(model: Any = None, **fields: Any) -> RunContext[None]:
-    return RunContext[None](
-        deps=None,
-        model=model or FunctionModel(lambda *_: ModelResponse(parts=[TextPart("- done")])),
-        usage=RunUsage(),
-        **fields,
-    )
 
 
 async def test_it_is_a_tier_of_the_harness(stage: Stage) -> None:
@@ -218,106 +259,43 @@ async def test_it_is_a_tier_of_the_harness(stage: Stage) -> None:
 
 
 async def test_the_harness_compacts_with_it_between_runs(stage: Stage) -> None:
-    """`compact_now`, with a focus; the run goes on from what it gives."""
+    """`compact_now`, with a focus and a pinned message; the run goes on from there."""
     harness = pytest.importorskip("pydantic_ai_harness.compaction")
     side = stage.side(Answer("Done."))
-    model, usage = stage.openai(), RunUsage()
-    compaction = Compaction[None](context_window=WINDOW)
+    model, usage, compaction = stage.openai(), RunUsage(), Compaction[None](context_window=WINDOW)
     history = await harness.compact_now(compaction, spoken(12), model=model, focus="the ledger", usage=usage)
     (request,) = side.requests
     assert request.is_summary
     assert "the ledger" in texts(request.messages)
     assert usage.requests == 1
     assert len(history) < 12
-    result = await reader(model, compaction).run("Go on.", message_history=history)
-    assert result.output == "Done."
+    assert (await reader(model, compaction).run("Go on.", message_history=history)).output == "Done."
     assert SECRET in texts(side.requests[-1].messages)
 
-
-async def test_what_the_harness_pins_stays(stage: Stage) -> None:
-    harness = pytest.importorskip("pydantic_ai_harness.compaction")
-    stage.side(Answer("Done."))
     pinned = ModelRequest(parts=[harness.pin("Never touch the ledger.")])
     tiered = harness.TieredCompaction(tiers=[Compaction[None](context_window=WINDOW)], target_tokens=1_000)
-    history = await harness.compact_now(tiered, [*spoken(2), pinned, *spoken(10, first=2)], model=stage.openai())
+    history = await harness.compact_now(tiered, [*spoken(2), pinned, *spoken(10, first=2)], model=model)
     assert "Never touch the ledger." in texts(history)
     assert SECRET in texts(history)
 
 
 async def test_a_summary_of_the_harness_is_carried_on() -> None:
-    """A list that begins with somebody else's summary: ours is made from it, and takes its place."""
+    """Our summary is made from it and takes its place."""
     theirs = CompactionPart("they said: port the parser", metadata={"pydantic-ai-harness.compaction.summary.v1": True})
-    asked = CountingSummarizer()
-    compaction = Compaction[None](context_window=WINDOW, summarizer=asked)
-    history = [ModelRequest(parts=[theirs]), *spoken(12)]
-    made = await compaction.compact(history, context())
+    compaction = Compaction[None](context_window=WINDOW, summarizer=(asked := CountingSummarizer()))
+    made = await compaction.compact([ModelRequest(parts=[theirs]), *spoken(12)], context())
     assert asked.asked[0].previous_summary == "they said: port the parser"
-    assert [part.content for m in made for part in m.parts if isinstance(part, CompactionPart)] != [theirs.content]
+    assert theirs not in [part for message in made for part in message.parts]
 
 
-async def test_a_list_that_cannot_be_made_to_fit_comes_back_as_it_is() -> None:
+async def test_a_list_that_cannot_be_made_to_fit_comes_back_itself() -> None:
     """A tier must not end the run: others may still shrink it."""
     huge: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("word " * 40_000)])]
     assert await Compaction[None](context_window=WINDOW).compact(huge, context()) is huge
 
 
-async def test_a_context_made_by_hand_belongs_to_no_other_conversation() -> None:
-    """Without any id a session is used once: two such calls have nothing in common."""
+async def test_contexts_without_any_id_have_no_conversation_in_common() -> None:
     compaction = Compaction[None](context_window=WINDOW, summarizer=(asked := CountingSummarizer()))
     for _ in range(2):
         await compaction.compact(spoken(12), context())
     assert [request.previous_summary for request in asked.asked] == [None, None]
-    assert PydanticAIFormat().name == "pydantic_ai"
-
-
-async def test_parallel_reads_before_a_pinned_search_stay_paired(stage: Stage) -> None:
-    """A search among other calls: the whole step stays, so that no call is without its result."""
-    search = Call("search_tools", {"queries": ["weather"]})
-    first = Answer(calls=(*reads("a.py", "b.py").calls, search))
-    side = stage.side(first, *steps(26))
-    agent: Agent[None, str] = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARISE))
-    agent.tool_plain(defer_loading=True)(weather)
-    assert (await agent.run("Go on.")).output == "All read."
-    assert SECRET in texts(side.requests[-1].messages)
-    assert "a.py" in texts(side.requests[-1].messages)
-    assert not side.rejections
-
-
-def test_a_store_that_fails_is_told_as_what_it_is() -> None:
-    event = status_of(StoreFailed(session_id="a", action="load", error="OSError: no such host"))
-    assert (event.stage, event.reason, event.session_id) == ("failed", "store", "a")
-    assert event.detail == "load: OSError: no such host"
-
-
-class Clearing(AbstractCapability[None]):
-    """Clears all results but the newest, for good, once the provider counted more than 8,000 tokens."""
-
-    cleared = 0
-
-    async def before_model_request(
-        self, ctx: RunContext[None], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        answers = [message for message in ctx.messages if isinstance(message, ModelResponse)]
-        if answers and answers[-1].usage.input_tokens > 8_000:
-            self.cleared += 1
-            ctx.messages[:-1] = map(self._without_results, ctx.messages[:-1])
-            request_context.messages = list(ctx.messages)
-        return request_context
-
-    def _without_results(self, message: ModelMessage) -> ModelMessage:
-        if not isinstance(message, ModelRequest):
-            return message
-        texts = {(n, 0): "[cleared]" for n, part in enumerate(message.parts) if isinstance(part, ToolReturnPart)}
-        return PydanticAIFormat().rewrite(message, texts)
-
-
-async def test_usage_from_before_another_capability_cleared_results_is_not_counted(stage: Stage) -> None:
-    side = stage.side(*steps(20))
-    clearing, events = Clearing(), list[CompactionEvent]()
-    settings = CompactionSettings(trigger_tokens=9_000)
-    compaction = Compaction[None](context_window=WINDOW, settings=settings, on_compaction=events.append)
-    agent = reader(stage.openai(), clearing, compaction, tokens=800)
-    assert (await agent.run("Go on.")).output == "All read."
-    assert clearing.cleared
-    assert not events
-    assert not side.rejections
