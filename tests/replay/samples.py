@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +11,6 @@ from compaction_hooks.replay.readers import read_sessions
 from compaction_hooks.replay.recorded import Fields, RecordedSession
 
 Json = dict[str, Any]
-Read = Callable[..., RecordedSession]
 
 
 def write(path: Path, *objects: object) -> Path:
@@ -51,15 +50,3 @@ def assert_calls_are_answered(messages: Iterable[Mapping[str, Any]]) -> None:
         assert results == waiting
         waiting = [block["id"] for block in blocks(message) if block.get("type") == "tool_use"]
     assert not waiting
-
-
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
-
-
-def call(call_id: str, name: str = "read") -> Json:
-    return {"type": "tool_use", "id": call_id, "name": name, "input": {"path": f"{call_id}.py"}}
-
-
-def result(call_id: str) -> Json:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": f"content of {call_id}.py"}

@@ -6,9 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +20,7 @@ from compaction_hooks import CompactionSettings
 from compaction_hooks.replay import cli, read_sessions, replay
 from compaction_hooks.replay.numbers import short
 from compaction_hooks.replay.report import clean, print_replay
+from tests.cases import folded
 from tests.conversations import assistant, prose, steps, system, talk, user
 from tests.data import DATA, needs_data
 from tests.replay.generated import (
@@ -31,10 +30,12 @@ from tests.replay.generated import (
     short_conversation,
     write_sessions,
 )
+from tests.replay.kinds import KINDS, Kind
 
 Capture = pytest.CaptureFixture[str]
 
 PROBE = {"kind": "entity", "question": "Which order?", "answer": OLD_ORDER, "evidence": [3]}
+SHAPE_OF_JSON = Path(__file__).resolve().parents[1] / "fixtures" / "replay_json.json"
 BETWEEN = [*steps(2, 100), *talk(24, 250)]
 TOO_LARGE = [system(prose(9_500)), user("Hello?"), assistant("Hello.")]
 
@@ -59,7 +60,7 @@ def run(*arguments: object) -> int:
 # -- printed report
 
 
-def test_the_first_lines_say_what_happened(file: Path, capsys: Capture) -> None:
+def test_the_first_lines_count_calls_compactions_and_saving(file: Path, capsys: Capture) -> None:
     assert run(file, "--window", "8k") == 0
     (done,) = (replay(session, window=8_000) for session in read_sessions(file))
     saving = f"{done.totals.saving * 100:.0f} %"
@@ -69,7 +70,7 @@ def test_the_first_lines_say_what_happened(file: Path, capsys: Capture) -> None:
     )
 
 
-def test_below_stand_plot_table_and_findings(file: Path, capsys: Capture) -> None:
+def test_plot_table_and_findings_follow(file: Path, capsys: Capture) -> None:
     run(file, "--window", "8k")
     said = capsys.readouterr().out
     for expected in (
@@ -106,7 +107,7 @@ def test_a_session_that_fits_says_so_in_one_line(tmp_path: Path, capsys: Capture
     assert "trigger" not in said
 
 
-def test_what_does_not_fit_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_calls_that_do_not_fit_are_named(tmp_path: Path, capsys: Capture) -> None:
     file = write_sessions(tmp_path / "s.jsonl", [system(), user(prose(9_500)), assistant("Too long.")])
     assert run(file, "--window", "8k") == 0
     said = capsys.readouterr().out
@@ -218,62 +219,6 @@ def shape(value: object) -> object:
     return type(value).__name__
 
 
-TOTAL = {
-    **dict.fromkeys(
-        (
-            *("sessions", "calls", "compactions", "overflows_without", "unfit_calls", "tokens_without", "tokens_sent"),
-            *("probes", "probes_in_session", "probes_kept", "names_used_again", "names_kept"),
-        ),
-        "int",
-    ),
-    "saving": "float",
-}
-SCHEMA: Mapping[str, Any] = {
-    "version": "int",
-    "sessions": [
-        {
-            "file": "str",
-            "id": "str",
-            "format": "str",
-            "model": "str",
-            "messages": "int",
-            "window": "int",
-            "trigger": "int",
-            "used_recorded_usage": "bool",
-            "calls": [{"number": "int", "index": "int", "tokens_without": "int", "tokens_sent": "int"}],
-            "compactions": [
-                {
-                    "call": "int",
-                    "reason": "str",
-                    "tokens_before": "int",
-                    "tokens_after": "int",
-                    "messages_before": "int",
-                    "messages_after": "int",
-                    "summarised_messages": "int",
-                    "kept_messages": "int",
-                    "pinned_messages": "int",
-                    "cleared_results": "int",
-                    "shortened_parts": "int",
-                    "summary": "str",
-                    "read_files": ["str"],
-                    "modified_files": [],
-                    "used_fallback": "bool",
-                    "names": {"in_messages": "int", "in_summary": "int", "gone": []},
-                }
-            ],
-            "unfit": [{"call": "int", "tokens": "int", "error": "str"}],
-            "put_off": {},
-            "probes": [{"kind": "str", "question": "str", "is_kept": "bool", "is_in_session": "bool"}],
-            "total": TOTAL,
-            "recorded_compactions": [{"index": "int", "tokens_before": "int", "trigger": "str", "summary": "str"}],
-            "notes": ["str"],
-        }
-    ],
-    "total": TOTAL,
-    "errors": ["str"],
-}
-
-
 def test_json_keeps_its_fields(tmp_path: Path, capsys: Capture) -> None:
     """Programs read it, so fields may be added but not renamed."""
     conversation = [*forgetful_conversation(between=BETWEEN), user(prose(9_500)), assistant("Too long.")]
@@ -287,7 +232,7 @@ def test_json_keeps_its_fields(tmp_path: Path, capsys: Capture) -> None:
     file.write_text(file.read_text() + "broken\n")
     run(file, tmp_path / "missing", "--window", "8k", "--json", "--keep", "1k")
     found = json.loads(capsys.readouterr().out)
-    assert shape(found) == SCHEMA
+    assert shape(found) == json.loads(SHAPE_OF_JSON.read_text())
 
 
 def test_json_says_the_same_as_the_library(file: Path, capsys: Capture) -> None:
@@ -298,6 +243,43 @@ def test_json_says_the_same_as_the_library(file: Path, capsys: Capture) -> None:
     assert found["total"]["tokens_sent"] == done.totals.tokens_sent
     assert [each["summary"] for each in found["compactions"]] == [each.summary for each in done.compactions]
     assert printed.err == ""
+
+
+# -- sessions of every kind
+
+
+@pytest.fixture
+def rollout(tmp_path: Path) -> Path:
+    """Return a rollout of Codex with a broken line and two results without tool calls."""
+    kind = next(kind for kind in KINDS if kind.name == "codex")
+    lines = kind.text(kind.records(3)).splitlines()
+    orphan = {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c9", "output": "?"}}
+    lines[5:5] = [json.dumps(orphan), '{"type": "response_it', json.dumps(orphan)]
+    path = tmp_path / "rollout.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_skipped_lines_of_another_agents_session_are_named(rollout: Path, capsys: Capture) -> None:
+    notes = ['line 7: not JSON: \'{"type": "response_it\'', "lines 6, 8: a result without its call"]
+    assert run(rollout) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "s (Codex rollout, 12 messages)" in said
+    assert f"Notes {'; '.join(notes)}" in said
+    assert run(rollout, "--json") == 0
+    (session,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert (session["format"], session["messages"], session["notes"]) == ("Codex rollout", 12, notes)
+
+
+@folded("kind", {kind.name: kind for kind in KINDS})
+def test_a_session_of_every_kind_is_compacted(kind: Kind, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "session"
+    path.write_text(kind.text(kind.records(40)))
+    assert run(path, "--window", "2k", "--json") == 0
+    (session,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert session["compactions"]
+    assert session["unfit"] == []
+    assert all(call["tokens_sent"] <= 2_000 for call in session["calls"])
 
 
 # -- errors
@@ -397,7 +379,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(options: list[str], tmp_path: P
     assert process.returncode == 1
 
 
-def test_what_the_terminal_cannot_show_and_what_is_logged_disturb_nothing(tmp_path: Path) -> None:
+def test_characters_that_the_terminal_lacks_and_log_lines_disturb_nothing(tmp_path: Path) -> None:
     file = write_sessions(tmp_path / "s.jsonl", [user(prose(9_500)), assistant("Too long.")], model="模型")
     command = [sys.executable, "-m", "compaction_hooks.replay", str(file), "--window", "8k"]
     ascii_terminal = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -423,7 +405,7 @@ def test_long_work_on_a_terminal_shows_a_bar_that_goes_away(
     json.loads(said.out)
 
 
-def test_elsewhere_there_is_no_bar(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_a_pipe_gets_no_bar(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
     run(file, "--json")
     assert capsys.readouterr().err == ""

@@ -17,7 +17,7 @@ def test_of_many_places_the_first_are_named_and_the_others_counted() -> None:
     assert skipped.notes() == ("events 0, 1, 2, 3, 4 and 3 more: odd",)
 
 
-def test_a_reason_without_a_place_stands_alone() -> None:
+def test_a_reason_without_a_place_is_said_alone() -> None:
     skipped = Skipped()
     skipped.add("a sub-agent's session")
     skipped.add("a sub-agent's session")

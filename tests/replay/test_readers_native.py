@@ -208,7 +208,7 @@ def _atoms(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
         pytest.param("langchain/dumpd-parallel.json", "tau2_multi_model", "9-8a048b", id="langchain-dumpd"),
     ],
 )
-def test_what_was_said_agrees_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
+def test_texts_calls_and_results_agree_with_the_normalised_recording(file: str, pattern: str, part_of_id: str) -> None:
     """All texts, tool calls, results, images and counts are the same, independently of message borders."""
     session, record = read_one(NATIVE / file), _record(pattern, part_of_id)
     read = OpenAIChatFormat().read

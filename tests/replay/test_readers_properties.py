@@ -74,7 +74,9 @@ def test_a_whole_file_is_read_whole(kind: Kind) -> None:
 @each_kind
 @examples(50)
 @given(count=turns, indent=indents, at=fractions)
-def test_a_file_that_was_cut_off_keeps_what_came_before(kind: Kind, count: int, indent: int | None, at: float) -> None:
+def test_a_file_that_was_cut_off_keeps_the_entries_before(
+    kind: Kind, count: int, indent: int | None, at: float
+) -> None:
     records = kind.records(count)
     text = kind.text(records, indent=indent)
     place = round(at * len(text))
@@ -84,7 +86,7 @@ def test_a_file_that_was_cut_off_keeps_what_came_before(kind: Kind, count: int, 
 @each_kind
 @examples(50)
 @given(count=turns, indent=indents, at=fractions, put=junk, gone=st.integers(min_value=0, max_value=30))
-def test_a_damaged_place_keeps_what_came_before(
+def test_a_damaged_place_keeps_the_entries_before(
     kind: Kind, count: int, indent: int | None, at: float, put: str, gone: int
 ) -> None:
     records = kind.records(count)
@@ -96,7 +98,7 @@ def test_a_damaged_place_keeps_what_came_before(
 @each_kind
 @examples(50)
 @given(count=turns, at=fractions, put=st.binary(max_size=8))
-def test_bytes_that_are_no_text_keep_what_came_before(kind: Kind, count: int, at: float, put: bytes) -> None:
+def test_bytes_that_are_no_text_keep_the_entries_before(kind: Kind, count: int, at: float, put: bytes) -> None:
     records = kind.records(count)
     text = kind.text(records)
     place = round(at * len(text))

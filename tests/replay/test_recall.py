@@ -51,7 +51,7 @@ PIECES = [
 ]
 
 
-def test_visible_text_is_what_can_be_quoted() -> None:
+def test_visible_text_is_all_that_can_be_quoted() -> None:
     assert visible_text(PIECES).split("\n") == [
         *("please", "sure"),
         *("write", "aé.py", "one", "two", "3", "run", "not json"),

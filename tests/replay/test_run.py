@@ -70,7 +70,7 @@ def test_system_prompt_and_tools_beside_the_messages_are_sent_too() -> None:
     assert 600 <= more <= 700
 
 
-def test_tells_after_each_call() -> None:
+def test_on_call_is_called_after_each_call() -> None:
     ticks: list[int] = []
     done = replay(session(long_conversation()), window=WINDOW, on_call=lambda: ticks.append(1))
     assert len(ticks) == len(done.calls) == 21
@@ -90,14 +90,14 @@ def test_a_second_replay_shows_the_same() -> None:
 # -- compactions
 
 
-def test_what_fits_is_sent_as_it_is() -> None:
+def test_a_conversation_that_fits_is_sent_unchanged() -> None:
     done = replay(session(short_conversation()), window=WINDOW)
     assert done.compactions == ()
     assert [call.tokens_sent for call in done.calls] == [call.tokens_without for call in done.calls]
     assert (done.overflows_without, done.totals.saving, done.trigger) == (0, 0.0, 6_000)
 
 
-def test_what_does_not_fit_is_compacted_and_the_saving_is_counted() -> None:
+def test_a_conversation_that_does_not_fit_is_compacted_and_the_saving_is_counted() -> None:
     done = replay(session(long_conversation()), window=WINDOW)
     assert len(done.compactions) >= 2
     assert max(call.tokens_sent for call in done.calls) <= done.trigger
@@ -120,7 +120,7 @@ def test_a_compaction_says_when_why_and_how_much() -> None:
     assert "src/module_0.py" in first.read_files
 
 
-def test_a_compaction_says_what_was_kept() -> None:
+def test_a_compaction_counts_the_kept_messages() -> None:
     first = replay(session(long_conversation()), window=WINDOW, settings=SUMMARISING).compactions[0]
     assert first.pinned_messages == 1, "the only request lies before the cut"
     assert first.summarised_messages + first.kept_messages == first.messages_before

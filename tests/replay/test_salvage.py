@@ -22,7 +22,7 @@ from compaction_hooks.replay.readers.salvage import Salvaged, salvage
         pytest.param("[", [], id="opened"),
     ],
 )
-def test_what_is_whole_before_the_first_mistake_is_kept(text: str, value: object) -> None:
+def test_values_before_the_first_mistake_are_kept(text: str, value: object) -> None:
     found = salvage(text)
     assert found is not None
     assert (found.value, found.is_whole) == (value, False)
@@ -42,7 +42,7 @@ def test_a_value_without_a_mistake_is_whole() -> None:
         pytest.param(f'{{"a": {"9" * 5_000}', id="number-too-long"),
     ],
 )
-def test_what_is_no_object_or_list_is_nothing(text: str) -> None:
+def test_a_text_without_object_or_list_gives_nothing(text: str) -> None:
     assert salvage(text) is None
 
 
