@@ -16,7 +16,7 @@ from compaction_hooks.testing import check_format
 
 CALL: dict[str, Any] = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 SAMPLES: list[dict[str, Any]] = [
-    {"role": "user", "content": "Mend it.", "x_ticket": 7},
+    {"role": "user", "content": "Port it.", "x_ticket": 7},
     {"role": "assistant", "content": "Reading.", "tool_calls": [CALL, {**CALL, "id": "b"}]},
     {"role": "tool", "tool_call_id": "a", "content": "ok"},
 ]
@@ -144,7 +144,7 @@ def rewrite_in_place(message: dict[str, Any], texts: Mapping[tuple[int, int], st
             "one user message",
             id="summary-of-a-system",
         ),
-        pytest.param(Broken(request=None), "has only answer, drop, rename", id="mends-by-halves"),
+        pytest.param(Broken(request=None), "has only answer, drop, rename", id="half-of-the-optional-methods"),
         pytest.param(
             Broken(request=lambda text: {"role": "user", "content": text, "is_compact_summary": True}),
             "and no summary",
@@ -251,7 +251,7 @@ def read_one_piece(message: Mapping[str, object]) -> Message:
         pytest.param(Broken(answer=lambda *_: "no"), "sample 1 .*FormatError", id="answer-gives-a-text"),
     ],
 )
-def test_what_a_method_may_not_give_is_named(broken: Any, says: str) -> None:
+def test_a_wrong_type_from_a_method_is_named(broken: Any, says: str) -> None:
     with pytest.raises(AssertionError, match=says):
         check_format(broken, deepcopy(SAMPLES))
 
@@ -303,7 +303,7 @@ class NoteFormat:
         return replace(message, words=texts[(0, 0)])
 
 
-NOTES = [Note("user", "Mend it."), Note("assistant", "{}", "a"), Note("tool", "ok", "a")]
+NOTES = [Note("user", "Port it."), Note("assistant", "{}", "a"), Note("tool", "ok", "a")]
 
 
 def test_messages_may_be_objects() -> None:
@@ -319,7 +319,7 @@ def test_arguments_that_are_no_json_are_found() -> None:
         check_format(Careless(), NOTES)
 
 
-def test_what_json_cannot_hold_is_no_breach() -> None:
+def test_a_value_that_json_cannot_hold_is_no_breach() -> None:
     check_format(OpenAIChatFormat(), [*SAMPLES, {"role": "user", "content": "hi", "x_tags": {"a"}}])
 
 
