@@ -106,7 +106,7 @@ def test_bytes_that_are_no_text_keep_the_entries_before(kind: Kind, count: int, 
     assert_kept(content, [] if b"\0" in put else records_before(text, records, place))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.wrap is None], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.is_lines], ids=lambda kind: kind.name)
 @examples(50)
 @given(data=st.data())
 def test_lost_broken_joined_and_repeated_lines_cost_themselves_only(kind: Kind, data: st.DataObject) -> None:
