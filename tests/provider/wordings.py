@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 
@@ -48,91 +50,8 @@ class Wording:
     """Fields with numbers, each with its name in `Sizes`."""
 
 
-_TOO_LONG = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
-_BAD = {"type": "invalid_request_error", "param": None, "code": None}
-
-WORDINGS: dict[str, Wording] = {
-    "openai": Wording(
-        "This model's maximum context length is {limit} tokens. However, your messages resulted in {input} tokens. "
-        "Please reduce the length of the messages.",
-        _TOO_LONG,
-    ),
-    "openai_new": Wording(
-        "Input tokens exceed the configured limit of {limit} tokens. Your messages resulted in {input} tokens. "
-        "Please reduce the length of the messages.",
-        _TOO_LONG,
-    ),
-    "openai_responses": Wording(
-        "Your input exceeds the context window of this model. Please adjust your input and try again.",
-        {**_TOO_LONG, "param": "input"},
-    ),
-    "azure": Wording(
-        "This model's maximum context length is {limit} tokens. However, your messages resulted in {input} tokens. "
-        "Please reduce the length of the messages.",
-        _TOO_LONG,
-    ),
-    "deepseek": Wording(
-        "This model's maximum context length is {limit} tokens. However, you requested {total} tokens "
-        "({input} in the messages, {output} in the completion). Please reduce the length of the messages or completion.",
-        {**_BAD, "code": "invalid_request_error"},
-        counts_output=True,
-    ),
-    "anthropic": Wording("prompt is too long: {input} tokens > {limit} maximum", _BAD, shape="anthropic"),
-    "anthropic_sum": Wording(
-        "input length and `max_tokens` exceed context limit: {input} + {output} > {limit}, decrease input length or "
-        "`max_tokens` and try again",
-        _BAD,
-        shape="anthropic",
-        counts_output=True,
-    ),
-    "vllm": Wording(
-        "This model's maximum context length is {limit} tokens. However, you requested {output} output tokens and your "
-        "prompt contains at least {input} input tokens, for a total of at least {total} tokens. Please reduce the length "
-        "of the input prompt or the number of requested output tokens. (parameter=input_tokens, value={input})",
-        {"type": "BadRequestError", "param": "input_tokens", "code": 400},
-        counts_output=True,
-    ),
-    "sglang": Wording(
-        "The input ({input} tokens) is longer than the model's context length ({limit} tokens).",
-        {"type": "BadRequestError", "param": None, "code": 400},
-    ),
-    "llamacpp": Wording(
-        "request ({input} tokens) exceeds the available context size ({limit} tokens), try increasing it",
-        {"code": 400, "type": "exceed_context_size_error"},
-        numbers={"n_prompt_tokens": "input", "n_ctx": "limit"},
-    ),
-    "openrouter": Wording(
-        "This endpoint's maximum context length is {limit} tokens. However, you requested about {total} tokens "
-        "({input} of text input, {output} in the output). Please reduce the length of either one, or use the "
-        '"middle-out" transform to compress your prompt automatically.',
-        {"code": 400, "metadata": {"provider_name": None}},
-        counts_output=True,
-    ),
-    "groq": Wording("Please reduce the length of the messages or completion.", _TOO_LONG),
-    "cerebras": Wording("", shape="empty"),
-    "mistral": Wording(
-        "Prompt contains {input} tokens and 0 draft tokens, too large for model with {limit} maximum context length",
-        {"type": "invalid_request_invalid_args", "param": None, "code": "3051"},
-        shape="flat",
-    ),
-    "gemini": Wording(
-        "The input token count ({input}) exceeds the maximum number of tokens allowed ({limit}).",
-        {"code": 400, "status": "INVALID_ARGUMENT"},
-        shape="list",
-    ),
-    "xai": Wording(
-        "This model's maximum prompt length is {limit} but the request contains {input} tokens.",
-        {"code": "Client specified an invalid argument"},
-    ),
-    "moonshot": Wording(
-        "Invalid request: Your request exceeded model token limit: {limit} (requested: {input})",
-        {"type": "invalid_request_error"},
-    ),
-    "together": Wording(
-        "The input ({input} tokens) is longer than the model's context length ({limit} tokens).", _BAD, status=422
-    ),
-    "bedrock": Wording("Input is too long for requested model.", {"type": "ValidationException"}),
-}
+FILE = Path(__file__).resolve().parents[1] / "fixtures" / "overflow_wordings.json"
+WORDINGS = {name: Wording(**fields) for name, fields in json.loads(FILE.read_text(encoding="utf-8")).items()}
 
 
 def build_rejection(name: str, sizes: Sizes) -> Rejection:
