@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
@@ -14,72 +15,10 @@ TextMaker: TypeAlias = Callable[[Random, int], str]
 """Returns a text from a random generator and a size in characters; the text ends with the first line that reaches the size."""
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-_NOUNS = _words("""
-account adapter address answer archive balance batch branch budget buffer cache call catalogue channel check client
-clock column command commit config connection context cursor customer delivery document draft driver endpoint entry error
-event export failure fixture folder format gateway handler header history import index invoice item job journal key label
-ledger limit line link list listener lock message method migration model module note number object offset operation order
-owner packet page parcel parser path payment period plan policy price process product project protocol query queue quota
-range reader receipt record region registry release report request response result retry review role route rule sample
-schedule schema scope script section server service session setting shipment signal snapshot socket source stage state
-statement step storage stream summary supplier table target task template tenant test thread ticket timeout token total
-trace transfer tree trigger type unit update upload user value vendor version view volume warehouse window worker""")
-_VERBS = _words("""
-accept add apply archive assign build cache cancel check close collect commit compare confirm convert copy count
-create decode delete deliver detect drop encode export fetch filter find finish flush format group handle import insert
-invoke join keep limit list load lock mark match measure merge move notify open parse pass plan poll print process publish
-pull push queue read record refresh reject release remove rename repair replace report request reset resolve restart retry
-return route run save schedule select send serve set sort split start stop store submit sync test track transfer trim
-update upload validate verify wait warn watch write""")
-_QUALITIES = _words("""
-active broken cached complete current default deprecated empty expected external failed final first hidden
-idle internal invalid large last late legacy local locked main manual missing new next nested old open optional pending
-previous primary private public random raw recent remote safe secondary shared slow small stale static strict temporary
-total unique unknown unused upstream valid visible""")
-_PACKAGES = (
-    "accounts",
-    "billing",
-    "catalogue",
-    "delivery",
-    "gateway",
-    "inventory",
-    "ledger",
-    "orders",
-    "payments",
-    "reports",
-)
-_LEVELS = ("DEBUG", "INFO", "INFO", "INFO", "INFO", "WARNING", "ERROR")
-_SENTENCES = (
-    "The {quality} {noun} has to {verb} the {noun2} before the {noun3} can {verb2} it.",
-    "I would {verb} the {noun} in `{path}` first, because the {quality} {noun2} depends on it.",
-    "When the {noun} is {quality}, `{function}` should {verb} the {noun2} and {verb2} the {noun3}.",
-    "There are {number} cases where the {noun} is not {quality}; each of them fails in `{function}`.",
-    "So the {noun2} does {verb} twice, once for the {quality} {noun} and once for the {noun3}.",
-    "Nobody else seems to {verb} this {noun}, which means that the {quality} {noun2} is safe to {verb2}.",
-    "After that the tests for the {noun} and the {noun2} pass, but {number} of the {quality} ones are skipped.",
-    "Please do not {verb} the {quality} {noun}: the {noun2} still needs it to {verb2} the {noun3}.",
-)
-_STATEMENTS = (
-    "    {noun} = self._{noun2}.{verb}({noun3}, {quality}=True)",
-    "    if {noun} is None or {noun}.{noun2} != {number}:",
-    '        raise ValueError(f"{quality} {noun} {{{noun2}!r}} cannot be {verb}ed")',
-    "    for {noun} in sorted(self.{noun2}s, key=lambda entry: entry.{noun3}):",
-    "        {noun2}s[{noun}.{noun3}] = {verb}_{noun2}({noun}, limit={number})",
-    "    # The {quality} {noun} is kept here, since {function} reads it again.",
-    "    with self._{noun}_lock:",
-    '        logger.debug("{verb} %s of %s", {noun}, {noun2})',
-    "    return [{verb2}_{noun}({noun2}) for {noun2} in self.{noun3}s if {noun2}.is_{quality}]",
-)
-_LOG_TAILS = (
-    "{verb} {noun}={number} {noun2}_id={hex} took={milliseconds}ms",
-    'POST /v1/{noun}s/{hex} status={status} bytes={number} {noun2}="{quality}"',
-    "{quality} {noun} could not {verb} the {noun2} at {path}:{number}",
-    "retry {digit} of 5 for {noun}-{hex} in {milliseconds}ms",
-)
+WORDS = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
+_NOUNS, _VERBS, _QUALITIES = (WORDS[kind].split() for kind in ("nouns", "verbs", "qualities"))
+_PACKAGES, _LEVELS = WORDS["packages"], WORDS["levels"]
+_SENTENCES, _STATEMENTS, _LOG_TAILS = WORDS["sentences"], WORDS["statements"], WORDS["log_tails"]
 
 
 def words(rng: Random) -> dict[str, object]:
