@@ -49,6 +49,8 @@ CORE = {
     "CompactionController(window=8_000)": "CompactionController got an unexpected argument window=8000: did you mean context_",
     "CompactionController(context_window='8k')": "context_window='8k' must be a whole number of tokens",
     "CompactionController(context_window=math.inf)": "context_window=inf must be a whole number of tokens",
+    "CompactionController(context_window=True)": "context_window=True must be a whole number of tokens",
+    "CompactionController(context_window=1.5)": "context_window=1.5 must be a whole number of tokens",
     "CompactionController(context_window=0)": "context_window=0 must be a whole number of tokens above zero",
     "CompactionController(context_window=8_000, settings=CompactionSettings(trigger_tokens=20_000))": "above context_window=8000",
     "CompactionController(summarizer='typo')": "summarizer='typo' must be a callable that answers a SummaryRequest",
@@ -88,6 +90,67 @@ CORE = {
     "CompactionSettings(tool_rules={'grep': None})": "tool_rules['grep']=None must be",
     "CompactionSettings(tool_rules={'grep': True})": "tool_rules['grep']=True must be",
     "CompactionSettings(tool_rules={'grep': 'often'})": "tool_rules['grep']='often' must be \"never\", \"first\"",
+    # one setting and another
+    "CompactionSettings(keep_turns=0)": "keep_turns=0 must be a whole number of turns",
+    "CompactionSettings(keep_recent_ratio=1.5)": "keep_recent_ratio=1.5 must be a part of the window",
+    "CompactionSettings(keep_recent_tokens=5, keep_recent_ratio=0.5)": "keep_recent_tokens=5 and keep_recent_ratio=0.5 exclude",
+    "CompactionSettings(keep_recent_tokens=9_000, trigger_tokens=8_000)": "keep_recent_tokens=9000 is above trigger_tokens=8000",
+    "CompactionSettings(keep_recent_ratio=0.8, trigger_ratio=0.7)": "keep_recent_ratio=0.8 is above trigger_ratio=0.7",
+    "CompactionSettings(trigger=ReserveTrigger() | TokensTrigger(8_000), keep_recent_tokens=9_000)": (
+        "keep_recent_tokens=9000 is above TokensTrigger(tokens=8000):"
+    ),
+    "CompactionSettings(trigger=ReserveTrigger() | RatioTrigger(0.5), keep_recent_ratio=0.6)": (
+        "keep_recent_ratio=0.6 is above RatioTrigger(ratio=0.5):"
+    ),
+    "CompactionController(context_window=200_000, settings=CompactionSettings(keep_recent_tokens=300_000))": (
+        "keep_recent_tokens=300000 is above context_window=200000"
+    ),
+    "CompactionSettings(trigger=RatioTrigger(0.8), reserve_tokens=8_000)": "reserve_tokens=8000 and trigger= exclude one another:",
+    "CompactionSettings(trigger=RatioTrigger(0.8), trigger_ratio=0.5)": "trigger_ratio=0.5 and trigger= exclude one another:",
+    "CompactionSettings(trigger=RatioTrigger(0.8), trigger_tokens=9_000)": "trigger_tokens=9000 and trigger= exclude one another:",
+    "CompactionSettings(trigger=ReserveTrigger)": "trigger=",
+    "CompactionSettings(trigger='reserve')": "trigger='reserve'",
+    "CompactionController(context_window=100_000, settings=CompactionSettings(trigger=TokensTrigger(200_000)))": (
+        "TokensTrigger(tokens=200000) is above context_window=100000"
+    ),
+    "CompactionController(model='unheard-of', settings=CompactionSettings(trigger=RatioTrigger(0.5)))": (
+        "RatioTrigger(ratio=0.5) is a part of the context window"
+    ),
+    "ReserveTrigger(0)": "tokens=0 must be a whole number of tokens above zero",
+    "RatioTrigger(1.5)": "ratio=1.5 must be a number between 0.1 and 1.0",
+    "TokensTrigger(0.5)": "tokens=0.5 must be a whole number of tokens",
+    "CompactionSettings(strategies=[])": "strategies=[] must be a list of strategies",
+    "CompactionSettings(strategies=ClearToolResults())": " must be a list of strategies",
+    "CompactionSettings(strategies='clear')": "strategies='clear' must be a list of strategies",
+    "CompactionSettings(strategies=[Summarize(), ClearToolResults])": "strategies[1]=ClearToolResults is a class: write ",
+    "CompactionSettings(strategies=[print])": " must be a strategy with propose(snapshot, goal)",
+    "CompactionSettings(strategies=[DropOldest()], clear_tool_results=False)": "exclude one another: leave ClearToolResults",
+    "CompactionSettings(strategies=[Summarize()], split_turn_min_prefix=9)": "exclude one another: give it to Summarize(",
+    "CompactionSettings(strategies=[Summarize()], add_continuation=False)": "exclude one another: give it to Summarize(",
+    "ClearToolResults(protect_tokens=-1)": "protect_tokens=-1 must be a whole number of tokens",
+    "ClearToolResults(minimum_gain_tokens=0.5)": "minimum_gain_tokens=0.5 must be a whole number",
+    "ShortenParts(least_chars=0)": "least_chars=0 must be a whole number of characters above zero",
+    "Summarize(add_continuation=1)": "add_continuation=1 must be True or False",
+    "DropOldest(add_continuation=None)": "add_continuation=None must be True or False",
+    "CompactionSettings(merge_user_messages=1)": "merge_user_messages=1 must be True or False",
+    "CompactionSettings(summary_prompt='  ')": "without {messages}: the con",
+    "CompactionSettings(summary_prompt='Summarise: {messages}')": "without {messages}: the con",
+    "CompactionSettings(summary_prompt=3)": "without {messages}: the con",
+    "OpenAIChatFormat(summary_fields={'role': 'system'})": "must be a dict of further fields",
+    "AnthropicFormat(summary_fields={'content': ''})": "must be a dict of further fields",
+    "OpenAIResponsesFormat(summary_fields=['metadata'])": "must be a dict of further fields",
+    # the settings of each model
+    "CompactionController(settings={'gpt-5*': 0.8})": "settings['gpt-5*']=0.8 must be CompactionSettings",
+    "CompactionController(settings={5: CompactionSettings()})": "settings=5 must have names of models as keys",
+    "CompactionController(settings={'*': CompactionSettings(), 'gpt-5*': CompactionSettings()})": (
+        "settings['gpt-5*'] never counts: '*' in front of it"
+    ),
+    "CompactionController(model='gpt-5', context_window=9_000, settings={'gpt*': CompactionSettings(trigger_tokens=10_000)})": (
+        "settings['gpt*']: trigger_tokens=10000 is above context_window=9000"
+    ),
+    "CompactionController(model='unheard-of', settings={'*': CompactionSettings(trigger_ratio=0.5)})": (
+        "settings['*']: trigger_ratio=0.5 is a part of the context window"
+    ),
 }
 LANGGRAPH = {
     "CompactionNode(model='gpt-5')": "model='gpt-5' must be the chat model itself: write model=init_chat_model('gpt-5')",
@@ -146,7 +209,8 @@ async def send_async(view: list[object]) -> str:
 
 def names(package: str) -> dict[str, Any]:
     """Return the names used in these mistakes; raise ImportError if the package is not installed."""
-    modules = ["compaction_hooks", "compaction_hooks.formats", "compaction_hooks.stores"]
+    rooms = ("formats", "stores", "strategies", "triggers")
+    modules = ["compaction_hooks", *(f"compaction_hooks.{room}" for room in rooms)]
     found: dict[str, Any] = {"asyncio": asyncio, "math": math, "send_async": send_async}
     if package != "compaction_hooks":
         found[package] = importlib.import_module(package)

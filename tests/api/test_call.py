@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from compaction_hooks import CompactionSettings
@@ -111,16 +109,3 @@ def test_a_model_whose_answers_end_where_they_end_is_not_asked_twice_each_time()
     hooks.call_sync(conversation(), model, max_output_tokens=4_000)
     hooks.call_sync(conversation(), model, max_output_tokens=4_000)
     assert len(model.sent) == 3
-
-
-def test_a_stream_that_the_window_cut_is_not_sent_again_but_the_next_call_compacts() -> None:
-    """Its chunks have been seen."""
-
-    def stream(_: list[Chat]) -> Iterator[object]:
-        yield {"type": "message_start", "message": {"usage": {"input_tokens": 7_000, "output_tokens": 1}}}
-        yield {"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}}
-
-    send: Callable[[list[Chat]], Iterator[object]] = stream
-    hooks, messages = controller(128_000, summarizer=Scripted()), conversation()
-    assert len(list(hooks.call_sync(messages, send))) == 2
-    assert len(texts(hooks.transform_context_sync(messages))) < 0.7 * len(texts(messages))

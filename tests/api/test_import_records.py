@@ -9,8 +9,6 @@ import pytest
 
 from tests.conversations import Scripted, above_threshold, controller, steps, talk, user
 
-MESSAGES = [user("go"), *steps(30, 300)]
-
 
 def test_a_record_that_arrives_late_is_found_in_a_list_that_was_read_already() -> None:
     stored = controller(8_192, summarizer=Scripted()).session("a")
@@ -29,20 +27,6 @@ def test_a_damaged_record_is_reported_and_skipped(caplog: pytest.LogCaptureFixtu
         assert hooks.session("default").import_records([{"version": 99}, {}]) == 0
     assert len(caplog.records) == 2
     assert hooks.transform_context_sync(talk(2))
-
-
-@pytest.mark.parametrize("garbage", ["text", None, 7, [1]])
-def test_garbage_among_imported_records_is_skipped(garbage: object) -> None:
-    assert controller().session("x").import_records([garbage]) == 0  # type: ignore[list-item]  # wrong on purpose
-
-
-def test_a_record_taken_back_does_not_come_in_again() -> None:
-    session = controller(8_192, summarizer=Scripted()).session("x")
-    session.transform_context_sync(MESSAGES)
-    records = session.export_records()
-    assert session.undo() is not None
-    assert session.import_records(records) == 0
-    assert session.history() == []
 
 
 def test_exported_records_are_plain_json() -> None:

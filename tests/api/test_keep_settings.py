@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, assistant, prose, steps, talk, user
 
@@ -67,27 +66,3 @@ def test_turns_that_the_window_does_not_hold_are_not_kept() -> None:
         [user("First."), *steps(40, 3_000), user("Second."), *steps(50, 3_500, first=40), user("Third.")], keep_turns=3
     )
     assert tokens(view) < 183_616 * 0.9
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"keep_recent_tokens": 5, "keep_recent_ratio": 0.5}, "keep_recent_tokens=5 and keep_recent_ratio=0.5 exclude"),
-        (
-            {"keep_recent_tokens": 9_000, "trigger_tokens": 8_000},
-            "keep_recent_tokens=9000 is above trigger_tokens=8000",
-        ),
-        ({"keep_recent_ratio": 0.8, "trigger_ratio": 0.7}, "keep_recent_ratio=0.8 is above trigger_ratio=0.7"),
-        ({"keep_recent_ratio": 1.5}, "keep_recent_ratio=1.5 must be a part of the window"),
-        ({"keep_turns": 0}, "keep_turns=0 must be a whole number of turns"),
-    ],
-)
-def test_contradictions_are_refused(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        CompactionSettings(**settings)
-
-
-def test_more_than_the_window_is_refused() -> None:
-    settings = CompactionSettings(keep_recent_tokens=300_000)
-    with pytest.raises(ConfigurationError, match="keep_recent_tokens=300000 is above context_window=200000"):
-        CompactionController(context_window=WINDOW, settings=settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_hooks import StoreFailed
 from compaction_hooks.errors import RecordError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
@@ -54,26 +53,6 @@ def test_a_session_without_a_store_has_nothing_to_load() -> None:
     session.load_sync()
     assert session.state().is_loaded
     assert session.export_records() == []
-
-
-def test_a_store_that_fails_is_told_of_and_asked_again() -> None:
-    class Down(MemoryStore):
-        is_down = True
-
-        def load(self, session_id: str) -> list[str]:
-            if self.is_down:
-                raise OSError("no such host")
-            return [*super().load(session_id)]
-
-    events: list[CompactionEvent] = []
-    store = Down()
-    session = process(store, events).session("thread")
-    session.load_sync()
-    assert [event.action for event in events if isinstance(event, StoreFailed)] == ["load"]
-    assert not session.state().is_loaded
-    store.is_down = False
-    session.load_sync()
-    assert session.state().is_loaded
 
 
 def test_an_undo_in_a_new_process_holds(store: MemoryStore) -> None:

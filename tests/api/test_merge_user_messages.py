@@ -111,13 +111,6 @@ def test_a_list_stored_back_from_compact_is_known_and_sent_merged() -> None:
     assert [text.count("[Conversation summary]") for text in summaries] == [1]
 
 
-def test_a_view_that_was_stored_back_loses_no_words() -> None:
-    hooks = hooks_for()
-    view = hooks.transform_context_sync(talk(20))
-    assert hooks.transform_context_sync(view) == view
-    assert hooks_for().transform_context_sync(view) == view
-
-
 def test_a_list_without_user_messages_in_a_row_comes_back_itself() -> None:
     hooks, messages = hooks_for(), talk(3)
     assert hooks.transform_context_sync(messages) is messages
@@ -133,20 +126,6 @@ def test_usage_is_taken_for_the_merged_view_and_for_the_list_to_store() -> None:
     assert hooks.state().context_tokens == 2_345
     hooks.report_usage(Usage(input_tokens=3_456), view=hooks.transform_context_sync(result.messages))
     assert hooks.state().context_tokens == 3_456
-
-
-def test_the_recovered_view_is_merged() -> None:
-    sent: list[list[Any]] = []
-
-    def send(view: list[Any]) -> str:
-        sent.append(view)
-        if len(sent) == 1:
-            raise RuntimeError("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens")
-        return "ok"
-
-    hooks_for().call_sync(talk(8), send)
-    assert len(sent) == 2
-    assert rows(sent[1]) == 0
 
 
 class Plain:
@@ -166,9 +145,3 @@ def test_a_format_that_cannot_merge_is_refused_at_construction() -> None:
     with pytest.raises(ConfigurationError, match=r"merge_user_messages=True: the format 'plain' has no merge"):
         hooks_for().session("one", plain)
     hooks_for(merges=False, format=plain)
-
-
-@pytest.mark.parametrize("value", [1, None, "yes"])
-def test_the_setting_is_a_switch(value: Any) -> None:
-    with pytest.raises(ConfigurationError, match="merge_user_messages="):
-        CompactionSettings(merge_user_messages=value)

@@ -60,13 +60,6 @@ def test_a_pin_survives_a_restart(tmp_path: Path) -> None:
     assert RULE in view_of(process(SQLiteStore(tmp_path / "records.db")), conversation())
 
 
-def test_a_pin_survives_close() -> None:
-    hooks = process(MemoryStore())
-    hooks.session("thread").pin(RULE)
-    hooks.close("thread")
-    assert RULE in view_of(hooks, conversation())
-
-
 async def test_a_pin_set_within_an_event_loop_is_in_the_store_before_the_next_call() -> None:
     store = MemoryStore()
     process(store).session("thread").pin(RULE)
@@ -121,14 +114,6 @@ def test_a_message_may_be_pinned_before_it_is_said() -> None:
     assert RULE in view_of(hooks, conversation())
 
 
-def test_a_pin_of_a_message_that_the_next_list_has_is_silent() -> None:
-    events: list[CompactionEvent] = []
-    session = process(events=events).session("thread")
-    session.pin(RULE)
-    session.transform_context_sync(conversation())
-    assert events == []
-
-
 def test_what_was_done_by_hand_survives_a_thousand_other_conversations() -> None:
     hooks = process()
     hooks.session("thread").pin(RULE)
@@ -171,18 +156,6 @@ def test_a_stored_pin_has_every_field_that_version_0_1_0_demands_of_a_record() -
     assert [(pin["run"], pin["is_users"]) for pin in stored["pins"]] == [(-1, True)]
 
 
-def test_a_pinned_message_stays_in_every_view_from_then_on() -> None:
-    rule = user("Never touch the public API.")
-    hooks = controller(8_192, summarizer=Scripted())
-    hooks.pin(rule)
-    messages: list[Chat] = [rule, assistant("understood")]
-    for n in range(40):
-        messages = [*messages, *talk(1, first=n)]
-        view = hooks.transform_context_sync(messages)
-        assert any(message is rule for message in view)
-    assert hooks.state().compaction_count >= 2
-
-
 def test_pinning_a_system_message_shows_it_once() -> None:
     """It stays anyway; a user message with the same words does not."""
     rule, said = system("Never touch the public API."), user("Never touch the public API.")
@@ -202,28 +175,6 @@ def test_a_pinned_tool_result_keeps_its_call() -> None:
     view = hooks.transform_context_sync(messages)
     place = next(place for place, message in enumerate(view) if message is result)
     assert view[place - 1] is messages[1]
-
-
-def test_the_request_that_was_current_is_summarised_once_another_is() -> None:
-    """Pins of the current request stay until the next compaction summarizes them."""
-    hooks = controller(8_192, summarizer=Scripted())
-    old, new = user("the old request"), user("the new request")
-    messages: list[Chat] = [old, *steps(20, 400)]
-    assert any(message is old for message in hooks.compact_sync(messages, keep_recent_tokens=500).messages)
-    messages = [*messages, assistant("done"), new, *steps(20, 400, first=20)]
-    view = hooks.compact_sync(messages, keep_recent_tokens=500).messages
-    assert any(message is new for message in view)
-    assert not any(message is old for message in view)
-
-
-def test_pins_survive_in_a_stored_list() -> None:
-    """A trimmed list that begins with summary and pins is compacted again: the request is still there."""
-    request = user("the only request")
-    hooks = controller(8_192, summarizer=Scripted())
-    stored = hooks.compact_sync([request, *steps(20, 400)], keep_recent_tokens=500).messages
-    again = hooks.compact_sync([*stored, *steps(20, 400, first=20)], keep_recent_tokens=500).messages
-    assert again[1] is request
-    assert len([message for message in again if message == request]) == 1
 
 
 def test_a_pinned_result_is_neither_cleared_nor_shortened() -> None:
@@ -249,43 +200,6 @@ def test_pinning_a_late_result_keeps_its_call_and_no_more() -> None:
     assert any(message is late for message in view)
     assert any(message is caller for message in view)
     assert len(view) < len(messages) / 2
-
-
-def test_a_pin_is_of_this_message_where_several_say_the_same() -> None:
-    results = [tool(f"c{n}", "ok") for n in range(8)]
-    messages: list[Chat] = [user("go")]
-    for n, result in enumerate(results):
-        messages += [assistant(prose(300), call(f"c{n}", "run", n=n)), result]
-    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(clear_tool_results=False))
-    hooks.transform_context_sync(messages)
-    hooks.pin(results[2])
-    view = hooks.compact_sync([*messages, *talk(15)], keep_recent_tokens=500).messages
-    assert [message for message in view if any(message is result for result in results)] == [results[2]]
-
-
-def test_a_pin_outlives_the_deletion_of_older_messages() -> None:
-    """Edits of the history are normal: the place of a pinned message changes, and it is kept all the same."""
-    hooks = controller(200_000, summarizer=Scripted("- facts"))
-    kept = user("Never touch the public API. " + prose(20))
-    messages = [*talk(3), kept, assistant("Understood."), *talk(6, first=3)]
-    hooks.transform_context_sync(messages)
-    hooks.pin(kept)
-    edited = messages[4:]
-    hooks.transform_context_sync(edited)
-    result = hooks.compact_sync(edited, keep_recent_tokens=300)
-    assert result.record is not None
-    assert any(message is kept for message in result.messages)
-
-
-def test_a_pin_set_before_an_edited_list_was_seen_holds() -> None:
-    hooks = controller(200_000, summarizer=Scripted("- facts"))
-    kept = user("Never touch the public API. " + prose(20))
-    messages = [*talk(3), kept, assistant("Understood."), *talk(6, first=3)]
-    hooks.transform_context_sync(messages)
-    edited = messages[2:]
-    hooks.pin(kept)
-    result = hooks.compact_sync(edited, keep_recent_tokens=300)
-    assert any(message is kept for message in result.messages)
 
 
 def test_a_pinned_step_stays_whole_in_another_format() -> None:

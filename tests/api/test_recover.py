@@ -11,7 +11,6 @@ from compaction_hooks import (
     CompactionController,
     CompactionSettings,
     ContextOverflowError,
-    Message,
     SummaryRequest,
     Usage,
 )
@@ -165,16 +164,6 @@ def test_an_overflow_without_numbers_or_window_still_shrinks() -> None:
     assert len(texts(view)) < 0.6 * len(texts(messages))
 
 
-async def test_callers_that_overflow_together_compact_once() -> None:
-    asked = Scripted()
-    hooks: CompactionController[Chat] = controller(None, summarizer=asked)
-    messages = [user("go"), *talk(30)]
-    provider = Provider(25_000, TooLongError(9_000, 8_000))
-    answers = await asyncio.gather(*(hooks.call(messages, provider.later) for _ in range(4)))
-    assert answers == ["answer"] * 4
-    assert len(asked.requests) == 1
-
-
 def test_a_second_answer_that_says_it_overflowed_compacts_before_the_next_call() -> None:
     hooks = controller(200_000, summarizer=Scripted())
     messages = talk(20)
@@ -230,26 +219,6 @@ def test_a_short_answer_is_kept_when_the_caller_gives_up_meanwhile() -> None:
     finally:
         left.set()
     assert len(sent) == 1
-
-
-def test_an_answer_that_cannot_be_read_is_handed_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A reader of the host's that fails costs a warning, not the answer."""
-
-    def broken(response: object) -> Message | None:
-        raise KeyError("usage")
-
-    response = object()
-    hooks = controller(200_000)
-    assert hooks.call_sync([user("go")], lambda view: response, answer=broken) is response
-    assert "KeyError" in caplog.text
-    assert hooks.state().is_estimate
-
-
-def test_usage_in_a_host_s_own_type_is_read_by_the_host_s_reader() -> None:
-    hooks = controller(200_000)
-    reading = Message(role="assistant", parts=(), usage=Usage(input_tokens=1_234))
-    hooks.call_sync([user("go")], lambda view: object(), answer=lambda response: reading)
-    assert hooks.state().context_tokens == 1_234
 
 
 # -- errors of another model
@@ -321,27 +290,6 @@ def test_room_asked_for_the_answer_is_no_part_of_the_conversation_and_stays_free
     assert state.trigger_tokens == 2_000
     assert state.context_tokens is not None
     assert state.context_tokens < 2_000
-
-
-@pytest.mark.parametrize("auto_compact", [True, False])
-def test_usage_on_a_message_above_the_window_compacts_before_the_next_call(auto_compact: bool) -> None:
-    """The host keeps usage on its messages; the threshold and this are switched independently."""
-    said = {"role": "assistant", "content": "done", "usage": {"prompt_tokens": 9_000, "completion_tokens": 3}}
-    messages = [user("go"), *steps(12, 300), said, user("go on")]
-    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=auto_compact))
-    assert len(texts(hooks.transform_context_sync(messages))) < len(texts(messages))
-
-
-def test_an_error_whose_attributes_raise_is_recovered_all_the_same() -> None:
-    class GuardedError(TooLongError):
-        @property
-        def model(self) -> str:
-            raise RuntimeError("not read yet")
-
-    messages = [user("go"), *steps(30, 300)]
-    assert len(controller(None, summarizer=Scripted()).recover_sync(GuardedError(9_000, 8_000), messages)) < len(
-        messages
-    )
 
 
 def test_the_limit_of_another_model_is_not_learned_for_this_one() -> None:

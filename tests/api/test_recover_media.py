@@ -190,13 +190,6 @@ def test_a_record_of_media_left_out_is_read_by_those_who_do_not_know_them() -> N
     assert CompactionRecord.from_dict({**record, "left_out": []}).reductions == ()
 
 
-def test_an_overflow_without_numbers_is_recovered_from_too() -> None:
-    provider = Provider(says="Input is too long for requested model.")
-    messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
-    assert hooks_for(Chat()).call_sync(messages, provider) == "answer"
-    assert PDF not in list_shown(provider.sent[1])
-
-
 def test_what_is_left_out_is_shown_again_where_its_message_is_the_current_request() -> None:
     hooks, provider = hooks_for(Chat()), Provider()
     messages = [Chat().user("Read this.", Chat().document()), Chat().user("And now?")]
@@ -252,12 +245,6 @@ def test_after_a_refusal_for_bytes_a_session_sends_what_is_taken_and_keeps_what_
     assert changed <= 10, "most views begin with the one before"
 
 
-def test_recover_leaves_images_out_too() -> None:
-    messages = with_images(Chat())
-    view = hooks_for(Chat()).recover_sync(TooLargeError("Request exceeds the maximum size", 413), messages)
-    assert images_in(view) == 6
-
-
 @pytest.mark.parametrize(
     "messages",
     [
@@ -270,13 +257,6 @@ def test_where_no_image_can_be_left_out_the_providers_error_is_raised(messages: 
     with pytest.raises(TooLargeError):
         hooks_for(Chat()).call_sync(messages, provider)
     assert len(provider.sent) == 1
-
-
-def test_a_second_rejection_for_its_bytes_is_raised() -> None:
-    provider = Provider(limit_bytes=100)
-    with pytest.raises(TooLargeError):
-        hooks_for(Chat()).call_sync(with_images(Chat()), provider)
-    assert len(provider.sent) == 2
 
 
 def test_images_in_results_of_tools_are_left_out_with_their_texts_kept() -> None:

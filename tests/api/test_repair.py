@@ -13,8 +13,6 @@ from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.validity import problems
 from tests.conversations import Chat, Scripted, assistant, call, controller, steps, texts, tool, user
 
-MESSAGES = [user("go"), *steps(30, 300)]
-
 
 def broken(count: int) -> list[Chat]:
     """Return a run that crashed during two tool calls and continued, and a result whose tool call is lost."""
@@ -67,12 +65,6 @@ def test_mending_is_a_setting_too_and_a_call_may_do_without() -> None:
     hooks = controller(settings=CompactionSettings(repair=True))
     assert find_breaches(hooks.transform_context_sync(messages)) == []
     assert hooks.transform_context_sync(messages, repair=False) is messages
-
-
-def test_mending_nothing_gives_the_very_list_back() -> None:
-    assert controller().transform_context_sync(MESSAGES[:9], repair=True) == MESSAGES[:9]
-    whole = MESSAGES[:9]
-    assert controller().transform_context_sync(whole, repair=True) is whole
 
 
 def test_a_mended_view_is_the_same_on_the_next_call() -> None:

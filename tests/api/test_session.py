@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 import compaction_hooks.session.controller
 from compaction_hooks.files import FileOperations
-from tests.conversations import Chat, Controller, Scripted, above_threshold, controller, step, system, talk, user
+from tests.conversations import Controller, Scripted, above_threshold, controller, talk
 
 
 def files_of(hooks: Controller, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -31,17 +29,6 @@ def test_a_list_that_fails_leaves_the_other_one() -> None:
     hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: FileOperations(read=("all.md",)))
     hooks.session("a", host_files=broken)
     assert files_of(hooks, "a") == (("all.md",), ())
-
-
-def test_a_file_tracker_that_fails_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-
-    def broken() -> FileOperations:
-        raise OSError("no such project")
-
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        result = controller(8_192, summarizer=Scripted(), host_files=broken).compact_sync(above_threshold())
-    assert result.record is not None
-    assert any("file list" in record.message for record in caplog.records)
 
 
 def test_a_session_is_the_same_each_time_it_is_asked_for() -> None:
@@ -72,22 +59,3 @@ def test_close_frees_a_conversation() -> None:
     hooks.session("a").compact_sync(above_threshold())
     hooks.close("a")
     assert hooks.session("a").export_records() == []
-
-
-def test_no_log_line_holds_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    secret = "the secret word is xyzzy"
-    messages = [user(secret), *talk(20)]
-    with caplog.at_level(logging.DEBUG, "compaction_hooks"):
-        controller(8_192, summarizer=Scripted(ConnectionError("down"))).transform_context_sync(messages)
-        controller(8_192).transform_context_sync(messages)
-    assert caplog.records
-    assert "xyzzy" not in caplog.text
-
-
-def test_steps_added_one_by_one_are_compacted_like_a_whole() -> None:
-    hooks = controller(8_192, summarizer=Scripted())
-    messages: list[Chat] = [system(), user("go")]
-    for n in range(60):
-        messages = [*messages, *step(n, 200)]
-        view = hooks.transform_context_sync(messages)
-        assert view[-1] is messages[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from compaction_hooks import (
     CompactionSettings,
     CompactionStarted,
 )
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.triggers import Due, SnapshotFigures, TokensTrigger
 from tests.conversations import Scripted, talk, user
 
@@ -102,24 +100,3 @@ def test_a_trigger_that_fails_for_one_model_does_not_fail_the_call(caplog: pytes
     assert [record.getMessage() for record in caplog.records] == [
         "trigger Broken failed (LookupError: a): ReserveTrigger() decides"
     ]
-
-
-@pytest.mark.parametrize(
-    ("keywords", "says"),
-    [
-        ({"settings": {"gpt-5*": 0.8}}, r"settings\['gpt-5\*'\]=0.8 must be CompactionSettings"),
-        ({"settings": {5: FIRST}}, "settings=5 must have names of models as keys"),
-        ({"settings": {"*": FIRST, "gpt-5*": SECOND}}, r"settings\['gpt-5\*'\] never counts: '\*' in front of it"),
-        (
-            {"model": "gpt-5", "context_window": 9_000, "settings": {"gpt-5*": FIRST}},
-            r"settings\['gpt-5\*'\]: trigger_tokens=10000 is above context_window=9000",
-        ),
-        (
-            {"model": "unheard-of", "settings": {"*": CompactionSettings(trigger_ratio=0.5)}},
-            r"settings\['\*'\]: trigger_ratio=0.5 is a part of the context window",
-        ),
-    ],
-)
-def test_mistakes_name_the_key(keywords: Mapping[str, Any], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        CompactionController(**keywords)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
-import pytest
-
-from compaction_hooks import CompactionSettings, StoreFailed, SummaryRequest
+from compaction_hooks import CompactionSettings, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore, RecordStore
 from tests.conversations import (
@@ -20,24 +17,10 @@ from tests.conversations import (
     controller,
     steps,
     system,
-    talk,
     texts,
     user,
 )
 from tests.stores.later import LaterStore
-
-
-class Broken:
-    """A store that is down."""
-
-    def load(self, session_id: str) -> Sequence[str]:
-        raise OSError("no such host")
-
-    def append(self, session_id: str, record_id: str, record: str) -> None:
-        raise OSError("disk full")
-
-    def remove(self, session_id: str, record_id: str) -> None:
-        raise OSError("disk full")
 
 
 class Flaky(MemoryStore):
@@ -104,10 +87,6 @@ def long(count: int = 22) -> list[Chat]:
     return [system(), user("Port the parser."), *steps(count, 300)]
 
 
-def failures(events: list[CompactionEvent]) -> list[tuple[str, str]]:
-    return [(event.action, event.error) for event in events if isinstance(event, StoreFailed)]
-
-
 class Slow(OfOneLoop):
     """An async store that writes when it is let."""
 
@@ -129,26 +108,6 @@ async def test_an_async_store_serves_async_and_sync_callers() -> None:
     await controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context(messages)
     assert "- kept" in texts(await controller(8_192, store=store).transform_context(messages))
     assert len(await store.load("default")) == 1
-
-
-def test_an_async_store_serves_sync_programs() -> None:
-    store = LaterStore()
-    messages = above_threshold()
-    controller(8_192, summarizer=Scripted("- kept"), store=store).transform_context_sync(messages)
-    assert "- kept" in texts(controller(8_192, store=store).transform_context_sync(messages))
-
-
-@pytest.mark.parametrize("given", [None, 5, [None], [1, 2], b"x", "text"])
-def test_nonsense_from_a_store_costs_a_warning(given: object, caplog: pytest.LogCaptureFixture) -> None:
-
-    class Odd(Broken):
-        def load(self, session_id: str) -> Sequence[str]:
-            return given  # type: ignore[return-value]  # wrong on purpose
-
-    with caplog.at_level(logging.WARNING, "compaction_hooks"):
-        messages = talk(2)
-        assert controller(8_192, store=Odd()).transform_context_sync(messages) is messages
-    assert caplog.records
 
 
 def test_a_second_worker_uses_the_first_ones_summary_instead_of_paying_for_another() -> None:
@@ -175,22 +134,6 @@ def test_a_worker_that_finds_a_summary_when_its_own_is_made_agrees_at_once() -> 
     view = texts(second.transform_context_sync(messages))
     assert len(store.load("default")) == 2
     assert [texts(hooks.transform_context_sync(messages)) for hooks in (first, second)] == [view, view]
-
-
-def test_a_store_that_failed_before_a_summary_is_not_asked_before_the_next_one_either() -> None:
-    """The records were read; a failure to read them again does not prevent a compaction, and is reported once."""
-    store, clock, events = Flaky(), Clock(), list[CompactionEvent]()
-    hooks = worker(store, Scripted(ConnectionError("down")), events, clock)
-    hooks.transform_context_sync(long(4))
-    store.failing.add("load")
-    messages = long(19)
-    for _ in range(3):
-        assert hooks.transform_context_sync(messages) is messages
-    assert store.asked == ["load", "load"]
-    assert failures(events) == [("load", "OSError: cannot load now")]
-    clock.seconds += 31
-    hooks.transform_context_sync(messages)
-    assert store.asked == ["load", "load", "load"]
 
 
 async def test_a_record_that_is_being_written_is_not_written_by_another_caller_too() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionOutcome, CompactionSettings, ContextOverflowError
-from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import M, PartAddress
@@ -81,14 +80,6 @@ def test_clear_only_waits_while_nothing_can_be_cleared() -> None:
     events: list[CompactionEvent] = []
     assert hooks(ClearToolResults(), events=events).transform_context_sync(IN_TALK) is IN_TALK
     assert [event.why for event in events if isinstance(event, CompactionSkipped)] == ["nothing to summarize"]
-
-
-def test_never_clear_keeps_results_word_for_word() -> None:
-    view = hooks(Summarize(), DropOldest()).transform_context_sync(AT_WORK)
-    assert not list_cleared(view)
-    assert view[-1] is AT_WORK[-1]
-    assert "keep going" in texts(view)
-    assert len(view) < len(AT_WORK)
 
 
 def test_the_first_strategy_that_reaches_the_target_is_taken() -> None:
@@ -187,10 +178,6 @@ def test_by_hand_the_first_that_summarises_is_taken() -> None:
     assert not list_cleared(result.messages)
 
 
-def test_by_hand_clear_only_clears() -> None:
-    assert list_cleared(hooks(ClearToolResults()).compact_sync(AT_WORK).messages)
-
-
 def test_by_hand_without_anything_to_clear_the_list_stays() -> None:
     result = hooks(ClearToolResults()).compact_sync(IN_TALK)
     assert (result.outcome, result.messages) == (CompactionOutcome.NOTHING_TO_COMPACT, IN_TALK)
@@ -230,49 +217,6 @@ def test_without_shorten_parts_the_part_that_is_larger_than_the_window_is_named(
     with pytest.raises(ContextOverflowError, match="the current request takes about") as raised:
         hooks(Summarize()).compact_sync([*talk(4), user(prose(9_000))])
     assert raised.value.part == "current request"
-
-
-# -- wrong arguments
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"strategies": []}, r"strategies=\[\] must be a list of strategies"),
-        ({"strategies": ClearToolResults()}, r"strategies=ClearToolResults\(.* must be a list of strategies"),
-        ({"strategies": "clear"}, "strategies='clear' must be a list of strategies"),
-        (
-            {"strategies": [Summarize(), ClearToolResults]},
-            r"strategies\[1\]=ClearToolResults is a class: write .*\(\.\.\.\)",
-        ),
-        (
-            {"strategies": [Scripted()]},
-            r"strategies\[0\]=.*Scripted.* must be a strategy with propose\(snapshot, goal\)",
-        ),
-        ({"clear_tool_results": False}, "clear_tool_results=False and strategies= .*: leave ClearToolResults"),
-        ({"split_turn_min_prefix": 9}, r"split_turn_min_prefix=9 and strategies= .*: give it to Summarize\("),
-        ({"add_continuation": False}, r"add_continuation=False and strategies= .*: give it to Summarize\("),
-    ],
-)
-def test_a_wrong_ladder_is_refused_with_the_fix(arguments: dict[str, Any], says: str) -> None:
-    usual: dict[str, Any] = {"strategies": [ClearToolResults()]}
-    with pytest.raises(ConfigurationError, match=says):
-        CompactionSettings(**{**usual, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: ClearToolResults(protect_tokens=-1), "protect_tokens=-1 must be a whole number of tokens"),
-        (lambda: ClearToolResults(minimum_gain_tokens=0.5), "minimum_gain_tokens=0.5 must be a whole number"),  # type: ignore[arg-type]
-        (lambda: ShortenParts(least_chars=0), "least_chars=0 must be a whole number of characters above zero"),
-        (lambda: Summarize(add_continuation=1), "add_continuation=1 must be True or False"),  # type: ignore[arg-type]
-        (lambda: DropOldest(add_continuation=None), "add_continuation=None must be True or False"),  # type: ignore[arg-type]
-    ],
-)
-def test_a_wrong_parameter_is_refused(make: Callable[[], object], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        make()
 
 
 # -- a user's own

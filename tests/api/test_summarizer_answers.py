@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFailed, CompactionSettings, SummaryRequest
+from compaction_hooks import CompactionController, CompactionFailed, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import assistant, call, steps, talk, texts, tool, user
@@ -51,14 +51,6 @@ def test_a_short_summary_in_another_form_is_used(text: str, is_our_prompt: bool)
 
     hooks = CompactionController(context_window=8_192, summarizer=model)
     assert text.strip() in texts(hooks.transform_context_sync(talk(15)))
-
-
-def test_a_short_summary_is_used_if_the_settings_ask_for_one() -> None:
-    settings = CompactionSettings(summary_prompt="One sentence.")
-    hooks = CompactionController(
-        context_window=8_192, summarizer=lambda request: request.prompt and "The parser was ported.", settings=settings
-    )
-    assert "The parser was ported." in texts(hooks.transform_context_sync(talk(15)))
 
 
 class Watched(CharacterEstimator):

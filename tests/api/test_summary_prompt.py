@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
-from compaction_hooks.errors import ConfigurationError
 from tests.conversations import prose
 
 FRENCH = "Answer in French, as five bullet points: {who} did what."
@@ -48,9 +45,3 @@ def test_it_takes_the_place_of_the_headings_and_of_nothing_else() -> None:
         for kept in ("<focus>\nthe parser\n</focus>", "Do NOT continue the conversation", "Write at most"):
             assert kept in changed.prompt
     assert "<previous-summary>\n- Marie a porté l'analyseur.\n</previous-summary>" in theirs[-1].prompt
-
-
-@pytest.mark.parametrize("prompt", ["", "  \n", "Summarise: {messages}", 3])
-def test_a_prompt_that_cannot_be_meant_is_refused(prompt: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"summary_prompt=.* without {messages}: the con"):
-        CompactionSettings(summary_prompt=prompt)

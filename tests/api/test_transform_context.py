@@ -110,16 +110,6 @@ def test_a_result_larger_than_the_window_is_shortened() -> None:
     assert "characters left out" in shown
 
 
-def test_huge_arguments_are_shortened_and_stay_json() -> None:
-    """Arguments count and can be shortened like results."""
-    messages = [user("go"), assistant(None, call("1", "write", path="a", content=prose(30_000))), tool("1", "written")]
-    view = controller(8_192).transform_context_sync(messages)
-    assert size(view) <= CompactionSettings().budget(8_192).trigger
-    calls = view[1]["tool_calls"]
-    assert isinstance(calls, list)
-    assert json.loads(calls[0]["function"]["arguments"])["path"] == "a"
-
-
 def test_a_context_that_stays_above_the_threshold_is_not_compacted_again_and_again() -> None:
     """No second compaction before the context has grown by a fifth, as long as it fits the window."""
     asked = Scripted("- short")
@@ -141,19 +131,6 @@ def test_a_summary_that_gains_too_little_is_thrown_away() -> None:
     assert "long-winded" not in texts(view)
     finished = next(event for event in events if isinstance(event, CompactionFinished))
     assert finished.tokens_after <= 0.9 * finished.tokens_before
-
-
-# -- by hand
-
-
-def test_a_stored_list_without_its_record_is_still_recognised() -> None:
-    """By the text's prefix, when the record is gone; the summary is updated, not summarized again."""
-    asked = Scripted("the old facts", "the new facts")
-    stored = controller(8_192, summarizer=asked).compact_sync([system(), *talk(12)]).messages
-    result = controller(8_192, summarizer=asked).compact_sync([*stored, *talk(12, first=12)])
-    assert asked.requests[1].previous_summary == "the old facts"
-    assert "the old facts" not in asked.requests[1].transcript
-    assert "the old facts" not in texts(result.messages)
 
 
 # -- the last resort: texts

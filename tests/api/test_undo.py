@@ -148,30 +148,6 @@ def test_undo_gives_back_the_view_of_before_and_rests() -> None:
     assert hooks.undo() is None
 
 
-def test_after_an_undo_it_compacts_again_once_the_context_has_grown() -> None:
-    hooks = controller(16_384, summarizer=Scripted())
-    messages = [system(), *talk(30)]
-    hooks.transform_context_sync(messages)
-    hooks.undo()
-    views = []
-    for n in range(30, 40):
-        messages = [*messages, *talk(1, first=n)]
-        views.append(hooks.transform_context_sync(messages) is messages)
-    assert views[0] is True
-    assert views[-1] is False
-
-
-def test_undo_goes_back_one_record() -> None:
-    """Records form a chain."""
-    hooks = controller(8_192, summarizer=Scripted("- one", "- two"))
-    messages = talk(15)
-    hooks.compact_sync(messages, keep_recent_tokens=500)
-    messages = [*messages, *talk(15, first=15)]
-    hooks.compact_sync(messages, keep_recent_tokens=500)
-    hooks.undo()
-    assert [record.summary for record in hooks.history()] == ["- one"]
-
-
 def test_undo_of_a_stored_list_keeps_its_summary() -> None:
     """The summary at the head has no record then: it is updated, not lost."""
     asked = Scripted("- ALPHA", "- both")

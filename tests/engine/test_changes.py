@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -199,23 +199,13 @@ def test_a_covered_message_changed_in_place_takes_the_summary_out_of_force_befor
     summaries = Scripted("- the first", "- the second")
     hooks = summarising(summaries)
     contents = [dict(message) for message in long()]
-    messages: list[Mapping[str, object]] = [*contents]
+    messages: list[Chat] = [*contents]
     assert "- the first" in texts(hooks.transform_context_sync(messages))
     contents[place]["content"] = "Port the lexer."
     view = hooks.compact_sync([*messages, *steps(4, 300, first=50)]).messages
     assert [request.previous_summary for request in summaries.requests] == [None, None]
     assert "- the second" in texts(view)
     assert ("Port the lexer." in texts(view)) is (place == 1)
-
-
-def test_a_rewind_to_an_older_record_reads_what_it_covers_again() -> None:
-    hooks = summarising()
-    messages, writable = mutable()
-    hooks.transform_context_sync(messages)
-    longer = [*messages, *steps(14, 300, first=22)]
-    hooks.transform_context_sync(longer)
-    writable[3]["content"] = "something else entirely"
-    assert "summary number 1" not in texts(hooks.transform_context_sync(messages))
 
 
 def test_a_result_changed_while_a_compaction_is_announced_is_not_cleared_as_it_was() -> None:

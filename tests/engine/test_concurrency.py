@@ -55,25 +55,6 @@ async def test_a_failure_is_shared_too() -> None:
     assert requests == 1
 
 
-async def test_a_waiter_that_is_cancelled_does_not_cancel_the_leader() -> None:
-    release, started = asyncio.Event(), asyncio.Event()
-
-    async def slow(request: SummaryRequest) -> str:
-        started.set()
-        await release.wait()
-        return "- done"
-
-    hooks, messages = controller(8_192, summarizer=slow), above_threshold()
-    leader = asyncio.create_task(hooks.transform_context(messages))
-    await started.wait()
-    waiter = asyncio.create_task(hooks.transform_context(messages))
-    await asyncio.sleep(0)
-    waiter.cancel()
-    await asyncio.gather(waiter, return_exceptions=True)
-    release.set()
-    assert "- done" in texts(await leader)
-
-
 async def test_when_the_leader_is_cancelled_a_waiter_takes_over() -> None:
     started = asyncio.Event()
     requests = 0

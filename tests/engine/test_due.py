@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSettings, Usage
-from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.formats import AnthropicFormat
-from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
     PLAIN,
@@ -20,7 +16,6 @@ from tests.conversations import (
     Controller,
     Scripted,
     assistant,
-    call,
     controller,
     elsewhere,
     prose,
@@ -106,24 +101,6 @@ def test_while_nothing_is_due_a_list_goes_on_as_it_was(begun: Callable[[], tuple
     assert hooks.state().context_window == window
 
 
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_cache_mark_that_the_host_moves_on_changes_nothing(is_compacted: bool) -> None:
-    """It is written in place, and says nothing."""
-    messages = conversation()
-    hooks = after_compaction(messages) if is_compacted else plain()
-    texts = [{"type": "text", "text": f"Question {number}"} for number in range(4)]
-    messages += [{"role": "user", "content": [text]} for text in texts]
-    view = hooks.transform_context_sync(messages)
-
-    def mark() -> None:
-        for text in reversed(texts):
-            text["cache_control"] = "ephemeral"
-            assert hooks.transform_context_sync(messages) == view
-            del text["cache_control"]
-
-    mark()
-
-
 # -- counted
 
 
@@ -133,17 +110,6 @@ def report_less(hooks: Controller, messages: list[Chat]) -> int:
     report = tokens_of(hooks) - 300
     hooks.report_usage(Usage(input_tokens=report))
     return report
-
-
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_list_that_was_counted_stays_counted(is_compacted: bool) -> None:
-    messages = conversation()
-    hooks = after_compaction(messages) if is_compacted else plain()
-    report = report_less(hooks, messages)
-    view = hooks.transform_context_sync(messages)
-    hooks.transform_context_sync(messages)
-    assert (hooks.state().context_tokens, hooks.state().is_estimate) == (report, False)
-    assert hooks.transform_context_sync(messages) == view
 
 
 @pytest.mark.parametrize("options", [{}, {"max_output_tokens": 900}])
@@ -194,11 +160,6 @@ def test_what_another_conversation_learned_of_the_model_counts_here() -> None:
     assert "- so far" in texts(hooks.transform_context_sync(messages))
 
 
-def test_a_list_that_grew_beyond_the_trigger_is_compacted() -> None:
-    hooks, messages = small()
-    assert "- so far" in texts(hooks.transform_context_sync([*messages, *steps(12, 300, first=50)]))
-
-
 def test_usage_that_a_new_answer_carries_makes_the_list_due() -> None:
     hooks, messages = small()
     counted: Chat = {**assistant("so"), "usage": {"prompt_tokens": 8_000, "completion_tokens": 10}}
@@ -221,17 +182,6 @@ def test_a_request_that_is_current_again_after_a_rewind_is_shown_until_there_is_
     assert view == elsewhere(hooks, grown)
 
 
-def test_a_late_result_of_a_covered_call_takes_the_summary_out_of_force() -> None:
-    """It would be an orphan behind the summary."""
-    messages = [system(), user("go"), assistant(None, call("slow")), user("hurry"), *steps(10, 100)]
-    hooks = after_compaction(messages)
-    view = hooks.transform_context_sync(messages)
-    assert len(view) < len(messages)
-    hooks.transform_context_sync(messages)
-    late = [*messages, tool("slow", "at last")]
-    assert hooks.transform_context_sync(late) == elsewhere(hooks, late) == late
-
-
 def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goes_on() -> None:
     """At that very length the record would cover the whole list, so it does not apply."""
     messages = conversation()
@@ -244,55 +194,6 @@ def test_a_list_rewound_to_where_a_record_ends_has_its_summary_again_when_it_goe
             assert hooks.transform_context_sync(back) == elsewhere(hooks, back)
         for more in range(kept, kept + 4):
             assert hooks.transform_context_sync(messages[:more]) == elsewhere(hooks, messages[:more])
-
-
-@pytest.mark.parametrize(
-    ("setting", "option"),
-    [
-        pytest.param(True, {}, id="by the settings"),
-        pytest.param(False, {"repair": True}, id="by the call"),
-    ],
-)
-def test_where_a_broken_history_is_mended_it_is_in_each_call(setting: bool, option: Mapping[str, Any]) -> None:
-    settings = CompactionSettings(repair=setting)
-    hooks = controller(200_000, summarizer=Scripted(), settings=settings)
-    messages = conversation(2)
-    for _ in range(3):
-        assert hooks.transform_context_sync(messages, **option) is messages
-    messages = [*messages, assistant(None, call("lost")), user("hm")]
-    for _ in range(3):
-        assert "lost" in [message.get("tool_call_id") for message in hooks.transform_context_sync(messages, **option)]
-    assert len(hooks.transform_context_sync(messages, repair=False)) == len(messages)
-
-
-def test_what_a_store_has_still_to_be_told_is_told_by_a_call_in_which_nothing_is_due() -> None:
-    store = MemoryStore()
-    hooks, messages = plain(store=store), conversation()
-    hooks.transform_context_sync(messages)
-    records = after_compaction(messages).session("default").export_records()
-    assert hooks.session("default").import_records(records) == 1
-    assert store.load("default") == []
-    hooks.transform_context_sync(messages)
-    assert len(store.load("default")) == 1
-
-
-def test_a_store_that_failed_is_asked_again_by_a_call_in_which_nothing_is_due() -> None:
-    class Failing(MemoryStore):
-        is_down = True
-
-        def load(self, session_id: str, /) -> Sequence[str]:
-            if self.is_down:
-                raise OSError("down")
-            return super().load(session_id)
-
-    store, messages, seconds = Failing(), conversation(), [0.0]
-    for record in after_compaction(messages).session("default").export_records():
-        store.append("default", str(record["id"]), json.dumps(record))
-    hooks = plain(store=store, clock=lambda: Instant(datetime(2026, 1, 1, tzinfo=UTC), seconds[0]))
-    for _ in range(3):
-        assert hooks.transform_context_sync(messages) is messages
-    store.is_down, seconds[0] = False, STORE_COOLDOWN_SECONDS + 1
-    assert hooks.transform_context_sync(messages) == elsewhere(hooks, messages) != messages
 
 
 def test_reasoning_that_stood_alone_at_the_end_does_not_hide_that_a_record_is_reached() -> None:

@@ -70,16 +70,6 @@ def test_a_restarted_process_knows_the_next_request_before_any_report(model: str
     assert compare_expected(of_model(store, model), messages)[0] == pytest.approx(1.0, abs=0.05)
 
 
-def test_what_usage_taught_travels_with_exported_records() -> None:
-    here = of_model()
-    messages = agent(here)
-    there = of_model()
-    there.session("elsewhere").import_records(here.session("default").export_records())
-    there.session("elsewhere").transform_context_sync(messages)
-    tokens = there.session("elsewhere").state().context_tokens
-    assert tokens == pytest.approx(count(here.transform_context_sync(messages)), rel=0.05)
-
-
 def test_another_model_is_not_touched_by_what_was_learned_of_one() -> None:
     store = MemoryStore()
     messages = agent(of_model(store))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings, Usage
-from compaction_hooks.events import CompactionEvent
+from compaction_hooks import CompactionController, Usage
 from compaction_hooks.formats import AnthropicFormat
 from tests.conversations import (
     Chat,
@@ -24,13 +23,6 @@ from tests.conversations import (
 def carrying(usage: int, stop_reason: str = "stop") -> Chat:
     counts = {"prompt_tokens": usage, "completion_tokens": 5, "total_tokens": usage + 5}
     return {**assistant("ok"), "usage": counts, "finish_reason": stop_reason}
-
-
-def test_usage_that_messages_carry_is_used() -> None:
-    """Of the last assistant message that has it."""
-    hooks = controller(200_000)
-    hooks.transform_context_sync([user("a"), carrying(50_000), user("b")])
-    assert 50_000 < tokens_of(hooks) < 50_200
 
 
 def test_usage_that_messages_carry_is_followed_from_call_to_call() -> None:
@@ -58,48 +50,6 @@ def test_usage_of_a_failed_call_is_passed_over(stop_reason: str) -> None:
     message = {**carrying(190_000), "stop_reason": stop_reason, "finish_reason": stop_reason}
     hooks.transform_context_sync([user("a"), carrying(50_000), user("b"), message, user("c")])
     assert 50_000 < tokens_of(hooks) < 51_000
-
-
-def test_usage_that_kept_messages_carry_from_before_a_compaction_is_not_used() -> None:
-    """No second compaction because of the old number."""
-    events: list[CompactionEvent] = []
-    hooks = controller(8_192, summarizer=Scripted(), events=events)
-    messages: list[Chat] = [user("go"), *talk(8), user("more"), carrying(7_900), user("next")]
-    hooks.transform_context_sync(messages)
-    later = [*messages, assistant("short"), user("on")]
-    hooks.transform_context_sync(later)
-    assert sum(isinstance(event, CompactionFinished) for event in events) == 1
-
-
-@pytest.mark.parametrize(
-    ("used", "is_overflow"),
-    [pytest.param(8_150, True, id="the window is full"), pytest.param(7_000, False, id="the answer's own limit")],
-)
-def test_an_answer_cut_short_by_the_window_compacts_before_the_next_call(used: int, is_overflow: bool) -> None:
-    """The stop reason "length" is an overflow only if the window was full."""
-    hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(auto_compact=False))
-    messages = [*talk(10), user("long, please"), carrying(used, "length"), user("go on")]
-    assert (hooks.transform_context_sync(messages) is not messages) is is_overflow
-
-
-def test_an_edited_history_is_measured_anew() -> None:
-    """No size is kept by the identity of a list."""
-    hooks = controller(200_000)
-    messages = talk(10)
-    hooks.report_usage(Usage(input_tokens=90_000), hooks.transform_context_sync(messages))
-    messages[3] = assistant("short")
-    hooks.transform_context_sync(messages)
-    assert tokens_of(hooks) != 90_000
-
-
-def test_usage_of_another_model_than_the_controllers_own_is_not_believed() -> None:
-    """Also if the call names no model."""
-    hooks: CompactionController[Chat] = CompactionController(context_window=8_192, model="gpt-5")
-    view = hooks.transform_context_sync([user("hi")])
-    hooks.report_usage(Usage(input_tokens=7_000), view, model="claude-haiku-4-5")
-    assert hooks.state().is_estimate
-    hooks.transform_context_sync([user("a"), {**carrying(7_000), "model": "claude-haiku-4-5"}, user("b")])
-    assert tokens_of(hooks) < 4_000
 
 
 def test_a_rest_for_a_large_model_does_not_hold_for_a_small_one() -> None:

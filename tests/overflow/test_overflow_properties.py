@@ -14,33 +14,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 # Nouns, relations and bounds, half without a known provider; each template is one way to build the sentence.
-SUBJECTS = (
-    *("The prompt", "Your input", "The conversation", "Your messages", "The chat history", "The request's prompt"),
-    *("The input sequence", "Input text", "This dialogue", "The whole transcript"),
-)
-RELATIONS = (
-    *(
-        "exceeds",
-        "exceeded",
-        "is larger than",
-        "is longer than",
-        "is greater than",
-        "is above",
-        "goes beyond",
-        "surpasses",
-    ),
-    *("has exceeded", "is over"),
-)
-BOUNDS = (
-    *(
-        "the model's context window",
-        "the maximum context length",
-        "the context size limit",
-        "the maximum sequence length",
-    ),
-    *("the token limit", "the maximum number of input tokens", "the maximum allowed tokens", "the model limit"),
-    *("the context limit of this model", "the maximum prompt length"),
-)
+SUBJECTS = [
+    "The prompt", "Your input", "The conversation", "Your messages", "The chat history", "The request's prompt",
+    "The input sequence", "Input text", "This dialogue", "The whole transcript",
+]  # fmt: skip
+RELATIONS = [
+    "exceeds", "exceeded", "is larger than", "is longer than", "is greater than", "is above", "goes beyond",
+    "surpasses", "has exceeded", "is over",
+]  # fmt: skip
+BOUNDS = [
+    "the model's context window", "the maximum context length", "the context size limit",
+    "the maximum sequence length", "the token limit", "the maximum number of input tokens",
+    "the maximum allowed tokens", "the model limit", "the context limit of this model", "the maximum prompt length",
+]  # fmt: skip
 WITH_BOTH_NUMBERS = (
     "{subject} ({actual} tokens) {relation} {bound} ({limit} tokens)",
     "{subject} of about {actual} tokens {relation} {bound} of {limit} tokens.",

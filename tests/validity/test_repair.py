@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIRe
 from compaction_hooks.messages import Message, Text
 from compaction_hooks.repair import INTERRUPTED, NO_REQUEST, NO_WORDS, repaired
 from tests.dialects import ALL, ANTHROPIC, CHAT, RESPONSES
-from tests.repairs import Dialect, check_repair, history
+from tests.repairs import Dialect, check_repair
 
 dialects = pytest.mark.parametrize("dialect", [pytest.param(dialect, id=name) for name, dialect in ALL.items()])
 
@@ -395,14 +394,6 @@ def test_a_format_of_another_name_leaves_system_messages_where_they_are() -> Non
 
 
 # -- always
-
-
-@dialects
-def test_histories_that_are_whole_come_back_themselves(dialect: Dialect) -> None:
-    for seed in range(200):
-        messages = history(Random(seed), dialect)
-        assert dialect.problems(messages) == []
-        assert repaired(messages, dialect.format) is messages
 
 
 def test_the_time_is_linear_in_the_messages() -> None:

@@ -168,16 +168,6 @@ def test_a_view_for_a_binding_model_holds_the_reasoning_made_behind_it_and_no_ot
     assert view[-4:] == messages[-4:]
 
 
-@pytest.mark.parametrize(("format", "answer", "result"), KINDS)
-def test_a_view_for_any_other_model_is_what_it_was(format: Any, answer: Any, result: Any) -> None:
-    messages = conversation(answer, result, 12)
-    record = compact(messages[:-4], format)
-    plain = project(messages, record, format=format)
-    view = project(messages, record, format=format, model=OTHER)
-    assert all(one is other for one, other in zip(view[1:], plain[1:], strict=True))
-    assert all(any(one is message for message in messages) for one in view[1:])
-
-
 def test_a_record_that_does_not_tell_when_it_was_made_leaves_no_reasoning() -> None:
     messages = conversation(anthropic_thoughts, anthropic_result, 12)
     fields = compact(messages[:-4], AnthropicFormat()).to_dict()

@@ -9,7 +9,7 @@ import pytest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import HistoryReader, Known, Origin
 from compaction_hooks.history.digests import text_digest
-from tests.conversations import PLAIN, Chat, Scripted, assistant, call, controller, steps, system, texts, tool, user
+from tests.conversations import Chat, assistant, call, steps, tool, user
 
 SUMMARY = user("[S] so far")
 KNOWN = Known(
@@ -51,18 +51,6 @@ def test_a_summary_that_somebody_quotes_is_what_was_said() -> None:
 def test_what_only_looks_like_a_summary_of_ours_is_what_was_said(head: Chat, side: str) -> None:
     history = reader().read([head, *steps(2), user("?")], KNOWN)
     assert (history.base, history.summary_piece, history.piece(0).side) == (0, None, side)
-
-
-def test_a_record_of_a_list_that_begins_with_a_summary_needs_no_other() -> None:
-    """It tells what that summary covers, for who has no record of it."""
-    hooks = controller(200_000, summarizer=Scripted("- the first", "- the second"), settings=PLAIN)
-    stored = hooks.compact_sync([system(), user("go"), *steps(10, 100)], keep_recent_tokens=300).messages
-    stored = [*stored, *steps(10, 100, first=20)]
-    view = hooks.compact_sync(stored, keep_recent_tokens=300).messages
-    assert "- the second" in texts(view)
-    other = controller(200_000).session("other")
-    other.import_records(hooks.session("default").export_records()[1:])
-    assert other.transform_context_sync(stored) == view
 
 
 @pytest.mark.parametrize("is_swapped", [False, True])

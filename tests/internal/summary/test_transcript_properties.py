@@ -24,34 +24,13 @@ TAGS = ("conversation", "previous-summary", "summary", "focus")
 
 fragments = st.sampled_from(
     [
-        *(
-            "[User]:",
-            "[Assistant]: ",
-            "[Tool Call]: rm()",
-            "[Tool Result]: ",
-            "[System]:",
-            "［User］：",
-            "[",
-            "]",
-            ":",
-            "User",
-        ),
-        *(
-            "<",
-            ">",
-            "/",
-            "</",
-            "conversation>",
-            "</conversation>",
-            "summary",
-            "<focus>",
-            "<system-reminder>",
-            "</summary>",
-        ),
-        *("\n", "\r", "\u2028", "\x85", "\v", "\f", " ", "\t", "\u200b", "\ufeff", "*", "_", "`", "> ", "- ", "\\"),
-        *("</system-reminder>", "\x1b[0m", "\x00", "\ud83d", "\ude00", "\u0301", "👩\u200d💻", "x" * 3000),
+        "[User]:", "[System]:", "［User］：", "[", "]", ":", "User", "<", ">", "/", "</", "conversation>",
+        "</conversation>", "summary", "<focus>", "<system-reminder>", "</summary>", "*", "_", "`",
+        "</system-reminder>", "x" * 3000, "[Assistant]: ", "[Tool Call]: rm()", "[Tool Result]: ", "\n", "\r",
+        "\u2028", "\x85", "\x0b", "\x0c", " ", "\t", "\u200b", "\ufeff", "> ", "- ", "\\", "\x1b[0m", "\x00",
+        "\ud83d", "\ude00", "\u0301", "\U0001f469\u200d\U0001f4bb",
     ]
-)
+)  # fmt: skip
 texts = st.lists(fragments | st.text(max_size=8), max_size=12).map(lambda found: "".join(found) + " end")
 parts: st.SearchStrategy[Part] = st.one_of(
     texts.map(Text),

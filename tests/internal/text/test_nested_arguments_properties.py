@@ -107,14 +107,3 @@ def test_deeper_than_the_bound_is_plain_text(levels: int) -> None:
     else:
         with pytest.raises(ValueError, match="nested in more than 64 levels"):
             parse_json(text)
-
-
-@pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1, 990, 5_000])
-def test_deep_arguments_pass_a_whole_compaction(levels: int) -> None:
-    """Cleared, shortened, summarized: with a window far too small for them, near the end of the stack."""
-    summarizer = Scripted()
-    hooks = CompactionController[Any](context_window=4_000, summarizer=summarizer)
-    early, late = (chat(nested(levels, prose(1_500), key=key)) for key in ("early", "late"))
-    messages = [*early, *late]
-    view = called_deep(FRAMES_LEFT, lambda: hooks.transform_context_sync(messages))
-    assert len(str(view)) < len(str(messages))
