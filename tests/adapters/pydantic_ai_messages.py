@@ -7,21 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic_ai import Agent, CapabilityEvent, RunContext
-from pydantic_ai.messages import (
-    BinaryContent,
-    ImageUrl,
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    SystemPromptPart,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserContent,
-    UserPromptPart,
-)
+from pydantic_ai import messages as ai
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 from compaction_hooks import CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.testing import Answer, Call
@@ -103,7 +90,7 @@ def from_chat(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
     """An OpenAI chat conversation as pydantic-ai writes it: what users and tools say in a row is one request."""
     names: dict[str, str] = {}
     made: list[ModelMessage] = []
-    parts: list[ModelRequestPart] = []
+    parts: list[ai.ModelRequestPart] = []
     for message in messages:
         if message["role"] == "assistant":
             if parts:
@@ -115,20 +102,20 @@ def from_chat(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
     return [*made, ModelRequest(parts=parts)] if parts else made
 
 
-def _answer_parts(message: Mapping[str, Any], names: dict[str, str]) -> list[ModelResponsePart]:
+def _answer_parts(message: Mapping[str, Any], names: dict[str, str]) -> list[ai.ModelResponsePart]:
     content = message.get("content")
     blocks = [{"text": content}] if isinstance(content, str) else content or []
-    parts: list[ModelResponsePart] = [TextPart(block["text"]) for block in blocks if block.get("text")]
+    parts: list[ai.ModelResponsePart] = [TextPart(block["text"]) for block in blocks if block.get("text")]
     for call in message.get("tool_calls") or ():
         names[call["id"]] = call["function"]["name"]
-        parts.append(ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"]))
+        parts.append(ai.ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"]))
     return parts
 
 
-def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> ModelRequestPart:
+def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> ai.ModelRequestPart:
     content = message.get("content")
     if message["role"] == "system":
-        return SystemPromptPart(
+        return ai.SystemPromptPart(
             content if isinstance(content, str) else "".join(block["text"] for block in content or ())
         )
     blocks = [content or ""] if content is None or isinstance(content, str) else list(map(_content, content))
@@ -136,12 +123,12 @@ def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> Model
         call_id = message["tool_call_id"]
         result: Any = content if isinstance(content, str) else blocks
         outcome: Any = "failed" if message.get("is_error") else "success"
-        return ToolReturnPart(names.get(call_id, "unknown"), result, call_id, outcome=outcome)
+        return ai.ToolReturnPart(names.get(call_id, "unknown"), result, call_id, outcome=outcome)
     return UserPromptPart(content if isinstance(content, str) else blocks)
 
 
-def _content(block: Mapping[str, Any]) -> UserContent:
+def _content(block: Mapping[str, Any]) -> ai.UserContent:
     if block["type"] == "text":
         return str(block["text"])
     url = block["image_url"]["url"]
-    return BinaryContent.from_data_uri(url) if url.startswith("data:") else ImageUrl(url)
+    return ai.BinaryContent.from_data_uri(url) if url.startswith("data:") else ai.ImageUrl(url)

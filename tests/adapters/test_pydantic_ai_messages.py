@@ -13,25 +13,7 @@ pytest.importorskip("pydantic_ai")
 
 from compaction_adapters.pydantic_ai import SUMMARY_KEY, PydanticAIFormat
 from pydantic_ai import messages as ai
-from pydantic_ai.messages import (
-    CachePoint,
-    CompactionPart,
-    ImageUrl,
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    NativeToolCallPart,
-    NativeToolReturnPart,
-    SystemPromptPart,
-    TextContent,
-    TextPart,
-    ThinkingPart,
-    ToolAvailabilityDeltaPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.usage import RequestUsage
 
 from compaction_hooks import CompactionController, Message, Usage
@@ -71,8 +53,8 @@ def test_the_format_keeps_its_contract_before_and_after_a_store() -> None:
     messages: list[ModelMessage] = [
         ModelRequest(
             parts=[
-                SystemPromptPart("Be careful."),
-                UserPromptPart(["look", CachePoint(), TextContent("closer", metadata={"a": 1}), PIXELS]),
+                ai.SystemPromptPart("Be careful."),
+                UserPromptPart(["look", ai.CachePoint(), ai.TextContent("closer", metadata={"a": 1}), PIXELS]),
             ],
             instructions="Never write.",
             run_id="r",
@@ -81,10 +63,10 @@ def test_the_format_keeps_its_contract_before_and_after_a_store() -> None:
         ),
         ModelResponse(
             parts=[
-                ThinkingPart("hm", signature="sig"),
-                TextPart("ok", id="t", provider_name="openai"),
-                ToolCallPart("write", {"path": "a", "text": "x" * 500}, "1"),
-                ToolCallPart("read", '{"path": "b"}', "2"),
+                ai.ThinkingPart("hm", signature="sig"),
+                ai.TextPart("ok", id="t", provider_name="openai"),
+                ai.ToolCallPart("write", {"path": "a", "text": "x" * 500}, "1"),
+                ai.ToolCallPart("read", '{"path": "b"}', "2"),
             ],
             usage=RequestUsage(input_tokens=120, output_tokens=4, cache_read_tokens=100),
             model_name="m",
@@ -92,13 +74,13 @@ def test_the_format_keeps_its_contract_before_and_after_a_store() -> None:
         ),
         ModelRequest(
             parts=[
-                ToolReturnPart("write", "done", "1", metadata={"mine": True}),
-                ToolReturnPart("read", ["a picture", PIXELS], "2", outcome="failed"),
-                ToolAvailabilityDeltaPart(tools_added=["search"]),
+                ai.ToolReturnPart("write", "done", "1", metadata={"mine": True}),
+                ai.ToolReturnPart("read", ["a picture", PIXELS], "2", outcome="failed"),
+                ai.ToolAvailabilityDeltaPart(tools_added=["search"]),
                 UserPromptPart("and now?"),
             ]
         ),
-        ModelRequest(parts=[CompactionPart("before", metadata={"theirs": True}), UserPromptPart("go on")]),
+        ModelRequest(parts=[ai.CompactionPart("before", metadata={"theirs": True}), UserPromptPart("go on")]),
         ModelResponse(parts=[ai.SpeechPart(speaker="assistant", transcript="spoken")]),
         ModelRequest(parts=[ai.SpeechPart(speaker="user", transcript="heard")]),
     ]
@@ -118,29 +100,29 @@ def test_other_objects_and_parts_without_text_are_refused() -> None:
     with pytest.raises(FormatError, match="ModelRequest or ModelResponse, not dict"):
         FORMAT.read({"role": "user"})  # type: ignore[arg-type]  # wrong on purpose
     for message in (
-        ModelRequest(parts=[ToolAvailabilityDeltaPart(tools_added=["a"])]),
-        ModelResponse(parts=[ThinkingPart("hm")]),
+        ModelRequest(parts=[ai.ToolAvailabilityDeltaPart(tools_added=["a"])]),
+        ModelResponse(parts=[ai.ThinkingPart("hm")]),
     ):
         with pytest.raises(ConfigurationError, match=r"read\(\)"):
             FORMAT.rewrite(message, {(0, 0): "cut"})
 
 
 def test_a_cache_point_stays_between_texts_that_are_shortened() -> None:
-    mark = CachePoint()
-    prompt = UserPromptPart(["long", mark, PIXELS, TextContent("tail", metadata=7)])
+    mark = ai.CachePoint()
+    prompt = UserPromptPart(["long", mark, PIXELS, ai.TextContent("tail", metadata=7)])
     (part,) = FORMAT.rewrite(ModelRequest(parts=[prompt]), {(0, 0): "cut", (0, 2): "end"}).parts
     assert isinstance(part, UserPromptPart)
-    assert part.content == ["cut", mark, PIXELS, TextContent("end", metadata=7)]
+    assert part.content == ["cut", mark, PIXELS, ai.TextContent("end", metadata=7)]
     assert part.content[1] is mark
-    assert prompt.content == ["long", mark, PIXELS, TextContent("tail", metadata=7)]
+    assert prompt.content == ["long", mark, PIXELS, ai.TextContent("tail", metadata=7)]
 
 
 def test_a_cleared_result_of_a_typed_tool_is_a_plain_one() -> None:
     found = {"discovered_tools": [{"name": "send", "description": "Sends."}]}
-    request = ModelRequest(parts=[ToolReturnPart("search_tools", found, "1", tool_kind="tool-search")])
+    request = ModelRequest(parts=[ai.ToolReturnPart("search_tools", found, "1", tool_kind="tool-search")])
     made = FORMAT.rewrite(request, {(0, 0): "cleared"})
-    assert type(request.parts[0]) is not ToolReturnPart
-    assert type(made.parts[0]) is ToolReturnPart
+    assert type(request.parts[0]) is not ai.ToolReturnPart
+    assert type(made.parts[0]) is ai.ToolReturnPart
     assert FORMAT.read(made)[0].results[0].text == "cleared"
 
 
@@ -148,7 +130,7 @@ def test_a_cleared_result_of_a_typed_tool_is_a_plain_one() -> None:
 
 
 def test_each_part_of_a_request_is_a_piece() -> None:
-    pieces = read(SystemPromptPart("s"), UserPromptPart("u"), ToolReturnPart("t", "r", "1"), UserPromptPart("v"))
+    pieces = read(ai.SystemPromptPart("s"), UserPromptPart("u"), ai.ToolReturnPart("t", "r", "1"), UserPromptPart("v"))
     said = [("system", "s"), ("user", "u"), ("tool", ""), ("user", "v")]
     assert [(piece.role, piece.text) for piece in pieces] == said
     assert FORMAT.read(ModelRequest(parts=[], instructions="Be brief.")) == (Message(role="other", parts=()),)
@@ -159,8 +141,8 @@ def test_each_part_of_a_request_is_a_piece() -> None:
     {
         "bytes": (PIXELS, Media("image/png", HASH)),
         "bytes in low detail": (LOW, Media("image/png", HASH, low_detail=True)),
-        "an image": (ImageUrl(URL), Media("image", URL, True)),
-        "a data URL": (ImageUrl("data:image/png;base64,cGl4ZWxz"), Media("image/png", HASH)),
+        "an image": (ai.ImageUrl(URL), Media("image", URL, True)),
+        "a data URL": (ai.ImageUrl("data:image/png;base64,cGl4ZWxz"), Media("image/png", HASH)),
         "a document": (ai.DocumentUrl(URL), Media("application", URL, True)),
         "a sound": (ai.AudioUrl(URL), Media("audio", URL, True)),
         "a file": (ai.UploadedFile("f", "openai", media_type="image/png"), Media("image/png", "f", True)),
@@ -168,7 +150,7 @@ def test_each_part_of_a_request_is_a_piece() -> None:
 )
 def test_media_have_the_identity_that_they_have_in_other_formats(item: Any, media: Media) -> None:
     assert read(UserPromptPart(["see", item]))[0].parts == (Text("see"), media)
-    assert read(ToolReturnPart("look", ["seen", item], "1"))[0].results[0].media == (media,)
+    assert read(ai.ToolReturnPart("look", ["seen", item], "1"))[0].results[0].media == (media,)
 
 
 @folded(
@@ -185,7 +167,7 @@ def test_media_have_the_identity_that_they_have_in_other_formats(item: Any, medi
     ],
 )
 def test_a_result_is_read_as_models_get_it(content: Any, outcome: Any, text: str, is_error: bool) -> None:
-    assert read(ToolReturnPart("t", content, "1", outcome=outcome))[0].results == (
+    assert read(ai.ToolReturnPart("t", content, "1", outcome=outcome))[0].results == (
         ToolResult("1", text, "t", is_error),
     )
 
@@ -205,11 +187,11 @@ def test_notes_of_the_framework_are_no_requests_of_the_user() -> None:
     """Only notes of what became available are kept as the system prompt is; it restates the others after a summary."""
     feedback = ai.RetryFeedbackPart("not that", retry=ai.RetryInfo("model_retry"))
     assert read(feedback) == (Message(role="other", parts=(Text(feedback.model_response()),)),)
-    prompt = SystemPromptPart("3 requests left", scope="request")
+    prompt = ai.SystemPromptPart("3 requests left", scope="request")
     assert read(prompt) == (Message(role="other", parts=(Opaque("system-prompt", "3 requests left"),)),)
     note = ai.InstructionBaselinePart(instructions=[])
     assert read(note) == (Message(role="other", parts=(Opaque("instruction-baseline", repr(note)),)),)
-    available: list[Any] = [ToolAvailabilityDeltaPart(tools_added=["weather"])]
+    available: list[Any] = [ai.ToolAvailabilityDeltaPart(tools_added=["weather"])]
     if hasattr(ai, "CapabilityLoadDeltaPart"):  # not in every version
         available.append(ai.CapabilityLoadDeltaPart(loaded=["climate"]))
     assert {piece.role for piece in read(*available)} == {"system"}
@@ -219,19 +201,19 @@ def test_notes_of_the_framework_are_no_requests_of_the_user() -> None:
 
 
 def test_a_response_is_one_piece() -> None:
-    call = NativeToolCallPart("web_search", {"query": "x"}, "n", provider_name="openai")
-    found = NativeToolReturnPart("web_search", {"hits": 1}, "n", provider_name="openai")
+    call = ai.NativeToolCallPart("web_search", {"query": "x"}, "n", provider_name="openai")
+    found = ai.NativeToolReturnPart("web_search", {"hits": 1}, "n", provider_name="openai")
     signed = {"thought_signature": "c2ln"}
     read_as: list[tuple[Any, Any]] = [
-        (ThinkingPart("hm", signature="sig"), Thinking("hm", 3)),
-        (TextPart("Let me see."), Text("Let me see.")),
+        (ai.ThinkingPart("hm", signature="sig"), Thinking("hm", 3)),
+        (ai.TextPart("Let me see."), Text("Let me see.")),
         (call, Opaque("builtin-tool-call", repr(call), name="web_search", content="x")),
         (found, Opaque("builtin-tool-return", repr(found), name="web_search", content="hits=1")),
-        (CompactionPart("kept", provider_name="anthropic"), Opaque("compaction", "kept", content="kept")),
+        (ai.CompactionPart("kept", provider_name="anthropic"), Opaque("compaction", "kept", content="kept")),
         (ai.FilePart(PIXELS), Media("image/png", HASH)),
-        (ToolCallPart("t", {"a": "ü"}, "1"), ToolCall("1", "t", '{"a":"ü"}')),
-        (ToolCallPart("u", None, "2"), ToolCall("2", "u", "")),
-        (ToolCallPart("v", None, "3", provider_name="google", provider_details=signed), ToolCall("3", "v", "", 4)),
+        (ai.ToolCallPart("t", {"a": "ü"}, "1"), ToolCall("1", "t", '{"a":"ü"}')),
+        (ai.ToolCallPart("u", None, "2"), ToolCall("2", "u", "")),
+        (ai.ToolCallPart("v", None, "3", provider_name="google", provider_details=signed), ToolCall("3", "v", "", 4)),
     ]
     (piece,) = FORMAT.read(ModelResponse(parts=[part for part, _ in read_as]))
     assert piece.role == "assistant"
@@ -306,11 +288,11 @@ def test_tools_that_the_provider_ran_have_the_chain_of_its_own_blocks() -> None:
     page = {**HOSTED_CALLS[1]["content"][0], "page_age": None}
     told = {"content": [{"citations": None, "text": "none", "type": "text"}], "is_error": False}
     parts: list[Any] = [
-        NativeToolCallPart("web_search", {"query": "parser notes"}, "s1", provider_name="anthropic"),
-        NativeToolReturnPart("web_search", [page], "s1", provider_name="anthropic"),
-        NativeToolCallPart("mcp_server:tracker", wrapped, "m1", provider_name="anthropic"),
-        NativeToolReturnPart("mcp_server:tracker", told, "m1", provider_name="anthropic"),
-        TextPart("4.2."),
+        ai.NativeToolCallPart("web_search", {"query": "parser notes"}, "s1", provider_name="anthropic"),
+        ai.NativeToolReturnPart("web_search", [page], "s1", provider_name="anthropic"),
+        ai.NativeToolCallPart("mcp_server:tracker", wrapped, "m1", provider_name="anthropic"),
+        ai.NativeToolReturnPart("mcp_server:tracker", told, "m1", provider_name="anthropic"),
+        ai.TextPart("4.2."),
     ]
     asked, thanked = (ModelRequest(parts=[UserPromptPart(text)]) for text in ("Which release?", "Thanks."))
     assert chain(FORMAT, [asked, ModelResponse(parts=parts), thanked]) == chain(AnthropicFormat(), HOSTED)
@@ -332,8 +314,8 @@ def test_a_record_made_with_chat_dicts_applies() -> None:
 
 # -- repair
 
-ASKED = ModelResponse([ToolCallPart("read", {}, "a"), ToolCallPart("read", {}, "b")])
-BOTH = [ToolReturnPart("read", "ok", "a"), ToolReturnPart("read", "ok", "b")]
+ASKED = ModelResponse([ai.ToolCallPart("read", {}, "a"), ai.ToolCallPart("read", {}, "b")])
+BOTH = [ai.ToolReturnPart("read", "ok", "a"), ai.ToolReturnPart("read", "ok", "b")]
 
 
 def test_broken_histories_are_repaired_and_whole_ones_come_back_themselves() -> None:
@@ -346,17 +328,17 @@ def test_a_call_without_a_result_is_answered_as_interrupted() -> None:
     told = ModelRequest([BOTH[0], UserPromptPart("Go on.")])
     messages: list[ModelMessage] = [ModelRequest([UserPromptPart("hi")]), ASKED, told]
     after = repaired(messages, FORMAT)
-    made = ToolReturnPart("read", INTERRUPTED, "b", timestamp=ASKED.timestamp, outcome="interrupted")
+    made = ai.ToolReturnPart("read", INTERRUPTED, "b", timestamp=ASKED.timestamp, outcome="interrupted")
     assert after == [*messages[:2], ModelRequest([made]), told]
     assert after[3] is told
-    for message in (ModelResponse([TextPart("so")]), messages[0]):
+    for message in (ModelResponse([ai.TextPart("so")]), messages[0]):
         with pytest.raises(ConfigurationError, match="names no tool call"):
             FORMAT.answer(message, (0, 0), "no")
 
 
 def test_only_the_wrong_part_of_a_request_goes() -> None:
     kept: list[Any] = [*BOTH, UserPromptPart("Go on.")]
-    told = ModelRequest([*BOTH, ToolReturnPart("read", "?", "z"), UserPromptPart([]), kept[2]], run_id="r")
+    told = ModelRequest([*BOTH, ai.ToolReturnPart("read", "?", "z"), UserPromptPart([]), kept[2]], run_id="r")
     messages: list[ModelMessage] = [ModelRequest([UserPromptPart("hi")]), ASKED, told]
     made = repaired(messages, FORMAT)[2]
     assert all(part is old for part, old in zip(made.parts, kept, strict=True))
@@ -365,11 +347,11 @@ def test_only_the_wrong_part_of_a_request_goes() -> None:
 
 def test_blank_prompts_are_repaired() -> None:
     """A blank item goes, a cache point stays; an empty prompt gets the same words each time."""
-    image = ImageUrl("https://example.org/a.png")
-    messages: list[ModelMessage] = [ModelRequest([UserPromptPart([" ", CachePoint(), image])])]
+    image = ai.ImageUrl("https://example.org/a.png")
+    messages: list[ModelMessage] = [ModelRequest([UserPromptPart([" ", ai.CachePoint(), image])])]
     (part,) = repaired(messages, FORMAT)[0].parts
     assert isinstance(part, UserPromptPart)
-    assert part.content == [CachePoint(), image]
+    assert part.content == [ai.CachePoint(), image]
     empty: list[ModelMessage] = [ModelRequest([UserPromptPart("")])]
     once, again = (repaired(empty, FORMAT) for _ in range(2))
     assert once == again

@@ -14,15 +14,7 @@ from compaction_adapters.pydantic_ai.requests import count_replaced, leaf_models
 from pydantic_ai import RunContext
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability, Capability
-from pydantic_ai.messages import (
-    CompactionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
@@ -188,7 +180,7 @@ async def test_the_providers_tools_are_sent_back_unchanged_and_summarized_by_the
 
 def compacted_by(name: str, *, after: list[ModelMessage], calls: bool = False) -> list[ModelMessage]:
     """A conversation of eight messages that the provider itself compacted, the result of a call if asked for, and more."""
-    product = CompactionPart("kept by the provider", provider_name=name)
+    product = ai.CompactionPart("kept by the provider", provider_name=name)
     second = ai.ToolCallPart("weather", {"city": "Bonn"}, "w1") if calls else TextPart("Yes.")
     own: list[ModelMessage] = [ModelResponse(parts=[product, second], provider_name=name)]
     if calls:
@@ -220,7 +212,7 @@ def test_only_models_that_leave_messages_out_replace_them(stage: Stage) -> None:
     anthropic, openai = stage.anthropic(), stage.openai()
     responses = OpenAIResponsesModel("m", provider=openai.provider or "openai")
     history, of_openai = compacted_by("anthropic", after=spoken(2)), compacted_by("openai", after=[])
-    failed = ModelResponse(parts=[CompactionPart(provider_name="anthropic")])
+    failed = ModelResponse(parts=[ai.CompactionPart(provider_name="anthropic")])
     for model in (anthropic, WrapperModel(anthropic), FallbackModel(anthropic, anthropic)):
         assert count_replaced(history, model) == 8
         assert count_replaced([*history[:7], failed, *history[8:]], model) == 0
@@ -281,7 +273,9 @@ async def test_the_harness_compacts_with_it_between_runs(stage: Stage) -> None:
 
 async def test_a_summary_of_the_harness_is_carried_on() -> None:
     """Our summary is made from it and takes its place."""
-    theirs = CompactionPart("they said: port the parser", metadata={"pydantic-ai-harness.compaction.summary.v1": True})
+    theirs = ai.CompactionPart(
+        "they said: port the parser", metadata={"pydantic-ai-harness.compaction.summary.v1": True}
+    )
     compaction = Compaction[None](context_window=WINDOW, summarizer=(asked := CountingSummarizer()))
     made = await compaction.compact([ModelRequest(parts=[theirs]), *spoken(12)], context())
     assert asked.asked[0].previous_summary == "they said: port the parser"

@@ -1,7 +1,8 @@
-"""Overflows that the provider reports, in every way a run can be driven, over real HTTP."""
+"""Requests that the provider refuses or cuts short, in every way to drive a run, over real HTTP."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,49 +14,56 @@ pytest.importorskip("pydantic_ai.models.anthropic", exc_type=ImportError)
 
 from compaction_adapters.pydantic_ai import Compaction, ModelContextOverflowError
 from pydantic_ai import Agent, CapabilityEvent, RunContext, capabilities
+from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import (
+    FallbackExceptionGroup,
     ModelAPIError,
     ModelContextWindowExceededError,
     ModelHTTPError,
 )
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    RetryFeedbackPart,
-    RetryInfo,
-    SpeechPart,
-    SystemPromptPart,
-    TextPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.usage import RunUsage
+from pydantic_ai.usage import RunUsage, UsageLimits
 
 from compaction_hooks import (
     CompactionController,
+    CompactionFinished,
     CompactionSettings,
     CompactionStarted,
     ContextOverflowError,
     Usage,
+    parse_overflow,
 )
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import pydantic_ai_stage
-from tests.adapters.pydantic_ai_messages import SECRET, reader, reads, spoken, steps, texts
-from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
+from tests.adapters.cut_answers import BELIEVED, MOST, STEPS, cut_off, talkative
+from tests.adapters.cut_answers import WINDOW as CUT_WINDOW
+from tests.adapters.large_media import (
+    IMAGES,
+    LIMIT_BYTES,
+    PDF,
+    assert_document_left_out,
+    assert_images_left_out,
+    image,
+)
+from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, listen, reader, spoken, steps, texts
+from tests.adapters.pydantic_ai_stage import WINDOW, Stage
 from tests.cases import crossed
-from tests.provider import Answer, Rejection
+from tests.provider import WORDINGS, Answer, Call, Rejection, Signer
 
 provider = pydantic_ai_stage.provider
 stage = pydantic_ai_stage.stage
 
 KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
 LATE = CompactionSettings(auto_compact=False)
-"""Nothing is compacted but for what the provider says."""
+"""Compact for refusals only."""
 OUTAGE = Rejection(500, {"error": {"message": "Internal server error", "type": "server_error"}})
+needs_model_fallback = pytest.mark.skipif(
+    not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel"
+)
 
 
 # -- ways to drive a run: each gives the final text and all messages
@@ -82,10 +90,7 @@ async def by_run_with_a_handler(agent: Agent[None, str], text: str, **options: A
 
 
 async def by_run_with_a_subscription(agent: Agent[None, str], text: str, **options: Any) -> Driven:
-    @agent.on_event(Unrelated)
-    async def listen(_: RunContext[None], event: Unrelated) -> None:
-        raise AssertionError(event)
-
+    listen(agent, Unrelated)
     return await by_run(agent, text, **options)
 
 
@@ -94,24 +99,20 @@ async def by_run_stream(agent: Agent[None, str], text: str, **options: Any) -> D
         return await result.get_output(), result.all_messages()
 
 
-async def by_iter(agent: Agent[None, str], text: str, **options: Any) -> Driven:
-    async with agent.iter(text, **options) as run:
-        async for _ in run:
-            pass
-    assert run.result is not None
-    return run.result.output, run.result.all_messages()
-
-
-async def by_iter_streaming(agent: Agent[None, str], text: str, **options: Any) -> Driven:
+async def by_iter(agent: Agent[None, str], text: str, *, streams: bool = False, **options: Any) -> Driven:
     async with agent.iter(text, **options) as run:
         async for node in run:
-            if Agent.is_model_request_node(node):
+            if streams and Agent.is_model_request_node(node):
                 request: Any = node
                 async with request.stream(run.ctx) as stream:
                     async for _event in stream:
                         pass
     assert run.result is not None
     return run.result.output, run.result.all_messages()
+
+
+async def by_iter_streaming(agent: Agent[None, str], text: str, **options: Any) -> Driven:
+    return await by_iter(agent, text, streams=True, **options)
 
 
 WAYS: list[Callable[..., Awaitable[Driven]]] = [
@@ -125,34 +126,16 @@ WAYS: list[Callable[..., Awaitable[Driven]]] = [
 whole_and_streamed = pytest.mark.parametrize("way", [by_run, by_run_stream], ids=lambda way: way.__name__)
 
 
+# -- overflows
+
+
 @crossed(way=WAYS, persist=[False, True], kind=["openai", "anthropic"])
-async def test_an_overflow_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
-    """One compact-and-retry; the failed attempt is in no history; the tool work done is kept."""
-    side = stage.side(*steps(4))
-    agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW, persist=persist))
-    history = spoken(6)
-    side.reject_next = 1
-    output, messages = await way(agent, "Go on.", message_history=history)
-    assert output == "All read."
-    assert [request.status for request in side.model_requests] == [400, *[200] * 5]
-    assert side.model_requests[1].input_tokens < 0.6 * side.model_requests[0].input_tokens
-    assert all(SECRET in texts(request.messages) for request in side.model_requests[1:])
-    assert all("Go on." in texts(request.messages) for request in side.model_requests)
-    if not persist:
-        assert messages[: len(history)] == history
-        assert len(messages) == len(history) + 10
-        assert SECRET not in texts(messages)
-    else:
-        assert len(messages) < len(history)
-        assert SECRET in texts(messages)
-
-
-@crossed(way=WAYS, kind=["openai", "anthropic"])
-async def test_an_overflow_in_the_middle_of_a_run_keeps_the_tool_work(way: Any, kind: str, stage: Stage) -> None:
-    """The tools that ran do not run again."""
-    side = stage.side(reads("a.py"), reads("b.py"), reads("c.py"), Answer("All read."))
-    ran: list[str] = []
-    agent: Agent[None, str] = Agent(getattr(stage, kind)(), capabilities=[Compaction(context_window=WINDOW)])
+async def test_each_overflow_of_a_run_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
+    """The failed attempt is in no history; tools that ran do not run again."""
+    side, ran = stage.side(*steps(4)), list[str]()
+    agent: Agent[None, str] = Agent(
+        getattr(stage, kind)(), capabilities=[Compaction(context_window=WINDOW, persist=persist)]
+    )
 
     @agent.tool_plain
     def read_file(path: str) -> str:
@@ -160,51 +143,39 @@ async def test_an_overflow_in_the_middle_of_a_run_keeps_the_tool_work(way: Any, 
         side.reject_next = len(ran) == 2
         return f"contents of {path}"
 
-    output, _ = await way(agent, "Go on.", message_history=spoken(6))
-    assert (output, ran) == ("All read.", ["a.py", "b.py", "c.py"])
-    assert [request.status for request in side.model_requests] == [200, 200, 400, 200, 200]
-    assert "contents of b.py" in texts(side.model_requests[3].messages)
+    history = spoken(6)
+    side.reject_next = 1
+    output, messages = await way(agent, "Go on.", message_history=history)
+    assert output == "All read."
+    assert ran == [f"src/{number}.py" for number in range(4)]
+    assert [request.status for request in side.model_requests] == [400, 200, 200, 400, 200, 200, 200]
+    assert side.model_requests[1].input_tokens < 0.6 * side.model_requests[0].input_tokens
+    assert all(SECRET in texts(request.messages) for request in side.model_requests[1:])
+    assert all("Go on." in texts(request.messages) for request in side.model_requests)
+    assert "contents of src/1.py" in texts(side.model_requests[4].messages)
+    assert (SECRET in texts(messages)) == persist
+    assert (messages[: len(history)] == history) != persist
+    assert len(messages) < len(history) + 10 if persist else len(messages) == len(history) + 10
 
 
 @KINDS
 async def test_the_second_attempt_is_prepared_for_the_wire_as_the_first_was(kind: str, stage: Stage) -> None:
     """Parts that no model takes as they are: the framework writes them anew for each model."""
     side = stage.side(Answer("Done."), window=6_000)
-    feedback = RetryFeedbackPart("not in this tone", retry=RetryInfo("model_retry"))
+    feedback = ai.RetryFeedbackPart("not in this tone", retry=ai.RetryInfo("model_retry"))
     history = [*spoken(9), ModelRequest(parts=[UserPromptPart("More.")]), ModelResponse(parts=[TextPart("No.")])]
-    history += [
-        ModelRequest(parts=[feedback]),
-        ModelResponse(parts=[SpeechPart(speaker="assistant", transcript="Yes.")]),
-    ]
+    speech = ModelResponse(parts=[ai.SpeechPart(speaker="assistant", transcript="Yes.")])
+    history += [ModelRequest(parts=[feedback]), speech]
     agent = reader(getattr(stage, kind)(), Compaction())
-    assert (await agent.run("Go on.", message_history=history)).output == "Done."
+    result = await agent.run("Go on.", message_history=history)
+    assert result.output == "Done."
     assert [request.status for request in side.model_requests] == [400, 200]
     assert "not in this tone" in texts(side.model_requests[1].messages)
-
-
-def test_a_sync_run_is_recovered(provider: Any) -> None:
-    made = Stage(provider, "sync")
-    side = made.side(*steps(2))
-    side.reject_next = 1
-    agent = reader(made.openai(), Compaction(context_window=WINDOW))
-    with own_event_loop():
-        assert agent.run_sync("Go on.", message_history=spoken(6)).output == "All read."
-    assert [request.status for request in side.model_requests] == [400, 200, 200, 200]
-
-
-async def test_the_failed_attempt_is_no_request_of_the_run(stage: Stage) -> None:
-    """The framework counts the requests that were answered, and the summary."""
-    side = stage.side(*steps(1))
-    side.reject_next = 1
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-    result = await agent.run("Go on.", message_history=spoken(6))
-    assert len(side.rejections) == 1
-    assert result.usage.requests == len(side.requests) - 1 == 3
+    assert result.usage.requests == len(side.requests) - 1  # the framework counts answers only
 
 
 @whole_and_streamed
-async def test_what_overflows_twice_is_an_error_that_names_the_part(way: Any, stage: Stage) -> None:
-    """No third attempt; the provider's error is the cause."""
+async def test_a_request_that_overflows_twice_ends_in_an_error_that_names_the_part(way: Any, stage: Stage) -> None:
     side = stage.side(Answer("never"))
     side.reject_next = 5
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))
@@ -218,36 +189,26 @@ async def test_what_overflows_twice_is_an_error_that_names_the_part(way: Any, st
     assert isinstance(caught.value.__cause__, ModelHTTPError)
 
 
-SWITCHED_OFF = [
-    CompactionSettings(compact_on_overflow=False),
-    {"scripted": CompactionSettings(compact_on_overflow=False), "*": CompactionSettings()},
-]
-"""For all models, and for the one that is asked."""
+OFF = CompactionSettings(compact_on_overflow=False)
 
 
-@pytest.mark.parametrize(("way", "settings"), list(zip((by_run, by_run_stream), SWITCHED_OFF, strict=True)))
-async def test_recovery_can_be_switched_off(way: Any, settings: Any, stage: Stage) -> None:
-    """The provider's error comes through untouched."""
-    side = stage.side()
-    side.reject_next = 1
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=settings))
-    with pytest.raises(ModelHTTPError):
-        await way(agent, "Go on.", message_history=spoken(6))
-    assert len(side.requests) == 1
-
-
-@whole_and_streamed
-async def test_other_errors_are_none_of_our_business(way: Any, stage: Stage) -> None:
-    """No compaction, no second attempt."""
+@pytest.mark.parametrize(
+    ("way", "settings", "status"),
+    [
+        pytest.param(by_run, OFF, 400, id="recovery is off"),
+        pytest.param(by_run_stream, {"scripted": OFF, "*": CompactionSettings()}, 400, id="for this model"),
+        pytest.param(by_run, None, 500, id="an outage"),
+        pytest.param(by_run_stream, None, 500, id="an outage, streamed"),
+    ],
+)
+async def test_other_errors_come_through_unchanged(way: Any, settings: Any, status: int, stage: Stage) -> None:
     side = stage.side(OUTAGE)
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
+    side.reject_next = status == 400
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=settings))
     with pytest.raises(ModelHTTPError) as caught:
         await way(agent, "Go on.", message_history=spoken(6))
-    assert caught.value.status_code == 500
+    assert caught.value.status_code == status
     assert len(side.requests) == 1
-
-
-# -- streams
 
 
 @KINDS
@@ -255,13 +216,11 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_recovered(kind: st
     side = stage.side(Answer("All done."))
     side.stream_fail_after = 0
     agent = reader(getattr(stage, kind)(), Compaction(context_window=WINDOW))
-    output, _ = await by_run_stream(agent, "Go on.", message_history=spoken(6))
-    assert output == "All done."
+    assert (await by_run_stream(agent, "Go on.", message_history=spoken(6)))[0] == "All done."
     assert len(side.model_requests) == 2
 
 
 async def test_a_stream_that_breaks_later_is_an_error(stage: Stage) -> None:
-    """What was shown cannot be taken back: the error surfaces, nothing is sent again."""
     side = stage.side(Answer("word " * 200))
     side.stream_fail_after = 5
     agent = reader(stage.openai(), Compaction(context_window=WINDOW))
@@ -270,14 +229,37 @@ async def test_a_stream_that_breaks_later_is_an_error(stage: Stage) -> None:
     assert len(side.requests) == 1
 
 
+# -- wordings
+
+
+@KINDS
+async def test_errors_of_every_wording_are_recognized(kind: str, stage: Stage) -> None:
+    """Alone, and in the group that a fallback makes of them; with the limit if the sentence has it."""
+    model = getattr(stage, kind)()
+    for wording in sorted(WORDINGS.keys() - {"cerebras"}):  # that one has no words at all
+        stage.side(wording=wording).reject_next = 3
+        limit = WINDOW if "{limit}" in WORDINGS[wording].text else None
+        for asked, error_type in ((model, ModelHTTPError), (FallbackModel(model, model), FallbackExceptionGroup)):
+            with pytest.raises(error_type) as caught:
+                await Agent(asked).run("Go on.", model_settings={"max_tokens": 500})
+            info = parse_overflow(caught.value)
+            assert info is not None, wording
+            assert (info.kind, info.limit_tokens) == ("context_overflow", limit), wording
+
+
+def test_the_frameworks_own_error_needs_no_words() -> None:
+    error = ModelContextWindowExceededError("m", "no words of any provider")
+    info = parse_overflow(FallbackExceptionGroup("all failed", [error]))
+    assert info is not None
+    assert info.kind == "context_overflow"
+
+
 # -- behind a fallback
 
 
 @whole_and_streamed
 async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, stage: Stage) -> None:
-    """Behind a `FallbackModel` the error is a group."""
-    sides = [stage.side(key=key) for key in "ab"]
-    sides[0].answers.extend(steps(1))
+    sides = [stage.side(*steps(1), key="a"), stage.side(key="b")]
     for side in sides:
         side.reject_next = 1
     agent = reader(FallbackModel(stage.openai("a"), stage.anthropic("b")), Compaction(context_window=WINDOW))
@@ -289,7 +271,6 @@ async def test_an_overflow_of_all_models_of_a_fallback_is_recovered(way: Any, st
 
 
 async def test_a_fallback_that_answers_needs_no_recovery(stage: Stage) -> None:
-    """The larger model took it; nothing is compacted, and the smaller one's error is its own."""
     small, large = stage.side(key="a", window=2_000), stage.side(*steps(1), key="b")
     agent = reader(FallbackModel(stage.openai("a"), stage.anthropic("b")), Compaction(context_window=WINDOW))
     assert (await agent.run("Go on.", message_history=spoken(6))).output == "All read."
@@ -297,115 +278,24 @@ async def test_a_fallback_that_answers_needs_no_recovery(stage: Stage) -> None:
     assert SECRET not in texts(large.model_requests[-1].messages)
 
 
-@pytest.mark.skipif(not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel")
+@needs_model_fallback
 @whole_and_streamed
-async def test_what_overflows_twice_goes_to_the_frameworks_own_fallback(way: Any, stage: Stage) -> None:
-    """The error that is left is one that `ModelFallback` falls back on."""
+async def test_a_request_that_overflows_twice_goes_to_the_frameworks_own_fallback(way: Any, stage: Stage) -> None:
     small, large = stage.side(key="a"), stage.side(*steps(1), key="b", window=100_000)
     small.reject_next = 9
-    agent = reader(
-        stage.openai("a"), capabilities.ModelFallback(stage.anthropic("b")), Compaction(context_window=WINDOW)
-    )
-    output, _ = await way(agent, "Go on.", message_history=spoken(6))
-    assert output == "All read."
+    fallback = capabilities.ModelFallback(stage.anthropic("b"))
+    agent = reader(stage.openai("a"), fallback, Compaction(context_window=WINDOW))
+    assert (await way(agent, "Go on.", message_history=spoken(6)))[0] == "All read."
     assert len(small.model_requests) == 4
     assert not large.rejections
 
 
-# -- what answers tell
-
-
-async def test_an_answer_cut_short_by_the_window_is_asked_for_again(stage: Stage) -> None:
-    """OpenAI-like servers stop for length with an empty answer where the input fills the window."""
-    side = stage.side(*steps(1), window=6_000, overflow="length")
-    agent = reader(stage.openai(), Compaction(context_window=6_000, settings=LATE))
-    assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
-    assert side.model_requests[0].input_tokens > 6_000 > side.model_requests[1].input_tokens
-
-
-async def test_an_answer_that_says_the_window_was_exceeded_is_asked_for_again(stage: Stage) -> None:
-    """Anthropic's `model_context_window_exceeded` comes with status 200."""
-    side = stage.side(*steps(1), window=6_000, overflow="stop_reason")
-    agent = reader(stage.anthropic(), Compaction(context_window=6_000, settings=LATE))
-    assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
-    assert side.model_requests[0].input_tokens > 6_000 > side.model_requests[1].input_tokens
-
-
-async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -> None:
-    """`length` with as much as was asked for, far below the window."""
-    side = stage.side(Answer("half a", stop="length", usage=Usage(input_tokens=900, output_tokens=5)))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
-    result = await agent.run("Go on.", message_history=spoken(2), model_settings={"max_tokens": 5})
-    assert result.output == "half a"
-    assert len(side.requests) == 1
-
-
-async def test_silent_truncation_compacts_before_the_next_request(stage: Stage) -> None:
-    """Accepted although it was too long; the answer stands, the next request is smaller."""
-    side = stage.side(*steps(3), window=6_000, overflow="truncate")
-    capability = Compaction[None](context_window=6_000, settings=LATE)
-    agent = reader(stage.openai(), capability, tokens=300)
-    assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
-    sizes = [request.input_tokens for request in side.model_requests]
-    assert sizes[0] > 6_000
-    assert all(size < 4_000 for size in sizes[1:])
-
-
-# -- with others
-
-
-class Reminder(AbstractCapability[None]):
-    """Puts a message into each request that is in no history."""
-
-    async def before_model_request(
-        self, ctx: RunContext[None], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        reminder = ModelRequest(parts=[SystemPromptPart("Remember the budget.")])
-        request_context.messages = [*request_context.messages, reminder]
-        return request_context
-
-
-@pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
-@pytest.mark.parametrize("order", ["before", "after"])
-async def test_what_others_put_into_a_request_is_in_the_second_attempt(order: str, persist: bool, stage: Stage) -> None:
-    side = stage.side(*steps(1))
-    side.reject_next = 1
-    compaction = Compaction[None](context_window=WINDOW, persist=persist)
-    both = [Reminder(), compaction] if order == "before" else [compaction, Reminder()]
-    agent = reader(stage.openai(), *both)
-    if order == "after" and not hasattr(AbstractCapability, "prepare_model_request"):
-        pytest.skip("this pydantic-ai does not show what comes after")
-    result = await agent.run("Go on.", message_history=spoken(6))
-    assert result.output == "All read."
-    assert all("Remember the budget." in texts(request.messages) for request in side.model_requests)
-    assert "Remember the budget." not in texts(result.all_messages())
-
-
-@pytest.mark.parametrize("persist", [pytest.param(False, id="transient"), pytest.param(True, id="persisted")])
-async def test_what_was_enqueued_for_a_request_is_in_the_second_attempt(persist: bool, stage: Stage) -> None:
-    """It is delivered behind the view, into the run's history, and stays there."""
-    side = stage.side(*steps(1))
-    side.reject_next = 1
-
-    class Enqueuing(AbstractCapability[None]):
-        async def before_model_request(
-            self, ctx: RunContext[None], request_context: ModelRequestContext
-        ) -> ModelRequestContext:
-            if ctx.run_step == 1:
-                ctx.enqueue("Mind the gap.")
-            return request_context
-
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, persist=persist), Enqueuing())
-    result = await agent.run("Go on.", message_history=spoken(6))
-    assert result.output == "All read."
-    shown = [texts(request.messages).count("Mind the gap.") for request in side.model_requests]
-    assert shown in ([1, 1, 1], [0, 0, 1])  # older versions deliver it with the next request
-    assert texts(result.all_messages()).count("Mind the gap.") == 1
-
-
-@pytest.mark.skipif(not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel")
-async def test_the_window_is_that_of_the_model_that_refused(stage: Stage) -> None:
-    """The framework moved on to another model after the view was made; that one's window is learned and used."""
+@needs_model_fallback
+@pytest.mark.parametrize(("turns", "refuses"), [(9, 0), (5, 1)], ids=["the view fits it", "it refuses"])
+async def test_a_smaller_model_that_the_framework_moves_on_to_has_its_own_window(
+    turns: int, refuses: int, stage: Stage
+) -> None:
+    """The framework chose it after the view was made. It need not refuse the larger model's view first."""
     stage.side(OUTAGE, key="a")
     small = stage.side(Answer("All read."), key="b", window=6_000, wording="groq")
     events: list[CompactionEvent] = []
@@ -414,56 +304,180 @@ async def test_the_window_is_that_of_the_model_that_refused(stage: Stage) -> Non
         capabilities.ModelFallback(stage.openai("b", model="other", profile={"context_window": 6_000})),
         Compaction(on_compaction=events.append),
     )
-    small.reject_next = 1
-    assert (await agent.run("Go on.", message_history=spoken(5))).output == "All read."
+    small.reject_next = refuses
+    assert (await agent.run("Go on.", message_history=spoken(turns))).output == "All read."
+    assert len(small.rejections) == refuses
+    assert SECRET in texts(small.model_requests[-1].messages)
     assert {event.context_window for event in events if isinstance(event, CompactionStarted)} == {6_000}
 
 
-@pytest.mark.skipif(not hasattr(capabilities, "ModelFallback"), reason="this pydantic-ai has only FallbackModel")
-async def test_a_smaller_model_that_the_framework_moves_on_to_gets_what_fits_it(stage: Stage) -> None:
-    """It need not refuse the larger model's view first."""
-    stage.side(OUTAGE, key="a")
-    small = stage.side(Answer("All read."), key="b", window=6_000)
-    agent = reader(
-        stage.openai("a", profile={"context_window": 100_000}),
-        capabilities.ModelFallback(stage.openai("b", model="other", profile={"context_window": 6_000})),
-        Compaction(),
-    )
+# -- answers cut short
+
+
+@pytest.mark.parametrize(("kind", "overflow"), [("openai", "length"), ("anthropic", "stop_reason")])
+async def test_an_answer_that_the_window_cut_is_asked_for_again(kind: str, overflow: Any, stage: Stage) -> None:
+    """An empty answer that stopped for its length, or Anthropic's `model_context_window_exceeded`, both with status 200."""
+    side = stage.side(*steps(1), window=6_000, overflow=overflow)
+    agent = reader(getattr(stage, kind)(), Compaction(context_window=6_000, settings=LATE))
     assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
-    assert not small.rejections
-    assert SECRET in texts(small.model_requests[-1].messages)
+    assert side.model_requests[0].input_tokens > 6_000 > side.model_requests[1].input_tokens
+
+
+async def test_an_answer_cut_short_by_its_own_limit_is_an_answer(stage: Stage) -> None:
+    side = stage.side(Answer("half a", stop="length", usage=Usage(input_tokens=900, output_tokens=5)))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW))
+    result = await agent.run("Go on.", message_history=spoken(2), model_settings={"max_tokens": 5})
+    assert result.output == "half a"
+    assert len(side.requests) == 1
+
+
+async def test_silent_truncation_compacts_before_the_next_request(stage: Stage) -> None:
+    """Accepted although it was too long: the answer counts, the next request is smaller."""
+    side = stage.side(*steps(3), window=6_000, overflow="truncate")
+    agent = reader(stage.openai(), Compaction(context_window=6_000, settings=LATE), tokens=300)
+    assert (await agent.run("Go on.", message_history=spoken(9))).output == "All read."
+    first, *others = [request.input_tokens for request in side.model_requests]
+    assert first > 6_000
+    assert max(others) < 4_000
+
+
+@pytest.mark.parametrize(("kind", "believed"), [("openai", BELIEVED), ("anthropic", None)])
+async def test_a_run_whose_answers_the_window_cuts_reaches_its_end(
+    stage: Stage, kind: str, believed: int | None
+) -> None:
+    """The window is smaller than believed."""
+    side = stage.side(*talkative(), window=CUT_WINDOW, overflow="cut")
+    capability = Compaction[None](context_window=believed, summarizer=CountingSummarizer())
+    agent = reader(getattr(stage, kind)(), capability, tokens=50)
+    settings: Any = {"max_tokens": MOST} if kind == "openai" else None
+    result = await agent.run("Read all.", model_settings=settings)
+    assert result.output == "All read."
+    assert len(result.all_messages()) == 2 + 2 * STEPS
+    assert cut_off(side) > 0
+
+
+# -- media and reasoning
+
+
+def shown(text: str, data: str, media_type: str) -> ModelMessage:
+    return ModelRequest(parts=[UserPromptPart([text, ai.BinaryContent(base64.b64decode(data), media_type=media_type)])])
+
+
+async def test_a_document_larger_than_it_seems_is_left_out(stage: Stage) -> None:
+    side = stage.side(Answer("Fine."))
+    agent = reader(stage.anthropic(), Compaction(context_window=WINDOW, summarizer=CountingSummarizer()))
+    history = [shown("Read this.", PDF, "application/pdf")]
+    assert (await agent.run("And now?", message_history=history)).output == "Fine."
+    assert_document_left_out(side)
+
+
+async def test_too_many_bytes_of_images_are_sent_once_more_without_the_oldest(stage: Stage) -> None:
+    side = stage.side(Answer("Fine."), window=100_000)
+    side.limit_bytes = LIMIT_BYTES
+    agent = reader(stage.openai(), Compaction(context_window=100_000, summarizer=CountingSummarizer()))
+    history: list[ModelMessage] = []
+    for number in range(IMAGES):
+        history += [shown(f"Picture {number}.", image(number), "image/png"), ModelResponse(parts=[TextPart("Seen.")])]
+    assert (await agent.run("And now?", message_history=history)).output == "Fine."
+    assert_images_left_out(side)
+
+
+@pytest.mark.parametrize(("model", "persist", "refusals"), [("claude-opus-5-5", True, 0), ("my-gateway", False, 1)])
+async def test_no_run_ends_in_a_refusal_of_reasoning(stage: Stage, model: str, persist: bool, refusals: int) -> None:
+    """Some models bind their reasoning to the messages before it."""
+    side = stage.side(*(Answer(f"Step {step}.", (Call("read_file", {"path": str(step)}),)) for step in range(30)))
+    signer, events = Signer(), list[CompactionEvent]()
+    side.signer = signer
+    compaction = Compaction[None](
+        context_window=8_192,
+        settings=CompactionSettings(keep_recent_tokens=2_000),
+        on_compaction=events.append,
+        persist=persist,
+    )
+    agent = reader(stage.anthropic(model=model), compaction)
+    run = await agent.run("Read all parts.", usage_limits=UsageLimits(request_limit=None))
+    assert run.output == "Done."
+    assert sum(isinstance(event, CompactionFinished) for event in events) >= 2
+    assert len(signer.refusals) == refusals
+    assert signer.reasoning_share > 0.1  # a small window: each few steps compact
+
+
+# -- with other capabilities
+
+
+class Reminder(AbstractCapability[None]):
+    """Puts a message into each request that is in no history."""
+
+    async def before_model_request(
+        self, ctx: RunContext[None], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        reminder = ModelRequest(parts=[ai.SystemPromptPart("Mind the gap.")])
+        request_context.messages = [*request_context.messages, reminder]
+        return request_context
+
+
+class Enqueuing(AbstractCapability[None]):
+    """Enqueues a message: it is delivered after the view, into the run's history, and stays there."""
+
+    async def before_model_request(
+        self, ctx: RunContext[None], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        if ctx.run_step == 1:
+            ctx.enqueue("Mind the gap.")
+        return request_context
+
+
+@crossed(other=["reminder before", "reminder after", "enqueuing"], persist=[False, True])
+async def test_messages_of_other_capabilities_are_in_the_second_attempt(
+    other: str, persist: bool, stage: Stage
+) -> None:
+    if other == "reminder after" and not hasattr(AbstractCapability, "prepare_model_request"):
+        pytest.skip("this pydantic-ai does not show messages added later")
+    side = stage.side(*steps(1))
+    side.reject_next = 1
+    adds = Enqueuing() if other == "enqueuing" else Reminder()
+    both = [adds, Compaction[None](context_window=WINDOW, persist=persist)]
+    agent = reader(stage.openai(), *(both if other == "reminder before" else reversed(both)))
+    result = await agent.run("Go on.", message_history=spoken(6))
+    assert result.output == "All read."
+    sent = [texts(request.messages).count("Mind the gap.") for request in side.model_requests]
+    assert sent in ([[1, 1, 1], [0, 0, 1]] if other == "enqueuing" else [[1, 1, 1]])  # older versions deliver it later
+    assert texts(result.all_messages()).count("Mind the gap.") == (other == "enqueuing")
+
+
+# -- outside the run
 
 
 async def test_a_worker_that_does_not_know_the_run_recovers_the_request_alone(stage: Stage) -> None:
-    """Durable engines send requests elsewhere, on the agent's own capabilities: what is sent is all there is."""
+    """Durable engines send requests elsewhere, on the agent's own capabilities."""
     side = stage.side(Answer("Done."))
     side.reject_next = 1
     controller: CompactionController[Any] = CompactionController(context_window=WINDOW)
     model = Compaction[None](controller).get_wrapper_model(stage.openai())
     assert model is not None
     messages = [*spoken(6), ModelRequest(parts=[UserPromptPart("Go on.")])]
-    response = await model.request(messages, None, ModelRequestParameters())
-    assert response.text == "Done."
+    assert (await model.request(messages, None, ModelRequestParameters())).text == "Done."
     assert [request.status for request in side.requests] == [400, 200]
-    assert controller.engine.conversation.history is None
+    assert controller.state().context_tokens is None
 
 
 async def test_a_paused_answer_is_continued_as_it_is() -> None:
-    """The provider wants exactly what it had: neither a view nor a second attempt."""
+    """The provider wants exactly its own messages: neither a view nor a second attempt."""
     asked: list[int] = []
 
     def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         asked.append(len(messages))
         raise ModelHTTPError(400, "m", {"message": "prompt is too long: 9 tokens > 8 maximum"})
 
-    model = Compaction[None](context_window=WINDOW).get_wrapper_model(FunctionModel(answer))
+    compaction = Compaction[None](context_window=WINDOW)
+    model = compaction.get_wrapper_model(FunctionModel(answer))
     assert model is not None
-    paused = [*spoken(6), ModelResponse(parts=[TextPart("Let me")], state="suspended")]
+    paused = [*spoken(40), ModelResponse(parts=[TextPart("Let me")], state="suspended")]
     with pytest.raises(ModelHTTPError):
         await model.request(paused, None, ModelRequestParameters())
-    assert asked == [13]
-    ctx = RunContext[None](deps=None, model=model, usage=RunUsage(), messages=[*spoken(40), paused[-1]])
+    assert asked == [81]
+    ctx = RunContext[None](deps=None, model=model, usage=RunUsage(), messages=paused)
     request = ModelRequestContext(
-        model=model, messages=ctx.messages, model_settings=None, model_request_parameters=ModelRequestParameters()
+        model=model, messages=paused, model_settings=None, model_request_parameters=ModelRequestParameters()
     )
-    assert (await Compaction[None](context_window=WINDOW).before_model_request(ctx, request)).messages is ctx.messages
+    assert (await compaction.before_model_request(ctx, request)).messages is paused
