@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
@@ -46,7 +47,8 @@ _SPEAKERS = {Section.GOAL: USER, Section.CONSTRAINTS: USER, Section.DONE: CALL}
 _RUN = re.compile(r"[^\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]{3,}")
 _GAP = re.compile(r"[\s\"'`<>(){}\[\],;=|\\\u0080-\U0010ffff]")
 _KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
-_TELLING = re.compile(r"[\d/@_]|[a-z][A-Z]")
+_TELLING = re.compile(r"[/@_]|[a-z][A-Z]|\d(?:\D|\d{5}|(?<=\D.))")
+"""Fewer than six digits alone are no name: half of all words with digits."""
 _WITH_LINE = re.compile(r"[^:]+(?::\d+)+")
 _URL = re.compile(r"https?://\S{3,}")
 _PATH = re.compile(r"(?!/dev/)[~.]{0,2}/?(?:[\w@.+~-]+/)+[\w@.+-]*(?::\d+)*")
@@ -60,11 +62,16 @@ _NO_PATH = re.compile(
 """The kinds of a word without a slash, the first that fits; measures, such as `10ms`, are of none."""
 _KEY = re.compile(r"[\w.$@/-]+(?: [\w.$@/-]+){0,2}")
 """Any other name of an argument is a text of its own, and heads no line."""
-_NAMING_KEY = re.compile(
-    r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
-    re.I,
+_NAMING_KEY = lru_cache(
+    re.compile(
+        r"(?:id|ids|key|code|number|email|phone|url|uri|branch|commit|sha|hash|token|ref|version|name|username|host|port)$",
+        re.I,
+    ).search
 )
-_DULL_KEY = re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I)
+_DULL_KEY = lru_cache(
+    re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I).search
+)
+"""Both are asked for each value, and there are few keys."""
 
 
 @dataclass(slots=True)
@@ -133,7 +140,7 @@ def identifier_items(mentions: Mapping[str, Mention], known: AbstractSet[str]) -
     for value, mention in mentions.items():
         if value not in known:
             kind = kind_of(value)
-            weight = KEY_WEIGHT if _NAMING_KEY.search(mention.key) else KIND_WEIGHTS.get(kind, OTHER_WEIGHT)
+            weight = KEY_WEIGHT if _NAMING_KEY(mention.key) else KIND_WEIGHTS.get(kind, OTHER_WEIGHT)
             scored.append((-mention.score * weight, value, mention.key or kind))
     return [
         Item(section=Section.IDENTIFIERS, text=value, value=-score, group=group)
@@ -186,7 +193,7 @@ def _read_result(text: str, position: float, mentions: Mentions, seen: set[int])
         key = keys.get(value, "")
         if value not in mentions and kinds.get(value) == "symbol":
             continue
-        if value in mentions or hash(value) in seen or (weight >= 0.5 and _NAMING_KEY.search(key)):
+        if value in mentions or hash(value) in seen or (weight >= 0.5 and _NAMING_KEY(key)):
             mentions[value].add(weight, position, key)
         else:
             seen.add(hash(value))
@@ -225,14 +232,14 @@ def _find_members(text: str) -> dict[str, str]:
     if '":' not in text and '" :' not in text:
         return {}
     members = ((match[1], (match[2] or match[3]).strip()) for match in _KEYED.finditer(text))
-    return {defuse(value): key for key, value in members if not _DULL_KEY.search(key) and _is_value(value, key)}
+    return {defuse(value): key for key, value in members if not _DULL_KEY(key) and _is_value(value, key)}
 
 
 def _argument_names(made: CallMade) -> dict[str, str]:
     """Return the arguments of a call that may be names, each with its key: short values, and the names in a command."""
     named = dict.fromkeys(_find_words(_read_ends(made.command or "")), "")
     for key, value in _leaves("", made.arguments):
-        if value != made.command and not _DULL_KEY.search(key) and _is_value(value, key):
+        if value != made.command and not _DULL_KEY(key) and _is_value(value, key):
             named.setdefault(defuse(value), key)
     return named
 
@@ -255,4 +262,4 @@ def _is_value(value: str, key: str) -> bool:
     """Return whether a keyed value is short enough for a name and looks like one, or has a key for names."""
     if not 2 <= len(value) <= MAX_VALUE_CHARS or not value.isprintable() or ", " in value:
         return False
-    return bool(_NAMING_KEY.search(key) or kind_of(value))
+    return bool(_NAMING_KEY(key) or kind_of(value))

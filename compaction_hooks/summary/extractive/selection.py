@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compaction_hooks.summary.extractive.outline import BULLETS, CLOSE_REQUEST, OPEN_REQUEST, PARENTS, Item, Section
-from compaction_hooks.summary.extractive.text import size
+from compaction_hooks.summary.extractive.text import ASCII_CHARS_PER_TOKEN, size
 
 
 def select(items: Sequence[Item], max_size: float, shares: Mapping[Section, float]) -> list[Item]:
@@ -40,13 +40,14 @@ class _Budget:
 
     def take(self, index: int, item: Item, section_limit: float) -> None:
         """Choose an item if it fits and says something new."""
-        if index in self.chosen:
+        if index in self.chosen or len(item.text) > self._left * ASCII_CHARS_PER_TOKEN:
             return
         cost = self._cost(item)
         spent = self._spent.get(item.section, 0.0)
+        if cost > self._left or spent + cost > section_limit:
+            return
         # A request is always an item of its own, even one as short as "yes".
-        is_said = item.section is not Section.GOAL and item.text in self._text
-        if cost > self._left or spent + cost > section_limit or is_said:
+        if item.section is not Section.GOAL and item.text in self._text:
             return
         self.chosen.add(index)
         self._left -= cost

@@ -135,13 +135,16 @@ def decision_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list
             is_answer = not message.calls
             for index, sentence in enumerate(spoken_sentences(message.text)):
                 cues = len(_DECISION.findall(sentence.lower()))
-                is_statement = is_prose(sentence) and not sentence.endswith(("?", "？", ":", "："))
-                if (cues or (is_answer and index == 0)) and is_statement and not is_small_talk(sentence):
+                if (cues or (is_answer and index == 0)) and _is_statement(sentence):
                     found[quote(sentence, SENTENCE_CHARS)] = min(cues, 3.0) + is_answer
     return [
         Item(section=Section.DECISIONS, text=text, value=weight * (0.4 + 1.6 * index / len(found)))
         for index, (text, weight) in enumerate(found.items())
     ]
+
+
+def _is_statement(sentence: str) -> bool:
+    return not sentence.endswith(("?", "？", ":", "：")) and is_prose(sentence) and not is_small_talk(sentence)
 
 
 def next_items(messages: Sequence[Message], earlier: Sequence[Item]) -> list[Item]:

@@ -294,24 +294,24 @@ def _find_objects(call: str) -> str:
 
 def _outcome_line(text: str, kind: Kind) -> str:
     """Return the outcome of a successful call in a few words: nothing for reads and edits, "ok" for an action's record."""
-    lines = _informative_lines(text[-SCAN_CHARS:]) if kind in ("action", "command") else []
-    if not lines:
-        return ""
-    if lines[0][0] in "{[" and len(text) > OUTCOME_CHARS:
+    lines = text[-SCAN_CHARS:].splitlines() if kind in ("action", "command") else []
+    first, last = (next(_informative(found), "") for found in (lines, reversed(lines)))
+    if first.startswith(("{", "[")) and len(text) > OUTCOME_CHARS:
         return "ok" if kind == "action" else ""
-    return one_line(lines[-1], OUTCOME_CHARS if kind == "command" else 2 * OUTCOME_CHARS)
+    return one_line(last, OUTCOME_CHARS if kind == "command" else 2 * OUTCOME_CHARS)
 
 
 def _error_line(text: str) -> str:
     """Return the line of the error: the last that mentions one, else the first."""
-    lines = [line for line in _informative_lines(both_ends(text, SCAN_CHARS)) if not _EXIT_LINE.match(line)]
+    found = _informative(both_ends(text, SCAN_CHARS).splitlines())
+    lines = [line for line in found if not _EXIT_LINE.match(line)]
     speaking = (line for line in reversed(lines) if _ERROR_LINE.search(line))
     return one_line(next(speaking, lines[0] if lines else text), ERROR_CHARS)
 
 
-def _informative_lines(text: str) -> list[str]:
-    stripped = (_WRAPPER.sub(" ", line).strip() for line in text.splitlines())
-    return [line for line in stripped if len(line) > 1 and line != "(no output)"]
+def _informative(lines: Iterable[str]) -> Iterator[str]:
+    stripped = (_WRAPPER.sub(" ", line).strip() for line in lines)
+    return (line for line in stripped if len(line) > 1 and line != "(no output)")
 
 
 def _make_safe(text: str) -> str:
